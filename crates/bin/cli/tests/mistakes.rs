@@ -99,7 +99,7 @@ fn a_level_of_optimisation_is_0_or_1() {
     bench.ok("compile -O0 prog.p4 --Wdisable");
     bench.ok("compile -O 1 prog.p4 --Wdisable");
     let error = bench.fails(2, "compile -O2 prog.p4");
-    assert_has(&error, "expected 0 (as the program is written) or 1");
+    assert_has(&error, "expected 0 (no optimisation) or 1");
 }
 
 #[test]

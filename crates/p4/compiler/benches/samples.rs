@@ -1,8 +1,8 @@
-//! How long every program of a folder takes to compile: the slowest, and the median.
+//! Measures how long each program of a folder takes to compile, and prints the slowest programs and the median.
 //!
-//! `cargo bench -p p4-compiler --bench samples -- [-I DIR]... FOLDER`, or without a folder the
-//! programs of this repository. Each program is compiled `RUNS` times and its fastest run counts:
-//! other load on the machine only ever adds time. Programs with errors are counted apart.
+//! `cargo bench -p p4-compiler --bench samples -- [-I DIR]... FOLDER`, or without a folder the programs of this
+//! repository. Each program is compiled `RUNS` times and its fastest run counts: other load on the machine only ever
+//! adds time. Programs with errors are not measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use p4_compiler::{Options, compile};
 
 const RUNS: usize = 5;
-/// Programs that are listed, slowest first.
+/// The number of programs that are listed, slowest first.
 const LISTED: usize = 5;
 
 struct Measured {
@@ -33,7 +33,7 @@ fn programs(folder: &Path, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// None where the program has errors.
+/// Returns None if the program cannot be read or has errors.
 fn measure(path: &Path, options: &Options) -> Option<Measured> {
     let text = fs::read_to_string(path).ok()?;
     let load = |path: &str| fs::read_to_string(path).ok();

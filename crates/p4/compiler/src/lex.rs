@@ -64,7 +64,7 @@ impl Token {
     }
 }
 
-/// Longest first.
+/// All operators and separators, longest first, so that the first match is the longest.
 pub(crate) const PUNCTUATION: &[&str] = &[
     "|+|=", "|-|=", "&&&", "...", "<<=", "|+|", "|-|", "##", "&&", "||", "==", "!=", "<=", ">=",
     "<<", "++", "..", "+:", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "(", ")", "[", "]",
@@ -256,7 +256,7 @@ impl Lexer<'_> {
     }
 }
 
-/// `[width (w|s)] [0x|0o|0b|0d] digits`.
+/// Parses `[width (w|s)] [0x|0o|0b|0d] digits`.
 fn parse_number(text: &str) -> Result<(BigInt, Written), String> {
     let digits_end = text
         .find(|c: char| !c.is_ascii_digit())

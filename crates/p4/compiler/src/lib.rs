@@ -2,9 +2,8 @@
 //!
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
-//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower`
-//! (inlined, in BMv2's terms) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint`
-//! checks it after `types`.
+//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower` (inlined, in BMv2's
+//! terms) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint` checks the output of `types`.
 //!
 //! Every pass reports all the errors that it finds; the next pass runs only on sound input. The files that
 //! the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are built in.
@@ -54,7 +53,7 @@ impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
 pub struct Options {
     /// Folders that `#include <...>` searches; `#include "..."` first tries the including file's own folder.
     pub include_dirs: Vec<String>,
-    /// Macros, as by `-D name=value`.
+    /// Macros that `-D name=value` defines.
     pub defines: Vec<(String, String)>,
     /// Macros that `-U name` undefines again.
     pub undefines: Vec<String>,
@@ -62,13 +61,13 @@ pub struct Options {
     /// Warnings that fail the compilation, by code (`W0301`) or p4c's name (`unused`).
     pub denied_warnings: Vec<String>,
     pub all_warnings_disabled: bool,
-    /// By code or p4c's name.
+    /// Warnings that are not shown, by code or p4c's name.
     pub disabled_warnings: Vec<String>,
     /// Writes extern functions and objects outside v1model into the JSON, for a switch that implements them.
     pub emit_externs: bool,
     /// Runs the passes of `optimise` over the JSON.
     pub optimise: bool,
-    /// P4Info contains nothing that a later version added.
+    /// The version of P4Runtime for which P4Info is written: P4Info contains nothing that a later version added.
     pub p4runtime_version: P4RuntimeVersion,
 }
 
@@ -114,7 +113,7 @@ impl Options {
         match text {
             "0" => Ok(false),
             "1" => Ok(true),
-            _ => Err("expected 0 (as the program is written) or 1 (all that there is)".to_owned()),
+            _ => Err("expected 0 (no optimisation) or 1 (all optimisations)".to_owned()),
         }
     }
 }

@@ -7,7 +7,7 @@ pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MA
 pub const SOURCE_BYTES: u64 = 64 << 20;
 /// Depth of nested includes; more is a cycle without a guard.
 pub const INCLUDE_DEPTH: usize = 64;
-/// Tokens after preprocessing; more is a macro that explodes.
+/// Tokens after preprocessing. Only a macro that multiplies at each level makes more.
 pub const TOKENS: usize = 4_000_000;
 /// Depth of macros expanded inside macros.
 pub const MACRO_DEPTH: usize = 64;
@@ -16,8 +16,8 @@ pub const MACRO_DEPTH: usize = 64;
 pub const NESTING: usize = 128;
 /// Height of an expression's tree. The switches evaluate it recursively and must stay within their stacks.
 pub const EXPRESSION_HEIGHT: u16 = 256;
-/// Operators in a row that the parser groups from the left, as written. It regroups longer chains of one operator, so
-/// that their tree stays low.
+/// Operators in a row that the parser groups from the left, as written. The parser regroups longer chains of one
+/// operator, so that their tree stays low.
 pub const CHAIN_IN_ORDER: usize = 64;
 /// Operators in a row: as many as a generated program has, and few enough to walk their tree quickly.
 pub const CHAIN: usize = 65_536;
@@ -30,17 +30,17 @@ pub const STACK_BYTES: usize = 512 << 20;
 pub const WIDTH_BITS: u32 = 65_536;
 /// Bits of a constant during constant folding.
 pub const CONSTANT_BITS: u64 = 1 << 20;
-/// Depth of inlined functions, controls and parsers; more is recursion.
+/// Depth of inlined functions, controls and parsers. Only recursion goes deeper.
 pub const INLINE_DEPTH: usize = 32;
 /// Iterations that the compiler simulates to find out how often a loop runs.
 pub const KNOWN_ROUNDS: usize = 4_096;
 /// Iterations of a loop that the compiler unrolls; a longer loop jumps back.
 pub const UNROLLED_ROUNDS: usize = 32;
-/// Elements of a header stack; an attack detector in the field has as many.
+/// Elements of a header stack. A real program, an attack detector, has as many.
 pub const STACK_SIZE: u32 = 8_192;
 /// Transitions to which one `select` with ranges may expand.
 pub const SELECT_CASES: usize = 4_096;
-/// Primitives, nodes and parser operations of one program; more is inlining that explodes.
+/// Primitives, nodes and parser operations of one program. Only inlining that multiplies at each level makes more.
 pub const LOWERED_STATEMENTS: usize = 500_000;
 /// Comparisons between a table's entries for the warning that an entry never matches. They take some seconds; a
 /// larger table has this warning for its first entries only.
@@ -48,5 +48,5 @@ pub const COMPARED_ENTRIES: usize = 8_000_000;
 /// Errors shown, and as many warnings; the rest is only counted. A broken `#include` can cause thousands.
 pub const ERRORS: usize = 100;
 
-/// Bytes of a condition's source text in the JSON, which traces show beside its place.
+/// Bytes of a condition's source text in the JSON. Traces show this text next to the condition's line.
 pub const CONDITION_TEXT_BYTES: usize = 70;

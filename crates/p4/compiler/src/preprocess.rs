@@ -123,7 +123,7 @@ pub struct Outline {
     pub branches: Vec<Branch>,
 }
 
-/// With an end marker.
+/// Returns the program's tokens after preprocessing, with an end marker.
 pub fn preprocess(
     main: (&str, &str),
     options: &crate::Options,
@@ -134,7 +134,7 @@ pub fn preprocess(
     program::tokens(&expanded(main, options, provider, sources, sink), sink)
 }
 
-/// The program's preprocessing tokens, after all directives and macros.
+/// Returns the program's preprocessing tokens, after all directives and macros.
 pub fn expanded(
     main: (&str, &str),
     options: &crate::Options,
@@ -260,7 +260,8 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// The white space that adjacent edges stand for: the first edge that decides it wins.
+    /// Returns whether adjacent edges (the places where a macro's expansion begins or ends) stand for a space. The
+    /// first edge that decides this wins.
     fn merged_edge(&self, edge: &PpToken) -> Option<bool> {
         match self.edge {
             Some(Some(true)) => Some(true),
@@ -326,7 +327,7 @@ impl<'a> Preprocessor<'a> {
         inner
     }
 
-    /// Executes a directive, which may stand among a macro's arguments without being one.
+    /// Executes a directive. The directive may stand among the arguments of a macro call, but it is not an argument.
     fn directive_line(&mut self, line: &[PpToken]) {
         let before = (
             std::mem::take(&mut self.verbatim),

@@ -78,7 +78,7 @@ pub struct MacroUse {
     pub name: Rc<str>,
     /// The name in the `#define`.
     pub defined: Span,
-    /// The place is in the parentheses after the name, not the name itself.
+    /// Whether the place is in the parentheses after the name, and is not the name itself.
     pub is_argument: bool,
 }
 
@@ -179,7 +179,8 @@ impl SourceMap {
         if call != used {
             self.macro_calls.push((call, found(true)));
         }
-        // Tokens from a macro's body have the place of its use, and so have macros among them: the first one stays.
+        // Tokens from a macro's body have the place of the macro's use, and so have macros among these tokens. So the
+        // first macro recorded for a place stays.
         self.macro_uses
             .entry((used.file, used.start))
             .or_insert(found(false));

@@ -1,4 +1,4 @@
-//! Nanoseconds per packet on the switch, with this compiler's JSON and with p4c's.
+//! Measures the nanoseconds per packet on the switch, with this compiler's JSON and with p4c's.
 //!
 //! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with
 //! NAME.p4 and NAME.stf, P4C a folder with p4c's NAME.json for each. Without names, every program
@@ -7,7 +7,7 @@
 //! each ratio is that of two adjacent runs, so a machine that slows down favours neither. The time
 //! is the thread's processor time, so that other load on the machine counts little.
 
-#![expect(unsafe_code, reason = "the thread's processor time is libc's to give")]
+#![expect(unsafe_code, reason = "only libc gives the thread's processor time")]
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement stops at what it did not expect"
@@ -19,7 +19,7 @@ use std::time::Duration;
 use dataplane::{Nanos, PortId, Switch};
 use stf::Command;
 
-/// Pairs of runs; odd, so that the median is one of them.
+/// The number of pairs of runs; odd, so that one of the measured ratios is the median.
 const RUNS: usize = 21;
 /// Target length of a run: much longer than the clock's resolution, and short compared with other
 /// activity of the machine.

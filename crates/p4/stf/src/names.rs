@@ -6,7 +6,8 @@ use dataplane::KeyField;
 /// Err: no such name, or an ambiguous one.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// Like [`::names::find`]; then, as in p4c's driver, the only one that ends with `wanted` at all.
+/// Like [`::names::find`]. If that finds no name, then, as in p4c's driver, finds the only name that ends with
+/// `wanted`, even if `wanted` begins within a component.
 pub(crate) fn find<'n, T: Copy>(
     kind: &str,
     wanted: &str,

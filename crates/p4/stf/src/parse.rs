@@ -96,7 +96,7 @@ pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
     }
 }
 
-/// The tokens left of a line.
+/// The tokens of a line that are not parsed yet.
 struct Line {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
 }

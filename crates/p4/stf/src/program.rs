@@ -7,7 +7,7 @@ use dataplane::{LoadError, Program};
 use p4_compiler::{Diagnostic, Options, Severity, SourceProvider, limits};
 use thiserror::Error;
 
-/// What a message calls a file of P4.
+/// The description of a P4 file in messages.
 pub const P4_SOURCE: &str = "a P4 source file";
 /// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -86,7 +86,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
     })
 }
 
-/// Returns the JSON as text, so that it is parsed as a switch would parse it.
+/// Compiles a program. Returns the JSON as text, so that it is parsed as a switch would parse it.
 fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
     let name = path.display().to_string();
     let output = p4_compiler::compile(&name, text, &SourceFiles, options);

@@ -220,7 +220,7 @@ pub enum Judgement {
 #[derive(Default)]
 pub struct Sink {
     raw: Vec<Raw>,
-    /// Names whose declarations could not be read, so a missing declaration is no error of its own.
+    /// Names whose declarations may be in text that could not be read, so a failed lookup is no error of its own.
     unreliable: HashSet<Rc<str>>,
     /// An `#include` failed, so any name may be missing.
     include_failed: bool,
@@ -275,7 +275,8 @@ impl Sink {
         self.raw.len()
     }
 
-    /// Removes all diagnostics after the first `since`, except errors with these codes that are no repetition.
+    /// Removes all diagnostics after the first `since`, except errors with one of `codes` that do not repeat an earlier
+    /// error at the same place.
     pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
         let later = self.raw.split_off(since.min(self.raw.len()));
         for raw in later {
@@ -345,7 +346,7 @@ impl Sink {
         let mut seen = HashSet::new();
         self.raw
             .retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
-        // A misplaced bracket (E0201) needs no closing bracket (E0208).
+        // If E0201 reports a bracket as misplaced, the same bracket is not reported as unclosed (E0208).
         let misplaced: HashSet<_> = self
             .raw
             .iter()

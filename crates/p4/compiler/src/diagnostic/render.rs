@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Diagnostic, Place, Severity, Suggestion};
 
-/// Spaces for a tab, so that marks are below the right character.
+/// Printed instead of a tab, so that marks are below the right characters.
 const TAB: &str = "    ";
 
 /// A range to underline, and the text for it.
@@ -31,7 +31,7 @@ impl<'a> Mark<'a> {
         }
     }
 
-    /// The first column on the screen, and one past the last.
+    /// Returns the mark's first screen column and the column after its last one.
     fn columns(&self) -> (usize, usize) {
         let start = screen_column(self.source_line, self.column as usize - 1);
         let behind = self.column as usize - 1 + self.length.max(1) as usize;
@@ -100,8 +100,8 @@ impl Diagnostic {
         out
     }
 
-    /// Writes only the message if the change is at the underlined text or spans lines, otherwise also the line after
-    /// the change.
+    /// Writes the suggestion's message. Also writes the source line as changed, unless the change is at the underlined
+    /// text or spans several lines.
     fn write_suggestion(&self, out: &mut String, suggestion: &Suggestion, gutter: &str) {
         let place = &suggestion.place;
         let at_primary = (place.line, place.column, place.length, &place.file)
@@ -179,7 +179,7 @@ fn write_line(out: &mut String, line: u32, marks: &[&Mark<'_>], gutter: &str) {
     let text = any.source_line.replace('\t', TAB);
     let _ = writeln!(out, "{line:<width$} | {text}", width = gutter.len());
     let mut sorted = marks.to_vec();
-    // Of equal places the primary one comes last, so that its sign and text win.
+    // Among marks that start in one column the primary mark comes last, so that its text may follow the underline.
     sorted.sort_by_key(|mark| (mark.columns().0, mark.is_primary));
     let mut under: Vec<char> = Vec::new();
     for primary in [false, true] {

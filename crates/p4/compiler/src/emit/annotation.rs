@@ -1,4 +1,4 @@
-//! Annotations with a meaning in P4Info: structured ones, key-value lists, match kinds, the sizes
+//! Reads the annotations that have a meaning in P4Info: structured annotations, key-value lists, match kinds, the sizes
 //! of selectors.
 
 use num_bigint::BigInt;
@@ -9,7 +9,7 @@ use crate::ir::{Annotation, int_annotation, string_annotation};
 use crate::lex::{Tok, Token};
 use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
 
-/// The checker has computed the value.
+/// A value in an annotation. The checker has already computed it.
 pub enum Constant {
     Int(BigInt),
     Bool(bool),
@@ -70,7 +70,7 @@ pub fn pairs(list: &[Annotation], which: &str) -> Vec<(String, Constant)> {
     }
 }
 
-/// `@platform_property(multicast_group_table_size = 512, ...)`.
+/// Reads `@platform_property(multicast_group_table_size = 512, ...)`.
 pub fn platform_properties(list: &[Annotation]) -> p4::PlatformProperties {
     let mut properties = p4::PlatformProperties::default();
     for (key, value) in pairs(list, "platform_property") {
@@ -92,7 +92,7 @@ pub fn platform_properties(list: &[Annotation]) -> p4::PlatformProperties {
     properties
 }
 
-/// `@match(ternary)` on a value set's field.
+/// Reads `@match(ternary)` on a value set's field.
 pub fn match_annotation(list: &[Annotation]) -> Option<p4::match_field::Match> {
     let found = list
         .iter()
@@ -111,7 +111,7 @@ pub fn match_annotation(list: &[Annotation]) -> Option<p4::match_field::Match> {
     Some(p4::match_field::Match::MatchType(kind as i32))
 }
 
-/// `@selector_size_semantics("sum_of_members")` with `@max_member_weight(4000)`.
+/// Reads `@selector_size_semantics("sum_of_members")` with `@max_member_weight(4000)`.
 pub fn size_semantics(list: &[Annotation]) -> Option<p4::action_profile::SelectorSizeSemantics> {
     use p4::action_profile::{SelectorSizeSemantics as Semantics, SumOfMembers, SumOfWeights};
     let weight = int_annotation(list, "max_member_weight");

@@ -13,7 +13,7 @@ use crate::diagnostic::Sink;
 use crate::ir::{Annotation, annotation_ints};
 use crate::source::Span;
 
-/// The discriminant is the prefix of the ids.
+/// A kind of P4Info object. The discriminant is the prefix of the kind's ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     Action = 0x01,
@@ -121,7 +121,7 @@ impl Symbols {
     }
 }
 
-/// Shortest first.
+/// Returns the suffixes of a dotted name, in whole components, shortest first.
 fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.')
         .map(|(at, _)| &name[at + 1..])
@@ -140,7 +140,8 @@ fn one_at_a_time(key: &[u8]) -> u32 {
     hash.wrapping_add(hash << 15)
 }
 
-/// Ids of fields and parameters: `@id`s where given, the rest counted from 1.
+/// Returns the ids of fields or parameters: the number in the `@id` if there is one, otherwise the next free number
+/// from 1.
 pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
     let own = |list: &&[Annotation]| own_id(list).and_then(|(id, _)| id.to_u32());
     let given: Vec<Option<u32>> = annotations.iter().map(own).collect();
@@ -174,7 +175,7 @@ pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
                 format!("@id({id}): the id of a field or parameter is from 1 to 4294967295");
             faults.push((span, message));
         } else if !taken.insert(id.clone()) {
-            let message = format!("@id({id}) is given to more than one of these");
+            let message = format!("@id({id}) is given to more than one field or parameter");
             faults.push((span, message));
         }
     }

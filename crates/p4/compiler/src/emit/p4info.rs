@@ -25,8 +25,8 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     bytes
 }
 
-/// Adds `@secret` to an object that the `@secret` of its action or table covers, so that a controller looks in one
-/// place.
+/// Adds `@secret` to a key's or parameter's annotations if its action or table is `@secret`, so that a controller need
+/// not look there too.
 fn add_secret(annotations: &mut Vec<String>, is_covered: bool) {
     let is_said = |annotation: &String| annotation.as_str() == SECRET;
     if is_covered && !annotations.iter().any(is_said) {
@@ -160,7 +160,8 @@ impl Writer<'_> {
         self.info.type_info.get_or_insert_default()
     }
 
-    /// Unstructured annotations as text, structured ones as messages.
+    /// Returns the unstructured annotations as text and the structured annotations as messages. Leaves out unstructured
+    /// annotations that are in `hidden` or for which P4Info has a field (`@name`, `@id`).
     pub fn annotations(
         &self,
         list: &[Annotation],
@@ -213,7 +214,7 @@ impl Writer<'_> {
         }
     }
 
-    /// `@pkginfo(name = "...", ...)` on `main`, and the architecture.
+    /// Writes the architecture and what `@pkginfo(name = "...", ...)` on `main` says.
     fn package(&mut self) {
         let mut package = p4::PkgInfo {
             arch: "v1model".to_owned(),
@@ -251,7 +252,7 @@ impl Writer<'_> {
         self.info.pkg_info = Some(package);
     }
 
-    /// The type's width and, for a `type`, its name; describes the type in `type_info`.
+    /// Describes a type in `type_info`. Returns its width and, for a `type` or an enum without numbers, its name.
     fn described(&mut self, ty: &Type) -> (i32, Option<p4::P4NamedType>) {
         self.type_info();
         self.type_spec(ty);
@@ -410,7 +411,7 @@ impl Writer<'_> {
         out
     }
 
-    /// Writes an action. If no table has the action, the program gives all its arguments and a controller none.
+    /// Writes an action. If no table has the action, the program gives all arguments, so P4Info lists no parameters.
     fn action(&mut self, name: &str, id: usize, tables: &[&TableInfo]) {
         let decl = &self.program.actions[id];
         if has_annotation(&decl.annotations, "hidden") {

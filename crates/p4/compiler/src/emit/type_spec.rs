@@ -159,7 +159,7 @@ impl Writer<'_> {
             .insert(decl.name.to_string(), spec);
     }
 
-    /// `@p4runtime_translation("uri", string | bit<W> | W)`.
+    /// Reads `@p4runtime_translation("uri", string | bit<W> | W)`; `None` if the type has no such annotation.
     fn translation(&self, id: usize) -> Option<p4::P4NewTypeTranslation> {
         let annotations = &self.program.newtypes[id].annotations;
         let found = annotations

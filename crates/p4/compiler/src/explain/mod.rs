@@ -1,11 +1,11 @@
 //! The explanation of every code, with a wrong and a right example: `reprise explain CODE`.
 //!
 //! The texts are in `*.md` beside this file, one section for each code (`# E0301: title`). An example is a fenced
-//! block. Its first line names the part of a program that it shows, and `tests/explain.rs` compiles it with the rest
-//! around it: `p4 program` is a whole program, `p4 top` declarations, `p4 control` the body of an ingress control,
-//! `p4 apply` statements of its `apply`, `p4 parser` the body of a parser.
+//! block. Its first line names the part of a program that it shows, and `tests/explain.rs` compiles the example within
+//! the rest of a program. For example, `p4 program` is a whole program, `p4 top` declarations, `p4 control` the body of
+//! an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the body of a parser.
 
-/// In the order of the codes.
+/// The files of explanations, in the order of the codes.
 const TEXTS: &[&str] = &[
     include_str!("preprocessor.md"),
     include_str!("syntax.md"),
@@ -97,12 +97,12 @@ const SURROUNDINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// `code` is written in any case.
+/// Returns the explanation of a code, in upper or lower case; `None` if there is no such code.
 pub fn explain(code: &str) -> Option<Explanation> {
     explanations().find(|found| found.code.eq_ignore_ascii_case(code.trim()))
 }
 
-/// In the order of the codes.
+/// Returns all explanations, in the order of the codes.
 pub fn explanations() -> impl Iterator<Item = Explanation> {
     TEXTS.iter().flat_map(|text| sections(text))
 }

@@ -10,7 +10,7 @@ use super::{Compiler, Lines, Meaning};
 use crate::diagnostic::Sink;
 use crate::preprocess::Branch;
 
-/// The branches that stay unchanged, none inside another.
+/// Returns the branches that stay unchanged, none of them inside another.
 pub fn raw(compiler: &Compiler, text: &str, meaning: &Meaning) -> Vec<Branch> {
     let mut skipped: Vec<&Branch> = meaning.branches.iter().collect();
     skipped.retain(|branch| !branch.taken);

@@ -98,7 +98,8 @@ impl Printer {
         }
     }
 
-    /// Puts lines that begin with `*` under the first one if all do; otherwise leaves the lines as they are.
+    /// Writes a block comment. If all lines after the first begin with `*`, puts them under the first line; otherwise
+    /// leaves them as they are.
     fn block_comment(&mut self, piece: &Piece) {
         let mut lines = piece.text.lines();
         self.write(lines.next().unwrap_or_default().trim_end(), piece.space);
@@ -341,7 +342,7 @@ fn begins_line(group: &Group) -> bool {
     first.is_some_and(|first| first.newlines > 0)
 }
 
-/// Characters on one line; `None` if the nodes cannot be on one line.
+/// Returns how many characters the nodes take on one line; `None` if they cannot be on one line.
 fn flat_width(nodes: &[Node]) -> Option<usize> {
     let mut width = 0;
     for (at, node) in nodes.iter().enumerate() {

@@ -27,8 +27,8 @@ const INDENT: usize = 4;
 
 /// Formats the file in `text`, which was read from `path`.
 ///
-/// # Errors
-/// The file is not P4 with the files that it includes, its brackets do not match, or a token would change.
+/// # Errors The file and the files that it includes are not P4, its brackets do not match, or formatting would change a
+/// token.
 pub fn format(
     path: &str,
     text: &str,
@@ -200,8 +200,8 @@ impl Lines {
     }
 }
 
-/// Length of a comment before a directive on its line, else 0. On a line of its own the comment would count
-/// among the lines before the directive.
+/// Returns the length of a comment in front of a directive on the same line, or 0 if there is none. The comment is part
+/// of the unchanged lines, because the formatter moves the directive to a line of its own.
 fn comment_len(line: &str) -> usize {
     let mut len = None;
     scan(line, &[], |item, at, _| {
@@ -303,7 +303,7 @@ impl Compiler<'_> {
 }
 
 struct Meaning {
-    /// All tokens after preprocessing, with every `__LINE__` the same.
+    /// All tokens after preprocessing. Every `__LINE__` has the same value, because formatting moves lines.
     tokens: Vec<Token>,
     /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,

@@ -141,7 +141,7 @@ pub fn pieces<'a>(
     builder.out
 }
 
-/// `@pragma`, which extends to the end of its line.
+/// Returns the range of an `@pragma` that begins the tokens. The caller extends the range to the end of the line.
 fn pragma(text: &str, tokens: &[Token]) -> Option<Range<usize>> {
     let [at, word, ..] = tokens else { return None };
     let begins = at.is("@") && word.joint && word.word() == Some("pragma");
@@ -204,7 +204,7 @@ impl Builder<'_> {
     }
 }
 
-/// The number of tokens after the first in `{#}`, which is one token in P4.
+/// Returns how many tokens after `first` belong to `{#}`, which is one token in P4; `None` if there is no `{#}` here.
 fn invalid_header(first: &Token, behind: &[Token]) -> Option<usize> {
     let [hash, close, ..] = behind else {
         return None;

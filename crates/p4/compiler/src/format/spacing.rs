@@ -3,7 +3,7 @@
 
 use super::piece::{Kind, Piece, Role};
 
-/// Words before an operand: a bracket or sign after them begins one.
+/// Words before an operand: a bracket or sign after such a word begins the operand.
 const BEFORE_OPERAND: &[&str] = &[
     "return",
     "in",
@@ -46,7 +46,7 @@ enum Paren {
 struct Frame {
     text: &'static str,
     paren: Paren,
-    /// `?` still without their `:`.
+    /// The number of `?` that still lack their `:`.
     questions: usize,
     /// An `enum` occurred since the last `;` or block.
     in_enum: bool,
@@ -66,7 +66,7 @@ impl Frame {
     }
 }
 
-/// Fills in `space`, `breaks` and `role` of every piece.
+/// Fills in `space`, `breaks`, `may_break` and `role` of every piece.
 pub fn decide(pieces: &mut [Piece]) {
     let mut walk = Walk {
         frames: vec![Frame::new("", Paren::Call)],
@@ -326,7 +326,7 @@ fn binding(text: &str) -> Option<u8> {
     })
 }
 
-/// The end of the type arguments that begin at `<`; `None` if it is an operator.
+/// Returns where the type arguments end that begin at `<`; `None` if the `<` is an operator.
 fn type_arguments_end(pieces: &[Piece], at: usize, before: Option<&Piece>) -> Option<usize> {
     let name = before.filter(|before| before.kind == Kind::Word)?;
     let spaced = !pieces[at].joint && pieces.get(at + 1).is_some_and(|next| !next.joint);
@@ -354,7 +354,7 @@ fn type_arguments_end(pieces: &[Piece], at: usize, before: Option<&Piece>) -> Op
     None
 }
 
-/// Whether the braces contain a `;`, or a `{` that is not a list's.
+/// Whether the braces that open at `at` contain a `;` outside of inner brackets.
 fn holds_statements(pieces: &[Piece], at: usize) -> bool {
     let mut depth = 0_usize;
     for piece in pieces[at..]

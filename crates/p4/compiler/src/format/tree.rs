@@ -85,8 +85,8 @@ pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>>
     }
 }
 
-/// Makes branches raw. A conditional whose branches open or close brackets has two structures at once: the structure
-/// of the first formatted branch counts, and later branches stay unchanged.
+/// Finds conditionals with a branch whose brackets do not match: their branches nest the code differently. The
+/// formatter follows the brackets of the first formatted branch, and this function makes the later branches raw.
 pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
     let mut conditionals: Vec<Vec<usize>> = Vec::new();
     let mut hidden: Vec<(usize, usize)> = Vec::new();

@@ -200,7 +200,7 @@ pub enum InstanceKind {
 pub struct Instance {
     pub name: Rc<str>,
     pub kind: InstanceKind,
-    /// One for each argument.
+    /// The name of each argument's parameter.
     pub parameters: Vec<Rc<str>>,
     pub arguments: Vec<Option<Expr>>,
     pub annotations: Vec<Annotation>,
@@ -247,7 +247,7 @@ pub struct Entry {
     pub keys: Vec<Expr>,
     pub action: ActionUse,
     pub priority: Option<Expr>,
-    /// `@priority`: the lowest wins.
+    /// The number in `@priority`: the entry with the lowest number wins.
     pub rank: Option<u32>,
     pub is_const: bool,
     pub span: Span,
@@ -403,8 +403,9 @@ impl Program {
         }
     }
 
-    /// Most or least bits of a value of this type in a packet (P4_16 1.2.5, section 9): a varbit field may have none,
-    /// a header union counts as its longest member. `None` for a type that is never in a packet.
+    /// Returns the greatest (`is_most`) or least number of bits that a value of this type has in a packet (P4_16 1.2.5,
+    /// section 9). A varbit field may have no bits, and a header union counts as its longest member. `None` for a type
+    /// that is never in a packet.
     pub fn packed_bits(&self, ty: &Type, is_most: bool) -> Option<u32> {
         let bits = |ty: &Type| self.packed_bits(ty, is_most);
         match self.underlying(ty) {
@@ -540,7 +541,7 @@ pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> 
     })
 }
 
-/// Whether `@secret` hides from every reader what a controller writes there.
+/// Whether the annotations have `@secret`, which hides the values that a controller writes from every reader.
 pub fn is_secret(annotations: &[Annotation]) -> bool {
     has_annotation(annotations, "secret")
 }

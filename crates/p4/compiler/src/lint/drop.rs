@@ -1,7 +1,7 @@
-//! `mark_to_drop` that a later assignment to `egress_spec` undoes.
+//! Warns about a `mark_to_drop` that a later assignment to `egress_spec` undoes.
 //!
 //! v1model drops a packet only if its `egress_spec` is the drop port at the end. The analysis checks only later
-//! statements of the same block, so that both surely run.
+//! statements of the same block, because they surely run after the `mark_to_drop`.
 
 use super::{Subject, reach, walk};
 use crate::diagnostic::Sink;

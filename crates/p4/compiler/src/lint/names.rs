@@ -85,8 +85,7 @@ fn hiding(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
     if subject.is_library(before) || declared.kind == Kind::Type {
         return;
     }
-    // A table or instance with its type's name, or an action with a function's name, cannot be
-    // mixed up: the other would not be a value.
+    // A value and a name that is not a value cannot be mixed up, for example an instance that has its type's name.
     let is_value = |kind| matches!(kind, Kind::Var(_) | Kind::Const | Kind::Instance(_));
     if is_value(declared.kind) != is_value(kind) {
         return;
@@ -136,7 +135,8 @@ fn is_unused(subject: &Subject<'_>, span: Span) -> bool {
         .any(|declared| declared.span == span && !names.is_used(declared))
 }
 
-/// The first bracketed group. An annotation has it at its third token or has none.
+/// Returns the tokens up to the end of their first bracketed group. An annotation has this group at its third token, or
+/// has none.
 fn group<'a>(tokens: &'a [Token], open: &[&str], close: &[&str]) -> &'a [Token] {
     if tokens.first().is_some_and(|first| first.is("@"))
         && !tokens

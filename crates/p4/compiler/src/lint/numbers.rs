@@ -1,4 +1,4 @@
-//! Comparisons whose result the types decide.
+//! Warns about comparisons whose result the types decide.
 
 use num_bigint::BigInt;
 use num_traits::Zero as _;
@@ -41,7 +41,7 @@ fn answer(subject: &Subject<'_>, op: BinaryOp, left: &Expr, right: &Expr) -> Opt
         (ExprKind::Int(value), _) => (flipped(op), value, left),
         _ => return None,
     };
-    // The value of a named limit may change.
+    // A named constant may get another value, so a comparison with it is not reported.
     if !subject.is_literal(constant.span) {
         return None;
     }

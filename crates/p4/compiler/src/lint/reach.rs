@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::types::Type;
 
-/// Widest key whose values are counted to see whether a `select` covers them all.
+/// The widest key whose values are counted to see whether the cases of a `select` cover them all.
 const COUNTED_WIDTH_BITS: u32 = 8;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
@@ -201,7 +201,7 @@ fn has_call(subject: &Subject<'_>, expr: &Expr) -> bool {
     found
 }
 
-/// Whether both name the same place, and two reads of it must give the same value.
+/// Whether both expressions name the same place, so that reading either gives the same value.
 pub fn same_place(left: &Expr, right: &Expr) -> bool {
     match (&left.kind, &right.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,

@@ -46,7 +46,8 @@ const PROPERTIES: [&str; 11] = [
     "priority_delta",
 ];
 
-/// Warns about other properties: the language allows them, but nothing reads them.
+/// Warns about properties that neither the language nor v1model defines. The language allows them, but nothing reads
+/// them.
 fn properties(table: &Table, sink: &mut Sink) {
     for property in &table.properties {
         let name = &*property.name;
@@ -131,15 +132,15 @@ pub enum Part {
     Range,
 }
 
-/// The entries of one shape, by the values that they compare.
+/// The entries of one shape (the parts of the key that an entry compares), by the values that they compare with.
 type Wanted = HashMap<String, Vec<usize>>;
 
-/// The earlier entries of a table or cases of a `select`, indexed by the compared parts of the key and by the
-/// compared values. The index finds the few that may cover another one.
+/// The earlier entries of a table or cases of a `select`, indexed by the compared parts of the key and by the compared
+/// values. The index finds the few entries that may cover a later entry.
 #[derive(Default)]
 pub struct Earlier {
     shapes: HashMap<Vec<Part>, usize>,
-    /// In the order of each shape's first entry.
+    /// The entries of each shape, in the order of the shapes' first entries.
     by_shape: Vec<(Vec<Part>, Wanted)>,
     comparisons: usize,
 }

@@ -12,7 +12,7 @@ pub enum Access {
     Both,
 }
 
-/// Functions, actions, controls and parser states.
+/// Returns the bodies of all functions, actions, controls and parser states.
 pub fn bodies(program: &Program) -> impl Iterator<Item = &[Statement]> {
     let functions = program.functions.iter().map(|function| &function.body);
     let actions = program.actions.iter().map(|action| &action.body);
@@ -29,7 +29,7 @@ pub fn bodies(program: &Program) -> impl Iterator<Item = &[Statement]> {
         .map(Vec::as_slice)
 }
 
-/// Outer statements first.
+/// Visits all statements of a body and of its inner blocks, outer statements first.
 pub fn statements<'p>(body: &'p [Statement], visit: &mut dyn FnMut(&'p Statement)) {
     for statement in body {
         visit(statement);

@@ -56,7 +56,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Registers an action that a control calls directly, because the control plane knows it too.
+    /// Registers an action that a control calls directly, because P4Info lists this action too.
     pub fn called_action(&mut self, id: usize) {
         let parameters = &self.program.actions[id].parameters;
         let plain = |id: &usize| self.program.vars[*id].direction == Direction::None;
@@ -67,7 +67,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The JSON action for a table's reference. Arguments in the reference make a separate action.
+    /// Lowers the action to which a table refers and returns the id of the JSON action. If the reference gives
+    /// arguments, the table gets a JSON action of its own.
     pub fn lower_action(&mut self, id: usize, arguments: &[Option<Expr>], table: &str) -> u32 {
         self.register_action(id);
         let name = self.action_name(id);
@@ -106,8 +107,8 @@ impl Lower<'_> {
             self.env.insert(*parameter, Binding::Place(place));
             runtime_data.push(runtime_datum(var, action, bitwidth));
         }
-        // The JSON action stands alone, so its `exit` must do the copy-out of the controls around it. An action that
-        // no table has never runs.
+        // The code of a JSON action is not part of the controls around it, so an `exit` in the action must do their
+        // copy-out. The JSON action of an action that no table has never runs.
         let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
         let is_unknown = !table.is_empty() && self.copy_outs.of_blocks.iter().any(is_shared);
         let outer = (
@@ -140,16 +141,16 @@ impl Lower<'_> {
         json_id
     }
 
-    /// The copy-outs that `exit` does in a global action, as a key, if a control around it has `out` or `inout`
-    /// arguments.
+    /// Returns a key that names the copy-outs of an `exit` in a global action; `None` if no control around the action
+    /// has `out` or `inout` arguments.
     fn leaving(&self, is_global: bool) -> Option<String> {
         let blocks = self.copy_outs.of_blocks.iter();
         let copies: Vec<&CopyOut> = blocks.flat_map(|block| &block.copies).collect();
         (is_global && !copies.is_empty()).then(|| format!("leaving {copies:?}"))
     }
 
-    /// The action already lowered under this key. An action with `exit` is reused only where the same copy-outs are
-    /// due; another control gets its own action with the same name.
+    /// Returns the action that is already lowered under this key, if it can be reused. An action with `exit` is reused
+    /// only where the same copy-outs are due; another control gets its own action with the same name.
     fn action_done(&self, key: &str, leaving: Option<&str>) -> Option<u32> {
         let has_exit = |id: &u32| {
             let primitives = &self.json.actions[*id as usize].primitives;

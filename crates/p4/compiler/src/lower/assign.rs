@@ -14,7 +14,7 @@ use crate::types::Type;
 use crate::types::const_eval::mask;
 
 impl Lower<'_> {
-    /// `place = value` for a scalar; a bool's value is a truth value.
+    /// Emits `place = value` for a scalar. If the place is a bool, `value` is a boolean operand, which becomes data.
     pub fn store(&mut self, place: &Place, value: Value, span: Span) {
         let (target, ty) = self.read_raw(place);
         let value = match &ty {
@@ -26,11 +26,12 @@ impl Lower<'_> {
         } else {
             "assign"
         };
-        // A computed place is wrapped like a computed value; plain fields are not.
+        // `parameter` wraps a computed place in an expression, like a computed value, and leaves a plain field as it
+        // is.
         self.emit(op, vec![parameter(target), parameter(value)], span);
     }
 
-    /// `place = expression`, for every type.
+    /// Emits `place = expression`, for every type.
     pub fn assign(&mut self, place: &Place, expr: &Expr) {
         let expr = &self.resolve(expr);
         let span = expr.span;
@@ -80,7 +81,7 @@ impl Lower<'_> {
         self.assign_each(members, &whole, items, expr.span);
     }
 
-    /// Assigns a list to the parts of a place. `s = {s.b, s.a}` reads everything before it writes anything.
+    /// Assigns a list to the parts of a place. In `s = {s.b, s.a}` all items are read before any part is written.
     fn assign_each(&mut self, parts: &[Place], whole: &Place, items: &[Expr], span: Span) {
         let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, whole));
         if !reads_itself {
@@ -163,7 +164,7 @@ impl Lower<'_> {
     }
 
     fn member_of(&mut self, place: Place, id: usize, index: usize) -> Option<Place> {
-        // The same rule as for `header.field` in the source.
+        // The member's place is that of `header.field` in the source.
         let ty = Type::Struct(id);
         let base = self.hold(place, ty, Span::default());
         let kind = ExprKind::Field(Box::new(base), index);
@@ -175,7 +176,7 @@ impl Lower<'_> {
         })
     }
 
-    /// `target = source`, both places of one type.
+    /// Emits `target = source` for two places of one type.
     pub fn copy(&mut self, target: &Place, source: &Place, span: Span) {
         match (target, source) {
             (Place::Members(targets), Place::Members(sources)) => {
@@ -195,7 +196,7 @@ impl Lower<'_> {
             }
             (Place::Header { .. } | Place::Element { .. } | Place::Last { .. }, _) => {
                 self.copy_whole("assign_header", target, source, span);
-                // If the source is valid, `assign_header` has already invalidated the others.
+                // If the source is valid, `assign_header` has already invalidated the union's other members.
                 self.invalidate_rivals(target, span);
             }
             _ => {
@@ -210,7 +211,7 @@ impl Lower<'_> {
         self.emit(op, vec![parameter(target), parameter(source)], span);
     }
 
-    /// `left = right` of the source; the left side may be a slice.
+    /// Lowers the statement `left = right`; the left side may be a slice.
     pub fn assign_statement(&mut self, left: &Expr, right: &Expr, span: Span) {
         let right = &Expr {
             span,
@@ -220,7 +221,7 @@ impl Lower<'_> {
             return self.assign_slice(inner, *high, *low, right, span);
         }
         match self.place(left) {
-            // Calls on the right side must not change the index.
+            // Calls on the right side must not change the left side's index, so the index is saved first.
             Some(place) if has_call(right) => {
                 let place = self.freeze(place, span);
                 self.assign(&place, right);
@@ -235,7 +236,7 @@ impl Lower<'_> {
         let bits = (mask(high - low + 1)) << low;
         let keep: BigInt = mask(width) ^ &bits;
         let value = self.data(right);
-        // A slice of a slice is written through the inner one.
+        // A write to a slice of a slice is a write to the inner slice.
         let old = self.value(inner);
         let kept = operation("&", Some(old), Some(hex(&keep, width)));
         let shifted = if low == 0 {

@@ -11,8 +11,8 @@ impl Lower<'_> {
     /// Binds parameters; returns the values to copy out.
     ///
     /// A parameter shares its argument's storage if no other argument overlaps it, since a control can reach nothing
-    /// but its parameters. With `storage`, parameters have their own storage, the same each time the block is
-    /// applied.
+    /// but its parameters. If `storage` (the block's path) is given, parameters have their own storage, the same each
+    /// time the block is applied.
     pub fn bind_block(
         &mut self,
         parameters: &[VarId],
@@ -121,7 +121,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The storage of an argument that is a variable, field or constant element.
+    /// Returns the storage of an argument that is a variable, a field or an element with a constant index.
     fn shared_place(&mut self, argument: Option<&Expr>) -> Option<Place> {
         let argument = argument?;
         if !matches!(
@@ -143,7 +143,7 @@ impl Lower<'_> {
         self.leaves(&place).iter().all(fixed).then_some(place)
     }
 
-    /// The place that the argument is, or is a slice of.
+    /// Returns the place that the argument names or of which it is a slice.
     fn written_place(&mut self, argument: &Expr) -> Option<Place> {
         match &argument.kind {
             ExprKind::Slice(inner, ..) => self.written_place(inner),

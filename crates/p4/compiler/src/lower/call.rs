@@ -50,7 +50,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A call whose result is a struct, a header or another aggregate.
+    /// Lowers a call whose result is a struct, a header or another aggregate, and returns the place of the result.
     pub fn call_place(&mut self, expr: &Expr) -> Option<Place> {
         let ExprKind::Call(call) = &expr.kind else {
             return None;
@@ -74,7 +74,7 @@ impl Lower<'_> {
 
     fn function_value(&mut self, id: usize, arguments: &[Option<Expr>], span: Span) -> Value {
         let function = &self.program.functions[id];
-        // A body that is one `return` needs no storage for its result.
+        // A body whose only `return` is its last statement needs no storage for its result.
         if let Some((StatementKind::Return(Some(result)), rest)) = function
             .body
             .split_last()
@@ -129,7 +129,7 @@ impl Lower<'_> {
         });
     }
 
-    /// Binds parameters, runs the body as straight-line code, copies out.
+    /// Binds the parameters, lowers the body as straight-line code, and copies the results out.
     ///
     /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an action), so
     /// parameters that it only reads need no copy.
@@ -160,7 +160,7 @@ impl Lower<'_> {
         });
         let mut copies: Vec<CopyOut> = Vec::new();
         let mut bound = Vec::new();
-        // A call in one argument may change a value that another one reads.
+        // A call in one argument may change a value that another argument reads.
         let calls = (arguments.iter().flatten()).any(|argument| self.has_changing_call(argument));
         for (parameter, argument) in parameters.iter().zip(arguments) {
             let binding = self.bind_argument(
@@ -336,7 +336,7 @@ impl Lower<'_> {
                 self.inline_function(*id, arguments, result, expr.span);
             }
             Callee::Action(id) => {
-                // An action that only other actions call becomes a part of them.
+                // An action that only other actions call becomes a part of them and is not registered.
                 if self.action_depth == 0 {
                     self.called_action(*id);
                 }
@@ -348,7 +348,7 @@ impl Lower<'_> {
                 let arguments = self.before_later_calls(name, arguments);
                 self.extern_function(name, types, &arguments, expr.span)
             }
-            // The value is never read, but the packet may be too short for it.
+            // Nothing reads the value of this `lookahead`, but it must still fail if the packet is too short.
             Callee::ExternMethod(_, method) if &**method == "lookahead" => {
                 self.lookahead(&expr.ty, expr.span);
             }
@@ -365,7 +365,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
+    /// Emits `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
     pub fn set_invalid(&mut self, place: &Place, span: Span) {
         let (target, _) = self.read_raw(place);
         self.emit("remove_header", vec![parameter(target)], span);

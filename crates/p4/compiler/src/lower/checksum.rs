@@ -1,4 +1,5 @@
-//! The checksum controls: calls become calculations that keep their conditions.
+//! The controls that verify and compute checksums. Each call becomes a checksum in the JSON, with the conditions under
+//! which the program makes the call.
 
 use std::rc::Rc;
 

@@ -218,7 +218,7 @@ impl Lower<'_> {
         std::mem::replace(&mut self.pipeline.nodes, outer)
     }
 
-    /// A statement of an apply block that is not straight-line code.
+    /// Lowers a statement of an apply block that is not straight-line code.
     pub fn control_statement(&mut self, statement: &Statement) {
         let span = statement.span;
         match &statement.kind {
@@ -389,7 +389,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `condition ? yes : no`, where only the chosen side may apply its table.
+    /// Hoists the tables of `condition ? yes : no`, where only the chosen side may apply its table.
     fn hoist_choice(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Expr {
         let span = condition.span;
         let result = self.temp("tmp", &yes.ty, span);
@@ -410,7 +410,8 @@ impl Lower<'_> {
         self.hold(result, yes.ty.clone(), span)
     }
 
-    /// Applies the tables inside operands; operands that are read before keep their values.
+    /// Applies the tables inside operands. An operand to the left of such a table is saved first, so that the table
+    /// does not change its value.
     fn hoist_operands(&mut self, kind: &ExprKind) -> ExprKind {
         let (mut count, mut last) = (0, 0);
         super::expression::map_operands(kind, &mut |inner| {
@@ -549,7 +550,8 @@ fn count_applies(statements: &[Statement], times: usize, counts: &mut HashMap<us
                 count_applies(yes, times, counts);
                 count_applies(no, times, counts);
             }
-            // Each iteration applies once more; the callers only ask for more than one.
+            // Each iteration applies the control once more. Counting 2 is enough: the caller only asks whether the
+            // count is above 1.
             StatementKind::For(whole) => count_applies(&whole.body, 2, counts),
             StatementKind::SwitchAction(_, cases) => cases
                 .iter()

@@ -10,7 +10,7 @@ use crate::types::Type;
 #[derive(Clone, Debug)]
 pub enum Target {
     Place(Place),
-    /// Some bits of a place: its type, high and low bit.
+    /// Some bits of a place: the place's type, the high and the low bit.
     Slice(Place, Type, u32, u32),
 }
 
@@ -64,7 +64,7 @@ impl Lower<'_> {
         place
     }
 
-    /// `parameter = argument` before the call.
+    /// Emits `parameter = argument` before the call.
     pub fn copy_in(&mut self, parameter: &Place, target: &Target, argument: &Expr) {
         match target {
             Target::Place(place) => self.copy(parameter, place, argument.span),
@@ -72,7 +72,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `argument = parameter` after the call.
+    /// Emits `argument = parameter` after the call.
     pub fn copy_out(&mut self, copy: &CopyOut, span: Span) {
         match &copy.target {
             Target::Place(place) => self.copy(place, &copy.source, span),
@@ -85,7 +85,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The copy-out of `exit`: the calls and controls that it leaves, innermost first.
+    /// Emits the copy-outs of an `exit`: those of the calls and controls that it leaves, innermost first.
     pub fn copy_out_all(&mut self, span: Span) {
         if self.copy_outs.exit_is_unknown {
             let what = "`exit` in a table's action of a control that is applied more than once, with \

@@ -12,17 +12,17 @@ use crate::ir::{self, Expr, ExprKind, Key};
 use crate::types::const_eval::mask;
 
 struct Order {
-    /// The entries' numbers, which the program gives or which follow from their order.
+    /// The priorities of the entries, which the program gives or which follow from the entries' order.
     numbers: Vec<BigInt>,
     least: BigInt,
     most: BigInt,
     largest_wins: bool,
-    /// The program specifies priorities; otherwise the entries are in the list's order.
+    /// Whether the program specifies priorities; otherwise the order of the list decides.
     is_explicit: bool,
 }
 
 impl Order {
-    /// BMv2's rank (the lowest wins) and P4Runtime's priority (the highest wins).
+    /// Returns an entry's rank for BMv2 (the lowest wins) and its priority for P4Runtime (the highest wins).
     fn of(&self, position: usize) -> (u32, i32) {
         let number = self.numbers.get(position).cloned().unwrap_or_default();
         let (rank, priority) = if self.largest_wins {
@@ -71,7 +71,7 @@ impl Lower<'_> {
             let is_whole = match_key.len() == keys.len();
             let same = (format!("{match_key:?}"), if ranked { rank } else { 0 });
             if is_whole && let Some(first) = seen.insert(same, entry.span) {
-                let message = "an entry that matches the same is there already";
+                let message = "an earlier entry matches the same packets";
                 self.sink
                     .error("E0425", entry.span, message)
                     .note_at(first, "first here");
@@ -91,8 +91,8 @@ impl Lower<'_> {
         Some(out)
     }
 
-    /// The numbers of the entries (P4_16 1.2.5, section 14.2.1.4). They begin with the first entry's number and
-    /// change in steps of `priority_delta`, downwards with `largest_priority_wins`.
+    /// Returns the priorities of the entries (P4_16 1.2.5, section 14.2.1.4). They begin with the first entry's
+    /// priority and change in steps of `priority_delta`, downwards with `largest_priority_wins`.
     fn order(&mut self, table: &ir::Table, list: &[ir::Entry]) -> Order {
         let said = |lower: &Self, name: &str| {
             let property = table.property(name)?;
@@ -205,8 +205,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Checks, like p4c, whether a match kind accepts a set: a value is always legal, `_` except with `exact`, a mask
-    /// with `ternary` and `lpm`, a range with `range`.
+    /// Checks, like p4c, whether a match kind accepts a set: a value is always legal, `_` is illegal for an `exact`
+    /// key, a mask for `exact` and `range`, and a range for all but `range` and `optional`.
     fn legal_set(&mut self, set: &Expr, key: &Key) -> Option<()> {
         let kind = &*key.match_kind;
         let (message, help) = match (&set.kind, kind) {
@@ -228,7 +228,7 @@ impl Lower<'_> {
         None
     }
 
-    /// A set as a value and a mask, both unsigned.
+    /// Returns a set as a value and a mask, both unsigned.
     fn masked(&mut self, set: &Expr, width: u32) -> Option<(BigInt, BigInt)> {
         Some(match &set.kind {
             ExprKind::DontCare => (BigInt::zero(), BigInt::zero()),

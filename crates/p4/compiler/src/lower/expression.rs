@@ -75,7 +75,7 @@ impl Lower<'_> {
         has_call(expr) || (self.stage == Stage::Parser && reads_last(expr))
     }
 
-    /// Replaces constructor parameters and other bound constants, and folds.
+    /// Replaces constructor parameters and other names of constants by their values, and folds constants.
     pub fn resolve(&self, expr: &Expr) -> Expr {
         if let ExprKind::Var(id) = &expr.kind {
             return match self.env.get(id) {
@@ -96,7 +96,7 @@ impl Lower<'_> {
         fold(self.program, rebuilt).unwrap_or(whole)
     }
 
-    /// The expression as an operand; a bool comes as a truth value.
+    /// Returns the expression as an operand. A bool becomes a boolean operand, not data.
     pub fn value(&mut self, expr: &Expr) -> Value {
         match &expr.kind {
             ExprKind::Int(value) => hex(value, self.program.width(&expr.ty).unwrap_or(32)),
@@ -138,7 +138,7 @@ impl Lower<'_> {
         plain_hex(0)
     }
 
-    /// The operand as data instead of a truth value.
+    /// Returns the expression as an operand that is data: a boolean operand is converted.
     pub fn data(&mut self, expr: &Expr) -> Value {
         let value = self.value(expr);
         if self.is_bool(&expr.ty) {
@@ -183,7 +183,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Both operands. The left one is saved from changes by calls in the right one.
+    /// Returns both operands. If the right operand contains a call, the left operand is saved first, so that the call
+    /// does not change its value.
     fn operands(&mut self, left: &Expr, right: &Expr) -> (Value, Value) {
         let mut first = self.value(left);
         if has_call(right) && !matches!(first, Value::Hexstr(_) | Value::Bool(_)) {
@@ -412,7 +413,7 @@ impl Lower<'_> {
     }
 }
 
-/// A truth value as data: removes `d2b` instead of adding a second cast.
+/// Converts a boolean operand to data. Removes a `d2b` instead of adding a `b2d` around it.
 pub fn as_data(value: Value) -> Value {
     match value {
         Value::Bool(truth) => Value::Hexstr(if truth { "0x01" } else { "0x00" }.to_owned()),

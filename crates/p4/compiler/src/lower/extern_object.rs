@@ -19,8 +19,8 @@ pub struct ExternObject {
     pub size: u32,
     /// `packets`, `bytes` or `packets_and_bytes`.
     pub unit: String,
-    /// An action selector's algorithm. Until a direct meter is bound to its table: the field that receives its
-    /// colour.
+    /// An action selector's algorithm. For a direct meter that is not yet bound to its table, the field that receives
+    /// the meter's colour.
     pub algorithm: String,
     pub width: u32,
     /// The table of a direct counter or meter.
@@ -96,7 +96,7 @@ impl Lower<'_> {
         self.externs.len() - 1
     }
 
-    /// An instance of an extern that is not v1model's, for a switch that was built with it.
+    /// Writes an instance of an extern outside v1model, for a switch that was built with this extern.
     fn foreign_instance(&mut self, instance: &Instance, object: &ExternObject) {
         let mut attribute_values = Vec::new();
         for (name, argument) in instance.parameters.iter().zip(&instance.arguments) {
@@ -239,8 +239,8 @@ impl Lower<'_> {
         });
     }
 
-    /// A direct meter needs both a table, whose packets it measures, and an action that reads the colour:
-    /// simple_switch refuses one without the other.
+    /// Reports each direct meter that has a table but no action that reads the colour, or such an action but no table.
+    /// simple_switch refuses these meters.
     pub fn check_direct_meters(&mut self) {
         let is_read = |name: &str| {
             let arrays = &self.json.meter_arrays;
@@ -262,7 +262,7 @@ impl Lower<'_> {
         for meter in &self.externs {
             let is_read = !meter.algorithm.is_empty();
             if meter.kind == "direct_meter" && is_read && meter.bound_to.is_none() {
-                let message = format!("the meter `{}` is read, but it is no table's", meter.name);
+                let message = format!("the meter `{}` is read, but no table has it", meter.name);
                 wrong.push((meter.span, message, "give it to a table: `meters = ...;`"));
             }
         }
@@ -271,7 +271,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The fields that receive direct meters' colours, for meters that were read before their table was bound.
+    /// Returns, for each direct meter that was read before its table was bound, the field that receives its colour.
     fn meter_targets(&self) -> std::collections::HashMap<String, (String, String)> {
         let known = self
             .externs
@@ -286,7 +286,7 @@ impl Lower<'_> {
     }
 }
 
-/// The extern objects that simple_switch has.
+/// Whether simple_switch has this kind of extern object.
 fn is_v1model(kind: &str) -> bool {
     matches!(
         kind,

@@ -47,8 +47,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The name of the enum member that an argument is. If only the run knows it, reports an error and returns an
-    /// empty name.
+    /// Returns the name of the enum member that an argument is. If the member is known only at run time, reports an
+    /// error and returns an empty name.
     pub fn enum_argument(&mut self, arguments: &[Option<Expr>], at: usize, span: Span) -> String {
         let argument = arguments.get(at).and_then(Option::as_ref);
         let argument = argument.map(|argument| self.resolve(argument));
@@ -65,7 +65,7 @@ impl Lower<'_> {
                         span,
                         "this enum's value must be known at compile time",
                     )
-                    .help("call it in both branches of an `if`, each with one value");
+                    .help("write the call in both branches of an `if`, each time with a constant");
                 String::new()
             }
         }
@@ -124,7 +124,7 @@ impl Lower<'_> {
                     span,
                 );
             }
-            // The table counts by itself.
+            // simple_switch counts the table's hits without a primitive.
             ("direct_counter", "count") => {}
             ("direct_meter", "read") => self.direct_meter(at, arguments, span),
             _ if self.emit_externs => {
@@ -266,7 +266,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The arguments of an extern outside the architecture: places and values unchanged.
+    /// Lowers the arguments of an extern outside v1model: an argument that names a place stays this place, any other
+    /// argument becomes a value.
     fn foreign_arguments(&mut self, arguments: &[Option<Expr>]) -> Vec<Value> {
         let mut out = Vec::new();
         for argument in arguments.iter().flatten() {
@@ -286,8 +287,8 @@ impl Lower<'_> {
         out
     }
 
-    /// simple_switch's primitive writes two fields of its header argument. This must be the metadata itself: a copy
-    /// of the struct is a part of another header.
+    /// simple_switch's primitive writes two fields of its header argument, so this header must be the standard metadata
+    /// itself. A copy of the struct is part of another header; its two fields are assigned one by one.
     fn mark_to_drop(&mut self, arguments: &[Option<Expr>], span: Span) {
         let Some(Some(argument)) = arguments.first() else {
             let metadata = Value::Header(STANDARD_METADATA.to_owned());

@@ -105,20 +105,20 @@ impl Lower<'_> {
     }
 
     fn validity_is_lost(&mut self, name: &str, span: Span) {
-        let message = format!("of the header `{name}` the fields are kept, not its validity");
+        let message = format!("the fields of the header `{name}` are kept, but not its validity");
         self.sink
             .warning("W0606", span, message)
             .help("simple_switch's field lists have fields only: keep a `bool` beside it");
     }
 
-    /// Warns about annotations where nothing reads them.
+    /// Warns about `@field_list` annotations outside of the user metadata, where nothing reads them.
     fn overlooked_lists(&mut self) {
         let structs = self.program.structs.iter().enumerate();
         for (_, decl) in structs.filter(|(id, _)| !self.field_lists.seen.contains(id)) {
             let fields = decl.fields.iter().flat_map(|field| &field.annotations);
             let lists = decl.annotations.iter().chain(fields);
             for annotation in lists.filter(|it| &*it.name == FIELD_LIST) {
-                let message = format!("nobody looks for `@field_list` in `{}`", decl.name);
+                let message = format!("`@field_list` has no effect in `{}`", decl.name);
                 self.sink
                     .warning("W0606", annotation.span, message)
                     .label("keeps nothing")
@@ -195,7 +195,7 @@ impl Lower<'_> {
         self.json.field_lists[at].id
     }
 
-    /// The id of a list with the fields in a deprecated call's argument; without an argument the list is empty.
+    /// Returns the id of a list with the fields in a deprecated call's argument; without an argument the list is empty.
     fn data_list(&mut self, call: &str, headers: Headers, argument: Option<&Expr>) -> u32 {
         let mut data = Data {
             call,
@@ -293,7 +293,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Where a field is; `None` if a list cannot contain it.
+    /// Returns whether a field is in metadata or in a header; `None` if a list cannot contain the field.
     fn origin(&self, field: &Value) -> Option<Origin> {
         let Value::Field(name) = field else {
             return None;
@@ -311,7 +311,7 @@ impl Lower<'_> {
     fn constant_is_lost(&mut self, span: Span, call: &str) {
         let instead = instead(call);
         self.sink
-            .warning("W0606", span, "of a constant nothing is kept")
+            .warning("W0606", span, "a constant is not kept")
             .help(format!(
                 "the call that has the number of a field list is `{instead}`"
             ));
@@ -387,7 +387,8 @@ impl Lower<'_> {
         self.emit(op, vec![plain_hex(u64::from(list))], span);
     }
 
-    /// Warns about a call in the wrong control. simple_switch accepts it there, with this effect.
+    /// Warns about a call in the wrong control. simple_switch accepts the call there, and `effect` says what the call
+    /// does.
     fn belongs_in(&mut self, wanted: Stage, what: &str, effect: &str, span: Span) {
         if self.stage == wanted {
             return;

@@ -107,8 +107,8 @@ impl Lower<'_> {
         places
     }
 
-    /// A program may declare its own architecture with v1model's package, but simple_switch always fills and reads
-    /// these fields.
+    /// Reports a required field that standard metadata lacks. A program may declare its own architecture with v1model's
+    /// package, but simple_switch always fills and reads the required fields.
     fn expect_standard_metadata(&mut self, id: usize) {
         let decl = &self.program.structs[id];
         for (name, bits) in REQUIRED_METADATA {
@@ -189,7 +189,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Storage for a value of this type, named after `name`.
+    /// Allocates storage for a value of this type, named after `name`.
     pub fn allocate(&mut self, name: &str, ty: &Type, span: Span) -> Place {
         match self.program.underlying(ty).clone() {
             Type::Struct(id) => match self.program.structs[id].kind {
@@ -224,7 +224,7 @@ impl Lower<'_> {
             {
                 self.new_stack(name, &element, size)
             }
-            // An array of anything else becomes as many variables.
+            // An array of anything else becomes a variable for each element.
             Type::Stack(element, size) => {
                 let members = (0..size)
                     .map(|at| self.allocate(&format!("{name}[{at}]"), &element, span))
@@ -273,7 +273,7 @@ impl Lower<'_> {
                 limits::FIELDS_MAX
             );
             let help = if self.depth > 0 {
-                "each call has variables of its own, and calls that call others more than once multiply"
+                "each call has variables of its own, and calls multiply where a callee makes several calls"
             } else {
                 "each is in every packet that a switch holds: make structs and stacks smaller"
             };
@@ -517,7 +517,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Storage with a name that the source does not have.
+    /// Allocates storage under a name that the source does not have.
     pub fn temp(&mut self, name: &str, ty: &Type, span: Span) -> Place {
         let unique = self.fresh(name);
         // `fresh` reserved the name; give it to the storage itself.

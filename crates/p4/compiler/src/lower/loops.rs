@@ -67,7 +67,7 @@ impl Lower<'_> {
             let fixed = !writes(body, *var, self.program);
             let binding = match &value.kind {
                 _ if is_known(value) && fixed => Binding::Constant(value.clone()),
-                // Copied: the body may change the variable or its source.
+                // The value is copied, because the body may change the variable or its source.
                 _ => {
                     let declared = &self.program.vars[*var];
                     let place = self.temp(&declared.name, &declared.ty, value.span);
@@ -79,7 +79,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The iterations, if they are known: nothing but the loop's head changes its variables.
+    /// Returns the iterations if they are known, which requires that nothing but the loop's head changes its variables.
     pub fn rounds(&mut self, whole: &Loop) -> Option<Rounds> {
         let mut each = Vec::new();
         match &whole.head {
@@ -118,7 +118,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Computes the iterations of a loop whose head alone changes its variables, beginning with constants.
+    /// Computes the iterations of a loop whose variables begin with constants and change in the loop's head only.
     fn simulate(
         &mut self,
         (init, condition, update): (&[Statement], &Expr, &[Statement]),
@@ -170,8 +170,8 @@ impl Lower<'_> {
         }
     }
 
-    /// `for (x in low .. high)` as a condition and an update. The loop ends at the upper bound without a step beyond
-    /// it, which could wrap.
+    /// Returns a condition and an update for `for (x in low .. high)`. Before each step the update compares the
+    /// variable with the upper bound, because the step beyond the bound may wrap.
     fn counted(
         &mut self,
         var: VarId,
@@ -215,7 +215,7 @@ impl Lower<'_> {
         (more_value, update)
     }
 
-    /// A loop in an apply block: straight-line code if it applies nothing, unrolled otherwise.
+    /// Lowers a loop in an apply block: as straight-line code if it applies no table or control, unrolled otherwise.
     pub fn control_loop(&mut self, whole: &Loop, span: Span) {
         if !loop_applies(whole) {
             return self.control_straight_loop(whole, span);
@@ -250,7 +250,8 @@ impl Lower<'_> {
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
-    /// A loop that applies nothing becomes one action. A `return` inside sets a flag for a node after the action.
+    /// Lowers a loop that applies no table or control to one action. A `return` inside sets a flag for a node after the
+    /// action.
     fn control_straight_loop(&mut self, whole: &Loop, span: Span) {
         self.flush(span);
         let returns = super::statement::contains_return(&whole.body);
@@ -281,7 +282,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A loop in a parser's state: unrolled if its iterations are few and known, otherwise a cycle of states.
+    /// Lowers a loop in a parser's state: unrolled if its iterations are few and known, otherwise as a cycle of states.
     pub fn state_loop(&mut self, whole: &Loop, span: Span) {
         let base = self.states.current.clone();
         let behind = self.fresh(&format!("{base}_behind"));

@@ -122,7 +122,7 @@ pub struct ActionInfo {
     pub order: DeclaredAt,
 }
 
-/// The input of P4Info.
+/// The objects that P4Info describes.
 #[derive(Default)]
 pub struct Resources {
     pub tables: Vec<TableInfo>,
@@ -130,7 +130,7 @@ pub struct Resources {
     pub value_sets: Vec<(String, usize, u64)>,
     pub digests: Vec<(String, Type)>,
     pub externs: Vec<ExternObject>,
-    /// A control calls an extern function; P4Info then describes types.
+    /// Whether a control calls an extern function; if so, P4Info describes types.
     pub calls_extern_functions: bool,
 }
 
@@ -179,10 +179,10 @@ struct Fields {
     is_too_many: bool,
 }
 
-/// Straight-line code: actions, and what else has no nodes.
+/// Straight-line code: the bodies of actions and other code that does not become nodes.
 struct StraightCode {
     body: Body,
-    /// `if` becomes jumps, not nodes.
+    /// Whether an `if` becomes jumps instead of nodes.
     is_on: bool,
     /// The label of `return`, and where its value goes.
     return_to: Option<(usize, Option<Place>)>,
@@ -197,7 +197,7 @@ struct StraightCode {
 struct States {
     done: Vec<bmv2_json::ParseState>,
     current: String,
-    /// Of the current state.
+    /// The operations of the current state.
     ops: Vec<bmv2_json::ParserOp>,
     /// For each loop: the state after it, and the state of its next iteration.
     loops: Vec<(String, String)>,
@@ -221,7 +221,7 @@ struct Pipeline {
 struct CopyOuts {
     of_calls: Vec<Vec<CopyOut>>,
     of_blocks: Vec<PendingBlock>,
-    /// Several applications of a control share the code, and their copy-outs differ.
+    /// Set if an `exit` cannot know its copy-outs, because several applications of a control share the code.
     exit_is_unknown: bool,
 }
 
@@ -361,7 +361,7 @@ impl Lower<'_> {
         let span = arrays.map_or(Span::default(), |object| object.span);
         self.sink
             .error("E0618", span, message)
-            .help("a switch gives no program more: make arrays, stacks or fields smaller");
+            .help("no switch gives a program more memory: make arrays, stacks or fields smaller");
     }
 
     /// Rejects an operand, condition or key that is nested too deeply for the switches.
@@ -550,8 +550,8 @@ impl Lower<'_> {
         Some(info)
     }
 
-    /// Counts a statement, an inlined call or a loop's iteration. Returns false once the program is too large; then
-    /// nothing more is added.
+    /// Counts a statement, an inlined call or a loop's iteration. Returns false once the program is too large; then the
+    /// callers add nothing more.
     pub fn has_room(&mut self, span: Span) -> bool {
         self.statements_done += 1;
         if self.statements_done == limits::LOWERED_STATEMENTS {
@@ -561,12 +561,12 @@ impl Lower<'_> {
             );
             self.sink
                 .error("E0603", span, message)
-                .help("calls that call others more than once multiply: make the inner ones smaller, or call them less often");
+                .help("calls multiply where a callee makes several calls: make the inner callees smaller, or call them less often");
         }
         self.statements_done < limits::LOWERED_STATEMENTS
     }
 
-    /// Adds nothing more, because an error was already reported.
+    /// Makes `has_room` return false from now on. The caller has already reported an error.
     pub fn stop(&mut self) {
         self.statements_done = self.statements_done.max(limits::LOWERED_STATEMENTS);
     }
@@ -605,7 +605,7 @@ impl Lower<'_> {
         self.emit("_jump", Vec::new(), span);
     }
 
-    /// `if (condition) yes else no`, as jumps.
+    /// Emits `if (condition) yes else no` with jumps.
     pub fn branch(
         &mut self,
         condition: Value,
@@ -677,7 +677,7 @@ impl Lower<'_> {
     }
 }
 
-/// `path.name`; a name that begins with a dot is absolute.
+/// Returns `path.name`; a name that begins with a dot is absolute.
 pub fn qualify(path: &str, name: &str) -> String {
     match name.strip_prefix('.') {
         Some(absolute) => absolute.to_owned(),

@@ -20,7 +20,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Enters a control; returns the place outside.
+    /// Enters a control; returns the place outside the control, to which `leave` returns.
     pub fn enter(
         &mut self,
         block: &BlockInstance,
@@ -36,7 +36,7 @@ impl Standing {
         )
     }
 
-    /// Returns to the place outside.
+    /// Leaves a control; `outer` is what `enter` returned.
     pub fn leave(&mut self, outer: (DeclaredAt, Option<usize>)) {
         (self.order, self.control) = outer;
     }
@@ -50,7 +50,7 @@ impl Lower<'_> {
         self.standing_at(at.unwrap_or(locals.len()))
     }
 
-    /// The place of a control that is applied by its type's name.
+    /// Returns the place of the next control that is applied by its type's name.
     pub fn behind_declarations(&mut self) -> DeclaredAt {
         self.standing.n_by_type += 1;
         self.standing_at(self.declarations().len() + self.standing.n_by_type)

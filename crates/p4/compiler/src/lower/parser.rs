@@ -26,7 +26,7 @@ struct Exits {
     accept: Option<String>,
 }
 
-/// Base name of states after `break` and `continue`.
+/// The base name of the states that hold the unreachable code after `break` and `continue`.
 pub const UNREACHABLE: &str = "$unreachable";
 
 impl Lower<'_> {
@@ -358,7 +358,7 @@ impl Lower<'_> {
                 let bits = parameter(self.value(&bits));
                 self.operation("advance", vec![bits], span);
             }
-            // A call whose result is not used.
+            // The result of the call is not used.
             ("lookahead" | "length", _) => {}
             _ => self.unsupported(span, &format!("`{method}` here")),
         }
@@ -405,7 +405,8 @@ impl Lower<'_> {
         self.operation("verify", vec![condition, error], span);
     }
 
-    /// Reads the bits ahead into storage of this type.
+    /// Emits code that reads the packet's next bits, without consuming them, into new storage of this type. Returns the
+    /// storage.
     pub fn lookahead(&mut self, ty: &Type, span: Span) -> Option<Place> {
         if self.program.width(ty).is_none() {
             self.unsupported(span, "lookahead of a type without a fixed width");
@@ -422,7 +423,7 @@ impl Lower<'_> {
                 .and_then(|ty| self.program.width(&ty))
                 .unwrap_or(0);
             if offset > limits::FIELD_BITS_MAX {
-                let message = format!("no frame has {offset} bits to look ahead of");
+                let message = format!("no frame has {offset} bits for a `lookahead`");
                 self.sink.error("E0503", span, message);
                 return None;
             }
@@ -482,8 +483,8 @@ impl Lower<'_> {
                 for (sets, target, case_span) in cases {
                     let next = self.target(target, exits, *case_span);
                     self.case(sets, &keys, next, *case_span, &mut transitions);
-                    // A case that matches every key hides the cases after it, but simple_switch would try those
-                    // first.
+                    // A case that matches every key hides the cases after it. They are left out, because simple_switch
+                    // would try them first.
                     if transitions.last().is_some_and(is_default) {
                         break;
                     }

@@ -117,7 +117,7 @@ fn case(value: &str, next: &str) -> JsonTransition {
     }
 }
 
-/// Where stretches begin (at the start, at jump targets, after jumps), and the end.
+/// Returns where stretches of code begin (at the start, at jump targets, after jumps), and the end of the code.
 fn stretches(primitives: &[Primitive]) -> Vec<usize> {
     let mut starts = vec![0, primitives.len()];
     for (at, primitive) in primitives.iter().enumerate() {

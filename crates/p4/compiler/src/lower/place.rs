@@ -53,7 +53,8 @@ pub enum Place {
         stack: String,
         member: String,
     },
-    /// An element whose index only the run knows; if the elements are unions, this member of it.
+    /// An element of a stack whose index is known at run time only or, if the elements are unions, a member of such an
+    /// element.
     Element {
         stack: String,
         index: Value,
@@ -61,7 +62,7 @@ pub enum Place {
         member: Option<(u32, StructId)>,
         id: StructId,
     },
-    /// A field of such an element.
+    /// A field of an `Element`.
     ElementField {
         stack: String,
         index: Value,
@@ -69,7 +70,7 @@ pub enum Place {
         position: u32,
         ty: Type,
     },
-    /// An element whose index only the run knows, if the elements are unions.
+    /// An element of a stack of unions whose index is known at run time only.
     UnionElement {
         stack: String,
         index: Value,
@@ -151,8 +152,8 @@ pub fn plain_hex(value: u64) -> Value {
     Value::Hexstr(format!("{value:#x}"))
 }
 
-/// An operand as a primitive's parameter: expressions are wrapped once more, and action parameters get their other
-/// JSON form.
+/// Returns an operand as a primitive's parameter: wraps an expression in another expression, and gives an action
+/// parameter the JSON form that it has in primitives.
 pub fn parameter(value: Value) -> Value {
     match value {
         Value::Expression(_) | Value::StackField(_) => {
@@ -187,8 +188,8 @@ impl Lower<'_> {
         matches!(self.program.underlying(ty), Type::Bool)
     }
 
-    /// The place's content as an operand; a bool comes as a truth value. simple_switch has only the bits of an
-    /// action's parameter, so a signed one gets its sign here.
+    /// Returns the place's content as an operand. A bool becomes a boolean operand, not data. simple_switch has only
+    /// the bits of an action's parameter, so a signed parameter gets its sign here.
     pub fn read(&self, place: &Place) -> Value {
         let (raw, ty) = self.read_raw(place);
         match ty {
@@ -200,7 +201,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The stored content of the place, without conversion.
+    /// Returns the stored content of the place without conversion, and the type of a scalar.
     pub fn read_raw(&self, place: &Place) -> (Value, Option<Type>) {
         match place {
             Place::Field { header, field, ty } => (
@@ -427,7 +428,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A list without a type from its context is a tuple.
+    /// Returns the type, or a tuple type for a list to which the context gives no type.
     pub fn closed_type(&self, ty: &Type) -> Type {
         match ty {
             Type::ListOf(items) => Type::Tuple(items.clone()),

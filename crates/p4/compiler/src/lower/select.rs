@@ -23,8 +23,8 @@ pub struct SelectKey {
 type MaskedValue = (BigInt, BigInt);
 
 impl Lower<'_> {
-    /// A key for simple_switch: a field, or `lookahead` bits. A key that a later key may change (`is_kept`) is
-    /// copied.
+    /// Returns a key in a form that simple_switch takes: a field, or `lookahead` bits. A key that a later key may
+    /// change (`is_kept`) is copied first.
     pub fn select_key(&mut self, key: &Expr, is_kept: bool) -> Value {
         if !is_kept
             && let ExprKind::Call(call) = &key.kind
@@ -136,7 +136,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A set as values with masks; a range becomes prefixes.
+    /// Returns a set as values with masks; a range becomes prefixes.
     fn masked_values(&mut self, set: &Expr, key: SelectKey) -> Option<Vec<MaskedValue>> {
         let width = key.width;
         let all = mask(width);
@@ -146,7 +146,7 @@ impl Lower<'_> {
                 lower.sink.error(
                     "E0502",
                     expr.span,
-                    "what a key is matched with must be known at compile time",
+                    "a key's value, mask or range must be known at compile time",
                 );
                 None
             }

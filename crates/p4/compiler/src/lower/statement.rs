@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    /// Statements as straight-line code or, in a control's apply block, as nodes.
+    /// Lowers statements to straight-line code or, in a control's apply block, to nodes.
     pub fn statements(&mut self, statements: &[Statement]) {
         for statement in statements {
             self.statement(statement);
@@ -94,7 +94,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `subject == label` for any of a case's labels.
+    /// Returns the condition that the subject equals one of a case's labels; `None` for the default case.
     pub fn case_condition(&mut self, subject: &Expr, labels: &[Option<Expr>]) -> Option<Value> {
         let equal = |lower: &mut Self, label: &Expr| {
             let (left, right) = (Box::new(subject.clone()), Box::new(label.clone()));
@@ -113,7 +113,7 @@ impl Lower<'_> {
             .reduce(|a, b| operation("or", Some(a), Some(b)))
     }
 
-    /// Cases with the default last, because it applies only if no label does.
+    /// Returns the cases with the default case last, because it applies only if no label does.
     pub fn ordered_cases(
         cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
     ) -> Vec<(Vec<Option<Expr>>, Vec<Statement>)> {
@@ -159,8 +159,8 @@ impl Lower<'_> {
         }
     }
 
-    /// An extern's arguments, each with its value before the calls in later arguments (P4_16 1.2.5, section 6.8).
-    /// Some externs write their first argument instead of reading it.
+    /// Returns an extern's arguments, each with its value before the calls in later arguments (P4_16 1.2.5, section
+    /// 6.8). Some externs write their first argument instead of reading it.
     pub fn before_later_calls(
         &mut self,
         callee: &str,

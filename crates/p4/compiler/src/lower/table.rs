@@ -12,7 +12,7 @@ use crate::ir::{self, ActionUse, BinaryOp, Builtin, Callee, Direction, Expr, Exp
 use crate::source::Span;
 use crate::types::Type;
 
-/// Entries of a table without a `size`.
+/// The size of a table without the property `size`.
 pub const DEFAULT_SIZE: u32 = 1024;
 
 impl Lower<'_> {
@@ -53,8 +53,8 @@ impl Lower<'_> {
         index
     }
 
-    /// The number of keys before the last key whose call may change what they read. Keys are evaluated in order
-    /// (P4_16 1.2.5, sections 13.6 and 14.2.1), so these keep the value from before the call.
+    /// Returns how many keys come before the last key with a call that may change what earlier keys read. Keys are
+    /// evaluated in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these keep the value from before the call.
     pub fn n_before_changes<'e>(&self, keys: impl Iterator<Item = &'e Expr>) -> usize {
         let keys: Vec<&Expr> = keys.collect();
         let last = keys.iter().rposition(|key| self.key_changes(key));
@@ -70,8 +70,8 @@ impl Lower<'_> {
         !is_lookahead && self.has_changing_call(key)
     }
 
-    /// The key's field. Another expression is first computed into a field, and so is a field that a later key may
-    /// change (`is_kept`).
+    /// Returns the JSON key, which is a field. Any other expression is first computed into a field, and a field that a
+    /// later key may change (`is_kept`) is first copied.
     fn key(
         &mut self,
         table: &str,
@@ -118,7 +118,7 @@ impl Lower<'_> {
         (json, Some(input))
     }
 
-    /// A key that is a field, perhaps under a constant mask, or a header's validity.
+    /// Returns the place and the mask of a key that is a field, perhaps under a constant mask, or a header's validity.
     fn simple_key(&mut self, expr: &Expr) -> Option<(Place, Option<String>)> {
         match &expr.kind {
             ExprKind::Call(call) => match &call.callee {
@@ -547,7 +547,7 @@ impl Lower<'_> {
         data
     }
 
-    /// A compile-time number of any type.
+    /// Returns the value of a compile-time constant of any type as a number.
     pub fn constant(&self, expr: &Expr) -> Option<BigInt> {
         match self.resolve(expr).kind {
             ExprKind::Int(value) => Some(value),
@@ -559,7 +559,7 @@ impl Lower<'_> {
     }
 }
 
-/// A key field, which is secret if its table is.
+/// Marks a key as secret if its table is secret.
 fn kept(key: TableKey, is_secret: bool) -> TableKey {
     TableKey {
         secret: key.secret || is_secret,
@@ -567,8 +567,8 @@ fn kept(key: TableKey, is_secret: bool) -> TableKey {
     }
 }
 
-/// The size in the JSON. A table of constant entries takes no others, so without a `size` it has room for exactly
-/// these.
+/// Returns a table's size in the JSON. A table with constant entries takes no other entries, so without the property
+/// `size` it has room for exactly these.
 fn max_size(table: &ir::Table, size: u64) -> u32 {
     let is_sized = table.property("size").is_some();
     let max = match &table.entries {
@@ -578,8 +578,8 @@ fn max_size(table: &ir::Table, size: u64) -> u32 {
     u32::try_from(max).unwrap_or(u32::MAX)
 }
 
-/// The size without a `size`. Like p4c it counts the initial entries even if they are not constant; 1024 or more of
-/// them leave no room for a controller's entries.
+/// Returns the size of a table without the property `size`. Like p4c, this function counts the initial entries even if
+/// they are not constant; 1024 or more of them leave no room for a controller's entries.
 fn default_size(table: &ir::Table) -> u64 {
     let n_entries = table.entries.as_ref().map_or(0, |(_, list)| list.len());
     u64::from(DEFAULT_SIZE).max(n_entries as u64)

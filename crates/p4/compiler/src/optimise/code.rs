@@ -37,12 +37,12 @@ pub fn is_regular(body: &[Primitive]) -> bool {
     })
 }
 
-/// Removes primitives; a jump to a removed one goes to the next that stays.
+/// Removes primitives. A jump to a removed primitive goes to the next primitive that stays.
 pub fn remove(body: &mut Vec<Primitive>, dead: &[bool]) -> bool {
     if !dead.contains(&true) {
         return false;
     }
-    // How many stay before each position.
+    // For each position: how many of the primitives before it stay.
     let mut before = Vec::with_capacity(dead.len() + 1);
     let mut count = 0;
     for is_dead in dead {

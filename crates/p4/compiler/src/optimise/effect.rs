@@ -13,7 +13,7 @@ use super::walk;
 pub struct Touch {
     pub all: bool,
     pub fields: Vec<FieldId>,
-    /// Something other than fields is read: a register, or the bits ahead.
+    /// Whether something other than fields is read: a register, or the packet's next bits.
     pub outside: bool,
 }
 
@@ -33,9 +33,9 @@ impl Touch {
 #[derive(Debug, Default, Clone)]
 pub struct Effect {
     pub reads: Touch,
-    /// May be written.
+    /// The fields that may be written.
     pub writes: Touch,
-    /// Written in any case.
+    /// The field that is written in any case.
     pub defines: Option<FieldId>,
     /// The only effect is to write one field, and it cannot fail.
     pub is_pure: bool,
@@ -264,7 +264,7 @@ fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
 }
 
 impl Effect {
-    /// Marks the effect as pure without a certain write, because a read beyond a register's end leaves the field
+    /// Marks the effect as pure but the write as uncertain, because a read beyond a register's end leaves the field
     /// unchanged.
     fn partial_pure(mut self) -> Self {
         self.is_pure = self.defines.is_some();

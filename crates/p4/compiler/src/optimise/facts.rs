@@ -13,9 +13,9 @@ use super::fold;
 use super::model::{FieldId, Model, Role, VALID};
 use super::number;
 
-/// Conditions remembered at most: enough for those of one path, and a bound on the work.
+/// The most conditions that are remembered: enough for those of one path, and a bound on the work.
 const CONDITIONS_MAX: usize = 16;
-/// Bits of a constant that is remembered: an IPv6 address fits.
+/// The most bits of a constant that is remembered: an IPv6 address fits.
 const CONSTANT_BITS_MAX: u32 = 128;
 
 #[derive(PartialEq, Debug)]
@@ -28,7 +28,7 @@ struct Condition {
     of_action: bool,
 }
 
-/// A hash: the same for equal operands.
+/// Returns a hash, which is the same for equal operands.
 fn fingerprint(value: &Value) -> u64 {
     let mut sum: u64 = 0;
     let mut add = |text: &str| {

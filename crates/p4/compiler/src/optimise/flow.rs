@@ -1,6 +1,6 @@
-//! The control graph: removes branches and code without effect, and joins consecutive nodes.
+//! Simplifies the control graph: removes branches and code without effect, and joins consecutive nodes.
 //!
-//! `flow` redirects edges past branches whose condition is constant or whose ways are the same, and past internal
+//! `flow` redirects edges past branches whose condition is constant or whose successors are the same, and past internal
 //! tables without code. It removes unreachable branches and internal tables. It joins an internal table with its only
 //! successor if no other node leads there. `calls` turns internal tables into direct action calls, which look nothing
 //! up. Both are sound because an operand has no side effects, an internal table always runs its one action, no other
@@ -16,7 +16,7 @@ use super::{HashMap, HashSet};
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let mut changed = false;
     for at in 0..program.pipelines.len() {
-        // Taken out of the program, which these functions read.
+        // The pipeline is taken out of the program, because the functions read the program and change the pipeline.
         let mut pipeline = program.pipelines.remove(at);
         changed |= redirect(program, &mut pipeline, visible);
         changed |= sweep(&mut pipeline, visible);
@@ -92,7 +92,7 @@ fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>
 }
 
 /// Redirects edges past nodes without effect, beginning at the end, so that each node's own edges are already final.
-/// Returns whether there were any.
+/// Returns whether any edge changed.
 fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
@@ -177,7 +177,7 @@ pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     uses
 }
 
-/// Joins pairs of code nodes; returns whether there were any.
+/// Joins pairs of consecutive code nodes; returns whether there were any.
 fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
@@ -188,7 +188,7 @@ fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let positions = graph::action_positions(program);
     let mut joined = false;
     let mut gone: HashSet<Node> = HashSet::default();
-    // From the end, so that one walk joins a whole chain.
+    // The walk begins at the end, so that it joins a whole chain.
     for node in order.iter().rev() {
         let Some((first, next)) = internal(pipeline, *node, visible) else {
             continue;
@@ -249,7 +249,7 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Removes unreachable nodes, but no tables of the program. Returns whether there were any.
+/// Removes unreachable nodes, but no tables of the program. Returns whether any node was removed.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {

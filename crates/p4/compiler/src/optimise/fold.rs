@@ -2,9 +2,9 @@
 //! replaces fields by known values.
 //!
 //! It is sound because operands have no side effects and an operation on numbers has no width. Only [`demanded`] uses
-//! widths: where the consumer keeps only the low bits, and only for unsigned fields (simple_switch does not cut every
-//! value that it copies into a signed one). Shifts and divisions of negative numbers and by zero are left to the
-//! switch. Two headers never count as equal, since invalid ones are not.
+//! widths. It is used where the consumer keeps only the low bits, and only for unsigned fields, because simple_switch
+//! does not cut every value that it copies into a signed field. Shifts and divisions of negative numbers and by zero
+//! are left to the switch. Two headers never count as equal, since two invalid headers are not equal.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -114,7 +114,7 @@ impl Folder<'_> {
         }
     }
 
-    /// The simplest operand with the same value.
+    /// Returns the simplest operand with the same value.
     pub fn value(&self, value: &Value) -> Value {
         match value {
             Value::Field((header, field)) => match self.facts {
@@ -387,7 +387,7 @@ fn compare_truths(op: &str, left: &Value, right: &Value) -> Option<Value> {
     }
 }
 
-/// An operand with the same low bits; its other bits may differ.
+/// Returns an operand whose lowest `bits` bits are the same; its other bits may differ.
 pub fn demanded(value: &Value, bits: u32) -> Value {
     let Some(found) = as_operation(value) else {
         return value.clone();

@@ -24,7 +24,7 @@ use crate::lower::place::{operation, parameter};
 const HEIGHT_MAX: usize = 24;
 /// How many primitives ahead the pass looks for a read; bounds the work in long bodies.
 const DISTANCE_MAX: usize = 64;
-/// The count for a read that cannot take an expression, so that it is never the only one.
+/// A read that cannot take an expression counts as many reads, so that it is never the only one.
 const MANY: u32 = 2;
 
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
@@ -360,7 +360,8 @@ impl Inliner<'_> {
         })
     }
 
-    /// A key's part is padded by its width, so only an operand of equal width may replace it.
+    /// Moves a temporary's value into the state's key. Each part of a key is padded by its width, so only an operand of
+    /// the same width may replace the temporary.
     fn move_to_key(&mut self, state: &mut bmv2_json::ParseState, held: &Held) -> bool {
         let wide = self.model.info(held.field).bits;
         let fits = match &held.value {

@@ -1,10 +1,10 @@
-//! Passes over BMv2 JSON that leave packets, tables and registers the same with less work.
+//! Passes over BMv2 JSON that save a switch work and leave packets, tables and registers the same.
 //!
-//! JSON in, JSON out, after `lower` and before output; the passes also run over another compiler's JSON. [`optimise`]
-//! repeats them until nothing changes. Each file's module doc says why its pass is sound. Two rules hold for all
-//! passes. Objects that a control plane can name (tables, their actions and parameters, counters, meters, registers,
-//! action profiles, digests, value sets) and source locations stay unchanged. An unknown primitive or operation
-//! counts as reading and writing everything.
+//! The passes run after `lower` and before output, and also over another compiler's JSON. [`optimise`] repeats them
+//! until nothing changes. Each file's module doc says why its pass is sound. Two rules hold for all passes. Objects
+//! that a control plane can name (tables, their actions and parameters, counters, meters, registers, action profiles,
+//! digests, value sets) and source locations stay unchanged. An unknown primitive or operation counts as reading and
+//! writing everything.
 
 // Public for its test alone: a unit test would compile the library once more.
 #[doc(hidden)]
@@ -38,8 +38,7 @@ type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 /// Rounds over all passes. Each round makes the program smaller; programs of any size need three to five.
 const ROUNDS_MAX: usize = 8;
 
-/// Rounds for a large program. Later rounds cost seconds and only shorten what the first ones left of long rows of
-/// branches.
+/// Rounds for a large program. Later rounds cost seconds and only shorten long rows of branches further.
 const LARGE_ROUNDS_MAX: usize = 2;
 /// Number of branches and actions from which a program counts as large.
 const LARGE: usize = 4_000;
@@ -144,7 +143,7 @@ fn visible(p4info: Option<&P4Info>) -> Visible {
     }
 }
 
-/// Replaces a value; returns whether the new one differs.
+/// Replaces a value; returns whether the new value differs.
 fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
     let differs = *place != value;
     if differs {

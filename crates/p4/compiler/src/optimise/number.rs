@@ -1,8 +1,8 @@
 //! Constants of the JSON, and bounds of an operand's value.
 //!
-//! Both switches compute with integers of unlimited width and cut the result when they copy it into a field, so
-//! bounds are plain integers. A signed field has no bounds here: simple_switch does not cut a value between the
-//! field's greatest and the end of its width.
+//! Both switches compute with integers of unlimited width and cut the result when they copy it into a field, so bounds
+//! are plain integers. A signed field has no bounds here: simple_switch does not cut a value that exceeds the field's
+//! greatest value but fits into the field's width.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -23,7 +23,7 @@ pub fn constant(value: &Value) -> Option<BigInt> {
         .strip_prefix("0x")
         .or_else(|| digits.strip_prefix("0X"))?;
     let value = match digits.len() {
-        // Nearly all constants: avoids the general conversion, which allocates.
+        // Nearly all constants are this short. For them the general conversion is avoided, because it allocates.
         1..=16 if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
             BigInt::from(u64::from_str_radix(digits, 16).ok()?)
         }
@@ -44,7 +44,7 @@ pub fn literal(value: &BigInt) -> Value {
     Value::Hexstr(format!("{sign}0x{pad}{digits}"))
 }
 
-/// `bits` ones.
+/// Returns the number with `bits` ones.
 pub fn ones(bits: u32) -> BigInt {
     (BigInt::one() << bits) - 1
 }

@@ -1,11 +1,11 @@
 //! Reduces the number of parser states and transitions.
 //!
 //! Removes unreachable states. Bypasses a state that does nothing and leads to one other state. Appends a state with
-//! exactly one predecessor, which always leads to it, to that predecessor. Removes a `select` whose ways are all the
-//! same, a transition that an earlier one with the same value hides, and a transition that leads where the following
-//! default leads. This is sound because operations keep their order, and a key is removed only if reading it cannot
-//! end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes fewer steps to
-//! the limit at which the parser gives up. Value sets stay known to the control plane.
+//! exactly one predecessor, which always leads to it, to that predecessor. Removes a `select` whose cases all lead to
+//! one state, a transition that an earlier one with the same value hides, and a transition that leads where the
+//! following default leads. This is sound because operations keep their order, and a key is removed only if reading it
+//! cannot end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes fewer
+//! steps to the limit at which the parser gives up. Value sets stay known to the control plane.
 
 use std::collections::{HashMap, HashSet};
 
@@ -158,7 +158,7 @@ fn unreached(parser: &mut Parser) -> bool {
         let kinds = state.transitions.iter().map(|arrow| arrow.kind.as_deref());
         kinds.into_iter().any(|kind| kind == Some("parse_vset"))
     };
-    // A state stays for the members of its value sets, which only it describes.
+    // A state with a value set stays, because only this state describes the value set's members.
     let filling = parser.parse_states.iter().filter(fills);
     let mut open: Vec<String> = filling.map(|state| state.name.clone()).collect();
     open.push(parser.init_state.clone());

@@ -1,15 +1,15 @@
-//! Propagates copies and constants: the known value of a field replaces its reads, and a branch whose condition is
-//! known on an edge is bypassed there.
+//! Propagates copies and constants: a field's known value replaces reads of the field, and an edge on which a branch's
+//! condition is known bypasses the branch.
 //!
-//! One walk from each pipeline's beginning follows the control graph; where edges meet, the common facts remain. At
-//! the beginning, metadata that nothing has written is zero, and a header that nothing can have made valid is
-//! invalid. This holds for every new packet and for clones' metadata; fields that a field list may keep are excluded.
-//! The pass is sound because every write removes the facts that depended on it: a write to an element found at run
-//! time removes those of its whole stack, a header operation those of the header and of the other validities in its
-//! union, `mark_to_drop` those of the target's fields, an unknown primitive all. Only unsigned fields have facts, and
-//! a copy counts only if the target is at least as wide as the source, so no cut is missed. Keys, field lists,
-//! digests and checksums keep their fields. A table may run any of its actions, whatever its entries are. Facts end
-//! with their control, since the target writes between controls and clones enter there.
+//! One walk from each pipeline's beginning follows the control graph; where edges meet, the common facts remain. At the
+//! beginning, metadata that nothing has written is zero, and a header that nothing can have made valid is invalid. This
+//! holds for every new packet and for clones' metadata; fields that a field list may keep are excluded. The pass is
+//! sound because every write removes the facts that depended on it: a write to an element found at run time removes the
+//! facts of its whole stack, a header operation removes those of the header and of the other validities in its union,
+//! `mark_to_drop` removes those of the target's fields, and an unknown primitive removes all facts. Only unsigned
+//! fields have facts, and a copy counts only if the target is at least as wide as the source, so no cut is missed.
+//! Keys, field lists, digests and checksums keep their fields. A table may run any of its actions, whatever its entries
+//! are. Facts end with their control, since the target writes between controls and clones enter there.
 
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
@@ -23,8 +23,8 @@ use super::model::Model;
 use super::written::{Stage, Written};
 use super::{Pass, put};
 
-/// Decided branches past which one edge is led in a round. Without a bound, a thousand tests of one field in a row
-/// mean a million edges.
+/// The most decided branches that one edge bypasses in a round. Without a bound, a thousand tests of one field in a row
+/// would mean a million edges.
 const BYPASSED_MAX: usize = 8;
 
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
@@ -43,7 +43,7 @@ pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
             "egress" => written.start(&model, &[Stage::Parser, Stage::Ingress]),
             _ => Facts::default(),
         };
-        // Taken out of the program, which the walk reads.
+        // The pipeline is taken out of the program, because the walk reads the program and changes the pipeline.
         let mut pipeline = program.pipelines.remove(at);
         changed |= walk.pipeline(program, &mut pipeline, start);
         program.pipelines.insert(at, pipeline);
@@ -194,7 +194,7 @@ fn join(pending: &mut HashMap<usize, Facts>, to: usize, facts: Facts) {
     }
 }
 
-/// An operand without the parentheses of a parameter.
+/// Returns an operand without the expressions that only wrap it.
 pub fn unwrapped(value: &Value) -> &Value {
     match value {
         Value::Expression(expression) => match &**expression {
@@ -213,7 +213,7 @@ struct Walk<'a> {
     entries: HashMap<u32, Facts>,
 }
 
-/// The edges of one pipeline, and the facts that hold at the ends of those walked so far.
+/// The edges of one pipeline, and the facts that hold where the edges walked so far end.
 struct Flow {
     graph: Graph,
     known: HashMap<Node, Facts>,
@@ -273,7 +273,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The facts after an action. Its body is changed at the end, when all its uses are known.
+    /// Returns the facts after an action. `finish` changes the action's body, when all uses of the action are known.
     fn action(&mut self, program: &Program, id: u32, facts: &Facts) -> Facts {
         match self.entries.get_mut(&id) {
             Some(known) => known.meet(facts),
@@ -435,7 +435,7 @@ fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
 }
 
 impl Walk<'_> {
-    /// The successor of the default action, which is the only one after a miss.
+    /// Returns the successor of the default action, which is the only action that runs after a miss.
     fn default_edge(&self, program: &Program, table: &bmv2_json::Table) -> Option<Option<String>> {
         let default = table.default_entry.as_ref()?;
         let action = program

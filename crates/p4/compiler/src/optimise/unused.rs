@@ -1,10 +1,10 @@
 //! Removes objects that nothing names: metadata fields, headers, stacks, header types, calculations, field lists,
 //! actions that no control plane sees. Then renumbers the rest.
 //!
-//! It is sound because the names and ids of these are internal to the file. Objects that a control plane can name
-//! (tables, their actions, counters, meters, registers, profiles, digests, value sets) stay, and so does every field
-//! of a header, since the header's length counts. A header that nothing can make valid is never sent, so the deparser
-//! need not list it. The scratch header `scalars` stays even if it is empty, as targets expect it.
+//! The pass is sound because the names and ids of these objects are internal to the file. Objects that a control plane
+//! can name (tables, their actions, counters, meters, registers, profiles, digests, value sets) stay, and so does every
+//! field of a header, since the header's length counts. A header that nothing can make valid is never sent, so the
+//! deparser need not list it. The scratch header `scalars` stays even if it is empty, as targets expect it.
 
 use bmv2_json::{Field, FieldWidth, Program, Value};
 
@@ -135,8 +135,8 @@ fn calculations(program: &mut Program) {
     rename_calculations(program);
 }
 
-/// Renames the calculations as if the removed ones had never existed: control planes that set the parameters of
-/// custom hashes go by the order of their names.
+/// Renames the calculations as if the removed ones had never existed: control planes that set the parameters of custom
+/// hashes identify the hashes by the order of their names.
 fn rename_calculations(program: &mut Program) {
     let mut names: HashMap<String, String> = HashMap::default();
     for (place, calculation) in program.calculations.iter_mut().enumerate() {
@@ -258,7 +258,7 @@ fn headers(program: &mut Program) {
     });
 }
 
-/// Removes metadata fields that nothing names, and pads the rest again.
+/// Removes metadata fields that nothing names, and pads the remaining fields again.
 fn fields(program: &mut Program) {
     let model = Model::new(program);
     let mut used: HashSet<(String, String)> = HashSet::default();

@@ -93,7 +93,7 @@ impl Preprocessor<'_> {
                 self.counter += 1;
                 number(self.counter - 1)
             }
-            // A compilation reads no clock. The C preprocessor writes this when it has none.
+            // A compilation reads no clock. The C preprocessor writes these texts when it has no clock.
             Builtin::Date => quoted("??? ?? ????"),
             Builtin::Time => quoted("??:??:??"),
             Builtin::Timestamp => quoted("??? ??? ?? ??:??:?? ????"),

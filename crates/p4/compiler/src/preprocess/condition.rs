@@ -6,7 +6,7 @@ use crate::limits;
 use crate::source::Span;
 
 impl Preprocessor<'_> {
-    /// `kind` is `if`, `ifdef` or `ifndef`.
+    /// Evaluates the condition of an `#if`, `#ifdef` or `#ifndef`; `kind` is `if`, `ifdef` or `ifndef`.
     pub(super) fn condition(&mut self, kind: &str, rest: &[PpToken], span: Span) -> bool {
         if kind != "if" {
             let Some(name) = self.macro_name(kind, rest, span) else {
@@ -16,7 +16,7 @@ impl Preprocessor<'_> {
             return self.macros.contains_key(&name.text) == (kind == "ifdef");
         }
         if rest.is_empty() {
-            self.refuse(span, "nothing stands behind it");
+            self.refuse(span, "it is empty");
             return false;
         }
         let before = std::mem::replace(&mut self.in_condition, true);
@@ -40,7 +40,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Expands the condition, except the names after `defined`, which become 0 or 1.
+    /// Expands the condition. A `defined` becomes 0 or 1, and the name after it is not expanded.
     fn condition_tokens(&mut self) -> Result<Vec<PpToken>, Problem> {
         let mut tokens = Vec::new();
         loop {
@@ -87,7 +87,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `(<file>)` or `("file")` after `__has_include`: whether the file would be found.
+    /// Reads `(<file>)` or `("file")` after `__has_include`; returns whether the file would be found.
     pub(super) fn has_include(&mut self, name: &PpToken) -> bool {
         let open = self.next_token();
         let file = self.next_token();
@@ -419,7 +419,7 @@ fn shifted(value: Value, by: Value, left: bool) -> Value {
     Value { bits, ..value }
 }
 
-/// An integer in C's syntax: 0x, 0b, 0 for octal, and suffixes.
+/// Parses an integer in C's syntax: 0x, 0b, 0 for octal, and suffixes.
 fn number(text: &str) -> Result<Value, String> {
     let lower = text.to_ascii_lowercase();
     let (radix, digits) = if let Some(digits) = lower.strip_prefix("0x") {
@@ -460,7 +460,7 @@ fn number(text: &str) -> Result<Value, String> {
     })
 }
 
-/// `'a'`, with C's escapes; several characters have one value together.
+/// Parses `'a'`, with C's escapes; several characters have one value together.
 fn character(text: &str) -> Result<Value, String> {
     let inner = text.get(1..text.len() - 1).unwrap_or("");
     let mut bytes = inner.bytes().peekable();

@@ -29,7 +29,7 @@ pub struct Branch {
     pub end: u32,
     /// The beginnings of the branches around this one, the outermost first.
     pub within: Vec<u32>,
-    /// The program contains the branch.
+    /// Whether the preprocessor took the branch into the program.
     pub taken: bool,
     /// No macro can select the branch: `#if 0`.
     pub never: bool,
@@ -41,7 +41,7 @@ const DIRECTIVES: &[&str] = &[
 ];
 
 impl Preprocessor<'_> {
-    /// `calling` says whether the directive is among the arguments of a macro.
+    /// Executes a directive; `calling` says whether it is among the arguments of a macro.
     pub(super) fn directive(&mut self, line: &[PpToken], calling: Calling) {
         let Some((hash, rest)) = line.split_first() else {
             return;

@@ -110,7 +110,7 @@ impl Preprocessor<'_> {
         });
     }
 
-    /// Counts expanded tokens; a macro that explodes ends the program.
+    /// Counts expanded tokens. If the macros make too many tokens, reports an error and ends the input.
     pub(super) fn spend(&mut self, amount: usize, at: Option<Span>) {
         self.budget = self.budget.saturating_sub(amount);
         if self.budget == 0 && !self.exhausted {
@@ -141,7 +141,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// Reads these tokens, and nothing after them.
+    /// Calls `read` with these tokens, and nothing after them, as the input.
     pub(super) fn alone<T>(&mut self, tokens: &[PpToken], read: impl FnOnce(&mut Self) -> T) -> T {
         let depth = self.contexts.len();
         let before = (
@@ -174,8 +174,8 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// Puts a macro's expansion in front of the input. Returns false if the macro needs arguments and has none, so
-    /// that it is no call.
+    /// Puts a macro's expansion in front of the input. Returns false if the macro needs arguments and has none, so that
+    /// the name is no call.
     fn enter(&mut self, name: &PpToken, found: &Rc<Macro>) -> bool {
         let mut call = name.span;
         let (tokens, entered) = match &found.meaning {
@@ -303,8 +303,8 @@ impl Preprocessor<'_> {
             .note_at(found.span, format!("`{}` is defined here", name.text));
     }
 
-    /// Reports a wrong number of arguments, and leaves as many as the macro takes. The argument of `...` may be
-    /// missing.
+    /// Reports a wrong number of arguments, and then cuts or fills the list to as many as the macro takes. The argument
+    /// of `...` may be missing.
     fn check_count(
         &mut self,
         name: &PpToken,

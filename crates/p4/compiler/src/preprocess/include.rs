@@ -24,12 +24,12 @@ fn other_architecture(name: &str) -> bool {
 
 struct Wanted {
     name: String,
-    /// In `<>`.
+    /// Whether the name is in `<>`.
     system: bool,
 }
 
 impl Preprocessor<'_> {
-    /// `once`: the directive is `#import`, which reads a file only once.
+    /// Executes an `#include` or, if `once` is set, an `#import`, which reads a file only once.
     pub(super) fn include(&mut self, rest: &[PpToken], span: Span, once: bool) {
         if self.files.len() > limits::INCLUDE_DEPTH {
             self.sink

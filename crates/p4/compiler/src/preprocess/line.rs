@@ -5,14 +5,15 @@ use super::token::{Kind, PpToken};
 use crate::source::Span;
 
 impl Preprocessor<'_> {
-    /// `#line`, whose number and name may come from macros.
+    /// Executes a `#line`, whose number and name may come from macros.
     pub(super) fn line(&mut self, rest: &[PpToken], directive: Span) {
         let mut rest = self.expand_alone(rest);
         rest.retain(|token| token.kind != Kind::Edge);
         self.line_marker(&rest, directive);
     }
 
-    /// `rest` is the text after `#line` or `#`. Numbers after the file's name are flags about the include.
+    /// `rest` is the text after `#line` or `#`. Numbers after the file's name are flags about the include, which are
+    /// ignored.
     pub(super) fn line_marker(&mut self, rest: &[PpToken], directive: Span) {
         let number = rest.first().and_then(|token| {
             let number: i32 = token.text.parse().ok()?;

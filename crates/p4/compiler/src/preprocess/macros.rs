@@ -225,7 +225,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// The text after the name, without the space before it.
+/// Returns a macro's body: the text after the name or the parameters, without the space before it.
 fn body(tokens: &[PpToken]) -> Vec<PpToken> {
     let mut body = tokens.to_vec();
     if let Some(first) = body.first_mut() {

@@ -46,7 +46,7 @@ pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     out
 }
 
-/// Ends the line, and leads to the line `to` by newlines or by a line marker.
+/// Ends the line, and continues at the line `to` after newlines or a line marker.
 fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
     if !out.is_empty() {
         out.push('\n');
@@ -62,7 +62,8 @@ fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
     }
 }
 
-/// Whether C would read two tokens that a macro brought together as one, so that they need a space between them.
+/// Whether C would read two adjacent tokens as one token. If a macro brought such tokens together, they need a space
+/// between them.
 pub fn must_stand_apart(before: &PpToken, token: &PpToken) -> bool {
     let next = token.text.chars().next().unwrap_or(' ');
     let next = if token.kind == Kind::Punct { next } else { ' ' };

@@ -6,7 +6,7 @@ use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token, lex_text};
 use crate::source::Span;
 
-/// With an end marker.
+/// Returns the P4 tokens, with an end marker.
 pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
     let mut text = String::new();
     let mut starts = Vec::with_capacity(preprocessed.len());
@@ -50,7 +50,7 @@ pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
     out
 }
 
-/// Where the text put together from tokens comes from.
+/// The origins of the text that is put together from preprocessing tokens.
 struct Origins<'a> {
     tokens: &'a [PpToken],
     starts: Vec<usize>,

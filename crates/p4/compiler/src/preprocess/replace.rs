@@ -192,7 +192,8 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// `__VA_OPT__(...)`: its content if `...` has an argument, and its length.
+    /// Returns the content of a `__VA_OPT__(...)`, which is empty if `...` has no argument, and the number of tokens
+    /// that the `__VA_OPT__(...)` takes; `None` if there is none at `at`.
     fn optional(
         &mut self,
         body: &[PpToken],
@@ -219,7 +220,7 @@ impl Preprocessor<'_> {
         Some((tokens, len))
     }
 
-    /// `#` and an argument become a string of the argument's spelling.
+    /// Returns the string that `#` makes of an argument's spelling.
     fn stringified(&mut self, raw: &[PpToken], hash: &PpToken, name: &PpToken) -> PpToken {
         let mut text = String::from("\"");
         let mut space: Option<bool> = None;
@@ -256,7 +257,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `##`: joins the last token so far and the first of `operand`, if together they are one token.
+    /// Executes a `##`: joins the last token so far and the first token of `operand`, if together they are one token.
     fn join(&mut self, out: &mut Out, operand: Vec<PpToken>, kind: OperandKind, omitted: bool) {
         out.joining = false;
         let after_comma = out.tokens.last().is_some_and(|token| token.is(","));
@@ -312,7 +313,7 @@ impl Preprocessor<'_> {
 }
 
 impl Out {
-    /// No `##` follows: a joined token gets an edge.
+    /// Ends an operand that no `##` follows: puts an edge after a joined token.
     fn close(&mut self, at: &PpToken) {
         if std::mem::take(&mut self.joined) {
             self.tokens.push(PpToken::edge_behind(at.span));
@@ -320,7 +321,7 @@ impl Out {
     }
 }
 
-/// Joins two tokens; `None` if they do not make one.
+/// Joins two tokens; `None` if they do not make one token.
 fn joined(left: &PpToken, right: &PpToken) -> Option<PpToken> {
     let text = format!("{}{}", left.text, right.text);
     if text.starts_with("//") || text.starts_with("/*") {

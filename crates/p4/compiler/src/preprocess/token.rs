@@ -93,13 +93,14 @@ impl PpToken {
         (self.kind == Kind::Name).then_some(&self.text)
     }
 
-    /// A `#` at the start of a line, or `##`, which begins a comment like every line that C leaves to an assembler.
+    /// Whether the token is a `#` at the start of a line, or a `##` there. A line with `##` is a comment, like every
+    /// line that C leaves to an assembler.
     pub fn begins_directive(&self) -> bool {
         self.first && (self.is("#") || self.is("##"))
     }
 }
 
-/// Longest first.
+/// C's operators and separators, longest first, so that the first match is the longest.
 const PUNCTUATION: &[&str] = &[
     "...", "<<=", ">>=", "##", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||",
     "*=", "/=", "%=", "+=", "-=", "&=", "^=", "|=", "[", "]", "(", ")", "{", "}", ".", "&", "*",
@@ -138,7 +139,7 @@ fn number_len(text: &str) -> usize {
     .unwrap_or(text.len())
 }
 
-/// `lines`: whether a string may span lines, as in P4 but not in C.
+/// Returns the kind and length of a quoted text. `lines` says whether a string may span lines, as in P4 but not in C.
 fn quoted(text: &str, quote: char, lines: bool) -> (Kind, usize) {
     let kind = if quote == '"' { Kind::Str } else { Kind::Char };
     let mut escaped = false;

@@ -48,7 +48,7 @@ impl Parser<'_> {
             };
             self.sink
                 .error("E0201", self.span(), "expected `apply`, found `{`")
-                .suggest(here, "apply ", "what the control does stands in `apply`");
+                .suggest(here, "apply ", "the control's statements stand in `apply`");
         } else {
             self.apply_of_control()?;
         }
@@ -65,7 +65,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Reports declarations and statements after `apply`, and reads them as if they were before it and in it.
+    /// Reports declarations and statements after `apply`. Then reads the declarations as if they were before `apply`,
+    /// and the statements as if they were in it.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,
@@ -131,7 +132,7 @@ impl Parser<'_> {
         if self.at("}") {
             let raw = self.unexpected("`apply`");
             if let Some(found) = self.sink.last() {
-                found.help("a control ends with what it does: `apply { ... }`");
+                found.help("a control ends with its statements: `apply { ... }`");
             }
             return raw;
         }
@@ -262,7 +263,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports `keys = {`: only a list has such entries, so its name is misspelt.
+    /// Reports a misspelt name of a list, for example `keys = {`, and returns the name that was meant. Only `key`,
+    /// `actions` and `entries` have a `{` there.
     fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
         const LISTS: [&str; 3] = ["key", "actions", "entries"];
         if LISTS.contains(&&*name.name) || !self.at("{") {
@@ -276,7 +278,7 @@ impl Parser<'_> {
         Some(meant)
     }
 
-    /// Reads actions, each with its `;`. Any number of commas is reported once.
+    /// Reads actions, each with its `;`. Commas in place of `;` are reported once.
     fn action_list(&mut self) -> Parsed<Vec<ActionRef>> {
         let mut has_commas = false;
         self.braced(|parser| {
@@ -493,7 +495,7 @@ impl Parser<'_> {
         Ok(Transition::Select(keys, cases, span))
     }
 
-    /// A value to select on. If there is a set in its place, it is reported and skipped.
+    /// Parses a value to select on. If there is a mask or range in its place, reports it and skips its second part.
     fn select_key(&mut self) -> Parsed<Expr> {
         let key = self.expression()?;
         let (what, example) = match self.peek().tok {
@@ -501,7 +503,7 @@ impl Parser<'_> {
             Tok::Punct("..") => ("a range", "`select (x) { 1 .. 5: state; }`"),
             _ => return Ok(key),
         };
-        let message = format!("{what} is what a case matches with, not what is selected on");
+        let message = format!("{what} belongs in a case, not in the value to select on");
         self.sink
             .error("E0201", self.span(), message)
             .help(format!("write it in the case: {example}"));
@@ -518,7 +520,7 @@ impl Parser<'_> {
         let message = format!("expected `(`, found {}", self.found());
         self.sink
             .error("E0201", start, message)
-            .help("what is selected on stands in parentheses: `select (x) { ... }`");
+            .help("the values to select on stand in parentheses: `select (x) { ... }`");
         if self.at("{") {
             return Ok(Vec::new());
         }
@@ -557,7 +559,7 @@ impl Parser<'_> {
     }
 }
 
-/// The expressions of a keyset, also if it is one list.
+/// Returns the expressions of a keyset, also if they are in one list.
 pub fn flatten_keys(keys: &[Expr]) -> Vec<Expr> {
     match keys {
         [only] => match &*only.kind {

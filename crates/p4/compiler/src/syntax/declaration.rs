@@ -142,8 +142,8 @@ impl Parser<'_> {
         })
     }
 
-    /// A name and the sizes after it. p4c accepts `T name[8]` for `T[8] name`; the specification's grammar has only
-    /// the latter.
+    /// Parses a name and the sizes after it. p4c accepts `T name[8]` for `T[8] name`; the specification's grammar has
+    /// only the latter.
     pub(super) fn declarator(&mut self, mut ty: Type) -> Parsed<(Ident, Type)> {
         let name = self.name()?;
         while self.eat("[") {
@@ -281,7 +281,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `( parameterList )`.
+    /// Parses `( parameterList )`.
     pub(super) fn parameters(&mut self) -> Parsed<Vec<Parameter>> {
         self.expect("(")?;
         self.list(")", |parser| {
@@ -394,7 +394,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `objInitializer`: implementations of abstract methods.
+    /// Parses an `objInitializer`: the implementations of abstract methods.
     fn implementation(&mut self) -> Parsed<Vec<Rc<Function>>> {
         self.expect("{")?;
         let mut methods = Vec::new();

@@ -182,7 +182,7 @@ impl Parser<'_> {
         self.postfix()
     }
 
-    /// `(type) expression`. The token after the `)` distinguishes it from `(expression)`.
+    /// Parses a cast, `(type) expression`. The token after the `)` distinguishes a cast from `(expression)`.
     fn cast(&mut self, start: Span) -> Parsed<Option<Expr>> {
         let back = self.at;
         self.advance();
@@ -208,7 +208,7 @@ impl Parser<'_> {
         self.make(ExprKind::Cast(ty, inner), span, height).map(Some)
     }
 
-    /// Whether an operand begins here. After `(name)` that means a cast.
+    /// Whether an operand begins here. If an operand follows `(name)`, the parentheses are a cast.
     fn begins_operand(&self) -> bool {
         match &self.peek().tok {
             Tok::Int(..) | Tok::Str(_) | Tok::Punct("(" | "{" | "!" | "~" | ".") => true,
@@ -300,7 +300,7 @@ impl Parser<'_> {
         self.make(ExprKind::Call(callee, types, arguments), span, height)
     }
 
-    /// `( argumentList )`.
+    /// Parses `( argumentList )`.
     pub(super) fn arguments(&mut self) -> Parsed<Vec<Argument>> {
         self.expect("(")?;
         self.list(")", |parser| {
@@ -399,7 +399,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `{a, b}`, `{k = a}`, `{#}`.
+    /// Parses `{a, b}`, `{k = a}` or `{#}`.
     fn braces(&mut self, start: Span) -> Parsed<Expr> {
         self.advance();
         if self.at("#") && self.peek().joint && self.eat("#") {
@@ -435,7 +435,7 @@ impl Parser<'_> {
         self.make(kind, span, height)
     }
 
-    /// `simpleKeysetExpression`: an expression, `a &&& b`, `a .. b`, `_`, `default`.
+    /// Parses a `simpleKeysetExpression`: an expression, `a &&& b`, `a .. b`, `_` or `default`.
     pub(super) fn keyset_element(&mut self) -> Parsed<Expr> {
         let first = self.expression()?;
         let kind = if self.eat("&&&") {
@@ -460,7 +460,7 @@ impl Parser<'_> {
         self.make(kind.2, kind.1, kind.0)
     }
 
-    /// `keysetExpression`: one element, or several in parentheses.
+    /// Parses a `keysetExpression`: one element, or several in parentheses.
     pub(super) fn keyset(&mut self) -> Parsed<Vec<Expr>> {
         if self.at("(") {
             let tuple = self.speculate(|parser| {
@@ -507,7 +507,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `< typeArgumentList >`.
+    /// Parses `< typeArgumentList >`.
     pub(super) fn type_arguments(&mut self) -> Parsed<Vec<Type>> {
         self.expect("<")?;
         self.list(">", Self::type_ref)
@@ -597,7 +597,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `< number >` or `< ( expression ) >`, or a name of a constant.
+    /// Parses a width: `< number >`, `< ( expression ) >` or the name of a constant.
     fn width(&mut self) -> Parsed<Expr> {
         self.expect("<")?;
         // Reads only operators that bind tighter than `>`, which ends the width.

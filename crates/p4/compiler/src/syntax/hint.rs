@@ -3,10 +3,11 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
-/// Tokens between an unexpected one and the first of its statement, at most, for a hint by that.
+/// The most tokens between an unexpected token and the first token of its statement for which the first token gives a
+/// hint.
 const FIRST_WITHIN: usize = 100;
 
-/// Help for the unexpected token at `at`, where `wanted` was expected.
+/// Returns a help text for the unexpected token at `at`, where `wanted` was expected.
 pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     let found = tokens.get(at)?;
     let before = at.checked_sub(1).and_then(|at| tokens.get(at));
@@ -48,10 +49,10 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
             "an instance has a name behind its arguments; that of the package is `main`".to_owned(),
         ),
         Tok::Punct("[") if wanted == "`;`" => {
-            Some("instances do not stack: declare each by a name of its own".to_owned())
+            Some("P4 has no arrays of instances: declare each one under its own name".to_owned())
         }
         _ if wanted == "`(`" && matches!(word_before, Some("if" | "switch" | "for" | "select")) => {
-            Some("it stands in parentheses".to_owned())
+            Some("the text after the keyword stands in parentheses".to_owned())
         }
         Tok::Punct("*") if wanted.contains("name") => Some("P4 has no pointers".to_owned()),
         Tok::Punct("{") if wanted == "an expression" => None,
@@ -69,8 +70,8 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     }
 }
 
-/// The first token of the statement or declaration that contains `at`; `None` if it is far away. A production that is
-/// only tried asks for a hint, too, so each must take constant time in an expression of any length.
+/// The first token of the statement or declaration that contains `at`; `None` if it is far away. The parser asks for a
+/// hint even when it only tries a production, so the search takes constant time in an expression of any length.
 fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
     let from = at.saturating_sub(FIRST_WITHIN);
     let before = tokens[from..at]
@@ -85,7 +86,7 @@ fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
 fn foreign_statement(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" | "do" | "loop" | "repeat" => {
-            "P4 has no `while`: the number of steps is known when it is compiled; use `for` with bounds, a parser's loop, or recirculate the packet"
+            "P4 has no `while`: the number of steps must be known at compile time; use `for` with bounds, a parser's loop, or recirculate the packet"
         }
         "goto" => "P4 has no `goto`; a parser's states go on with `transition`",
         "elif" | "elsif" | "elseif" => "write `else if`",

@@ -83,7 +83,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The keywords that can be here, if nothing else but a type's name can.
+    /// Returns the keywords that can be here; none if a name other than a type's can be here.
     fn keywords(&self) -> &'static [&'static str] {
         if self.is(1, "<") && self.is_number(2) && self.is(3, ">") {
             return &["bit", "int", "varbit"];

@@ -237,7 +237,7 @@ impl Parser<'_> {
         result
     }
 
-    /// The open bracket that this `close` would close.
+    /// Returns the place of the open bracket that a `close` here would close.
     fn opener(&self, open: &str, close: &str) -> Option<Span> {
         let mut depth = 0_usize;
         for token in self.tokens[..self.at].iter().rev() {
@@ -279,7 +279,7 @@ impl Parser<'_> {
         Ok(before)
     }
 
-    /// Skips a `}` without a `{`. After a missing `{` it is the other half and not reported.
+    /// Skips a `}` without a `{`. If a missing `{` was reported, the `}` belongs to it and is not reported.
     fn stray_brace(&mut self) {
         if !self.sink.has_code("E0209") {
             self.sink
@@ -431,7 +431,7 @@ impl Parser<'_> {
         false
     }
 
-    /// `optAnnotations`.
+    /// Parses `optAnnotations`.
     fn annotations(&mut self) -> Parsed<Vec<Annotation>> {
         let mut out = Vec::new();
         while self.at("@") {
@@ -459,7 +459,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// `@pragma name tokens`: an annotation that ends with its line.
+    /// Parses the rest of `@pragma name tokens`, an annotation that ends with its line.
     fn pragma(&mut self, start: Span) -> Parsed<Annotation> {
         let name = self.word()?.name;
         let mut tokens = Vec::new();
@@ -547,7 +547,7 @@ impl Parser<'_> {
             .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")))
             .map_or(0, |before| before + 1);
         self.skip(stop_at_close);
-        // The skipped declarations are unknown, but not reported as missing.
+        // Names in the skipped text are recorded, so that they are not reported as missing.
         for token in &self.tokens[begin..self.at] {
             if let Tok::Word(word) = &token.tok {
                 self.sink.set_unreliable(word);

@@ -1,5 +1,5 @@
 //! Repairs mistakes in the tokens that would derail the parser, each with one error: a `{` that is never closed,
-//! keywords with capital letters or misspelt ([`misspelt`]), P4_14.
+//! keywords with capital letters or misspelt ([`misspelt`]), and P4_14 declarations.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -194,7 +194,7 @@ pub(super) fn behind_parentheses(tokens: &[Token], open: usize, punct: &str) -> 
     false
 }
 
-/// An open `{`, and the indentation of its line.
+/// An open `{`, and the indentation of the line in which its statement or declaration begins.
 struct Open {
     span: Span,
     indent: u32,
@@ -288,7 +288,7 @@ impl Closer<'_> {
             } else {
                 raw.note_at(
                     before.span,
-                    "by its indentation it ends before this".to_owned(),
+                    "by its indentation the block ends before this".to_owned(),
                 )
                 .help(format!("add `}}` before line {line}"));
             }

@@ -24,7 +24,7 @@ const ASSIGNMENTS: &[(&str, Option<BinaryOp>)] = &[
 ];
 
 impl Parser<'_> {
-    /// `{ statOrDeclList }`.
+    /// Parses `{ statOrDeclList }`.
     pub(super) fn block(&mut self) -> Parsed<Vec<Statement>> {
         self.expect("{")?;
         let mut out = Vec::new();
@@ -44,7 +44,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// `statementOrDeclaration`.
+    /// Parses a `statementOrDeclaration`.
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
         self.nested(|parser| {
             let start = parser.span();
@@ -185,7 +185,7 @@ impl Parser<'_> {
         Ok(StatementKind::Var(variable))
     }
 
-    /// `declarator [= value]`.
+    /// Parses `declarator [= value]`.
     fn variable(&mut self, ty: Type) -> Parsed<Variable> {
         let (name, ty) = self.declarator(ty)?;
         let init = if self.eat("=") {
@@ -219,7 +219,7 @@ impl Parser<'_> {
         Ok(kind)
     }
 
-    /// `assignmentOrMethodCallStatementWithoutSemicolon`.
+    /// Parses an `assignmentOrMethodCallStatementWithoutSemicolon`.
     fn open_assignment(&mut self) -> Parsed<StatementKind> {
         let left = self.expression()?;
         for (text, op) in ASSIGNMENTS {
@@ -247,8 +247,8 @@ impl Parser<'_> {
         Ok(StatementKind::Call(left))
     }
 
-    /// `if (...) ... else if (...) ... else ...`. A loop reads the chain, so that it may be longer than the nesting
-    /// limit.
+    /// Parses `if (...) ... else if (...) ... else ...`. A loop reads the chain, so that the chain may be longer than
+    /// the nesting limit.
     fn if_statement(&mut self) -> Parsed<StatementKind> {
         let mut arms = Vec::new();
         let otherwise = loop {
@@ -342,7 +342,7 @@ impl Parser<'_> {
             }
             self.skip(true);
         }
-        // Empty, because its intended effect is unknown.
+        // The body is left empty, because its intended effect is unknown.
         let body = Some(Statement {
             kind: StatementKind::Block(Vec::new()),
             span: begin,
@@ -361,7 +361,7 @@ impl Parser<'_> {
         found.is_some()
     }
 
-    /// `for (init; condition; update) body` or `for (type name in collection) body`.
+    /// Parses `for (init; condition; update) body` or `for (type name in collection) body`.
     fn for_statement(&mut self) -> Parsed<StatementKind> {
         self.advance();
         self.expect("(")?;
@@ -386,7 +386,7 @@ impl Parser<'_> {
         Ok(StatementKind::For(init, condition, update, body))
     }
 
-    /// Declarations, assignments and calls with commas between them.
+    /// Parses declarations, assignments and calls with commas between them.
     fn clause(&mut self, close: &str) -> Parsed<Vec<Statement>> {
         self.list(close, |parser| {
             let start = parser.span();

@@ -17,7 +17,7 @@ impl Rules<'_> {
                 other.name == annotation.name && (is_structured(other) || is_structured(annotation))
             });
             if let Some(before) = before {
-                let message = format!("@{} is structured and there twice", annotation.name);
+                let message = format!("@{} is structured and is given twice", annotation.name);
                 self.sink
                     .error("E0427", annotation.span, message)
                     .note_at(before.span, "first here");
@@ -52,7 +52,7 @@ impl Rules<'_> {
     }
 }
 
-/// What an annotation with a fixed form lacks.
+/// Returns what an annotation with a fixed form lacks, for example a string.
 fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens

@@ -254,8 +254,9 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
-    /// Whether arguments are swapped, as in `register.read(index, value)`: the argument to write is no place, and the
-    /// one to read is. One message replaces one for each argument.
+    /// Reports swapped arguments, as in `register.read(index, value)`: an argument for a parameter that is written is
+    /// no place, but an argument for a parameter that is read is a place. One message replaces a message for each
+    /// argument. Returns whether there was a report.
     fn is_swapped(
         &mut self,
         signature: &Signature,
@@ -321,7 +322,7 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        // The user of the list's bits reports a number without a width.
+        // The code that uses the list's bits reports a number without a width.
         if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
             && wanted.contains(&Type::Int)
         {
@@ -363,7 +364,7 @@ impl Checker<'_> {
         Some((values, bindings))
     }
 
-    /// Inference must not replace an explicit type argument.
+    /// Reports a type argument that the program gives but for which inference found another type.
     pub fn as_written(&mut self, written: &Bindings, bindings: &Bindings, span: Span) {
         let changed = written.iter().find(|(name, ty)| {
             !is_open(ty) && !ty.is_poison() && bindings.get(*name).is_some_and(|found| found != *ty)

@@ -85,7 +85,7 @@ pub struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Reports a second declaration in the same scope.
+    /// Declares a name, and reports a second declaration of it in the same scope.
     pub fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
         if let Some(before) = self.scopes.declare(&name.name, symbol, name.span) {
             self.declared_twice(name, before);
@@ -132,7 +132,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A compile-time integer; reports any other value.
+    /// Returns the value of a compile-time integer; reports any other expression.
     pub fn constant_int(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
         let value = self.expr(expr);
         match value.kind {
@@ -527,7 +527,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a generic uses itself, which would never end; reports it.
+    /// Whether a generic declaration uses itself, which is reported, because it would never end.
     pub fn is_recursive(&mut self, name: &ast::Ident, what: &str) -> bool {
         let is_open = self.open_generics.contains(&name.span);
         if is_open {

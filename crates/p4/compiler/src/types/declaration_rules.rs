@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of a constant or variable; reports open parts.
+    /// Returns the type of a constant or variable. Reports a type argument `_`, which would leave the type open.
     pub fn whole_type(&mut self, ty: &ast::Type) -> Type {
         let arguments = match &ty.kind {
             ast::TypeKind::Name(_, _, arguments) => &arguments[..],
@@ -61,7 +61,7 @@ impl Checker<'_> {
             Some(open) => {
                 self.sink
                     .error("E0402", open.span, "`_` leaves the type open here")
-                    .help("write the type argument: nothing tells it");
+                    .help("write the type argument: it cannot be inferred here");
                 Type::Poison
             }
         }
@@ -157,7 +157,7 @@ impl Checker<'_> {
             );
             self.sink
                 .error("E0438", method.name.span, message)
-                .help("its parameters' types and directions and its result are the same");
+                .help("give it the same parameter types, directions and result");
         }
     }
 }

@@ -363,7 +363,7 @@ impl Checker<'_> {
     fn function(&mut self, decl: &Rc<ast::Function>) {
         let id = self.functions.len();
         self.functions.push(decl.clone());
-        // Checked here even if nothing calls it.
+        // The body is checked here even if nothing calls the function.
         if decl.type_parameters.is_empty() {
             self.instantiate_function(id, &[]);
         } else if !self.check_open_function(id) {

@@ -126,7 +126,7 @@ impl Checker<'_> {
                 make(ExprKind::ValueSet(id), ty)
             }
             Some(Symbol::Broken) => self.poison(span),
-            // The table whose key is being checked.
+            // The type `void` stands for the table whose key is being checked.
             Some(Symbol::Type(Type::Void)) => {
                 let message = format!("`{}` is the table itself here", name.name);
                 self.sink
@@ -169,7 +169,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `Enum.member` and `error.Member`.
+    /// Checks `Enum.member` and `error.Member`; `None` if the base is not a type.
     fn type_member(&mut self, base: &ast::Expr, member: &ast::Ident, span: Span) -> Option<Expr> {
         let ty = match &*base.kind {
             ast::ExprKind::Type(ty) => self.resolve_type(ty),

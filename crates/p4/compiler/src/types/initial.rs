@@ -8,7 +8,7 @@ use crate::ir::{Expr, ExprKind, StructKind};
 use crate::source::Span;
 
 impl Checker<'_> {
-    /// `...` where a value of this type is expected.
+    /// Returns the value of `...` where a value of this type is expected.
     pub fn default_value(&mut self, ty: &Type, span: Span) -> Expr {
         let make = |kind| Expr {
             kind,

@@ -13,7 +13,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, BinaryOp};
 
 impl Checker<'_> {
-    /// `None` for an expression without a name: the sum of two fields, a call.
+    /// Returns a key's name; `None` for an expression without a name: the sum of two fields, a call.
     pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
         if let (ExprKind::Cast(inner), false) = (
             &checked.kind,
@@ -75,7 +75,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `hdr.ipv4.isValid()` is `hdr.ipv4.$valid$`.
+    /// Returns `hdr.ipv4.$valid$` as the name of `hdr.ipv4.isValid()`.
     fn validity_name(&self, callee: &ast::Expr, call: &crate::ir::Call) -> Option<String> {
         use crate::ir::{Builtin, Callee};
         match (&*callee.kind, &call.callee) {

@@ -171,7 +171,8 @@ impl Checker<'_> {
                         )
                         .help("use `if` and `exit`, or `assert`");
                 }
-                // These calls keep fields. A number keeps nothing, whatever its width, and has its own warning.
+                // The argument of these calls says which fields are kept. A number keeps nothing, whatever its width,
+                // and has its own warning.
                 let keeps_fields = matches!(&**name, "recirculate" | "resubmit" | "clone3");
                 if !(keeps_fields && matches!(types[..], [Type::Int])) {
                     self.inferred(types, false, call.span);
@@ -197,7 +198,7 @@ impl Checker<'_> {
         call
     }
 
-    /// Checks how far a stack is pushed or popped: not backwards.
+    /// Checks that the number of elements by which a stack is pushed or popped is known and not negative.
     fn legal_count(&mut self, count: &Expr) {
         match &count.kind {
             ExprKind::Int(number) if number.is_negative() => {
@@ -363,7 +364,7 @@ impl Checker<'_> {
     pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {
-                Type::Int => "the number has no width, and nothing else says one",
+                Type::Int => "the number has no width, and nothing else gives a width",
                 Type::RecordOf(_) => "nothing says which struct `{...}` makes",
                 Type::DontCare if is_constructor => "no argument says what it is",
                 _ => continue,

@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// `for (init; condition; update) body`.
+    /// Checks `for (init; condition; update) body`.
     pub fn for_loop(
         &mut self,
         (init, condition, update): (&[ast::Statement], &ast::Expr, &[ast::Statement]),
@@ -26,7 +26,7 @@ impl Checker<'_> {
         StatementKind::For(Box::new(Loop { head, body }))
     }
 
-    /// `for (T x in collection) body`.
+    /// Checks `for (T x in collection) body`.
     pub fn for_in(
         &mut self,
         (ty, name): (&ast::Type, &ast::Ident),
@@ -117,7 +117,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    /// `break` or `continue`.
+    /// Checks that a `break` or `continue` is in a loop.
     pub fn leave_loop(&mut self, kind: StatementKind, span: Span) -> StatementKind {
         if self.loops == 0 {
             let what = match kind {

@@ -29,7 +29,7 @@ impl Checker<'_> {
         if let ast::ExprKind::Name(name, global) = &*base.kind {
             match self.scopes.lookup(&name.name, *global).cloned() {
                 Some(Symbol::Table(id)) => return self.apply_table(id, method, arguments, span),
-                // `C.apply()` is `C() c; c.apply()`.
+                // `C.apply()` is short for `C() c; c.apply()`.
                 Some(Symbol::Control(_) | Symbol::Parser(_) | Symbol::GenericBlock(_))
                     if &*method.name == "apply" =>
                 {
@@ -89,7 +89,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `h.minSizeInBits()` and the like, which are constants.
+    /// Checks `h.minSizeInBits()` and similar calls, which are constants.
     fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Expr {
         let bits = self.program.packed_bits(ty, method.name.starts_with("max"));
         let value = match (&*method.name, bits) {
@@ -176,7 +176,8 @@ impl Checker<'_> {
                     Place::Parser,
                 )
             }
-            // A constructor parameter: the argument has the parameters of its type.
+            // The object is a constructor parameter: the block that is given for it has the parameters of the
+            // parameter's type.
             Type::ControlKind(id, ref given) => {
                 let kind = self.control_types[id].clone();
                 (self.kind_signature(kind, given), Place::Control)

@@ -1,5 +1,5 @@
-//! Checks generic bodies once as they are written, with types that are only names. So a mistake is found even if
-//! nothing uses the function, control or parser, and the message is about the body, not about a use.
+//! Checks each generic body once as it is written, with a placeholder type for each type parameter. So a mistake is
+//! found even if nothing uses the function, control or parser, and the message is about the body, not about a use.
 
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Runs a check with types named like the parameters; keeps its errors and nothing else.
+    /// Runs a check with a placeholder type named like each type parameter; keeps the check's errors and nothing else.
     fn check_open(&mut self, parameters: &[Ident], check: impl FnOnce(&mut Self, &[Type])) -> bool {
         let before = self.sizes();
         let (n_messages, n_declared) = (self.sink.len(), self.scopes.n_declared());

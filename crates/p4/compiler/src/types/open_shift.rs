@@ -1,4 +1,4 @@
-//! Shifts of a number without a width by an amount that is known only for each call of an action.
+//! Shifts of a number without a width in an action, by an amount that is known only when the action is called.
 //!
 //! p4c counts an action's parameters without a direction as known at compile time, so `1 << n` is a number without a
 //! width there. As in p4c, the shift and the shifted number get the width of their use.
@@ -14,7 +14,7 @@ pub struct OpenShift {
 }
 
 impl Checker<'_> {
-    /// `number << amount` without a width, if the amount is known for each call.
+    /// Checks `number << amount` for a number without a width. The amount must be known at each call of the action.
     pub fn open_shift(&mut self, op: BinaryOp, number: Expr, amount: Expr, span: Span) -> Expr {
         if !self.is_known_for_call(&amount) {
             self.shift_without_width(number.span);

@@ -52,7 +52,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Gives both operands one type: a number without a width takes the other's.
+    /// Gives both operands one type: a number without a width takes the other operand's type.
     fn balance(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
         let (left, right) = if left.ty == right.ty {
             (left, right)
@@ -161,7 +161,7 @@ impl Checker<'_> {
             self.program.underlying(&left.ty),
             Type::Bits { .. } | Type::Int
         );
-        // A new type has only equality and order, unless it is cast.
+        // Values of a `type` have only equality and order, unless they are cast.
         let plain = ty.is_some() || matches!(left.ty, Type::Bits { .. } | Type::Int);
         if left.ty != right.ty || !(equality || (numeric && plain)) {
             if left.ty.is_poison() || right.ty.is_poison() {
@@ -396,7 +396,7 @@ fn can_cast(to: &Type, from: &Type) -> bool {
     }
 }
 
-/// Whether a cast to bool is legal: of the numbers only 0 and 1 are.
+/// Whether a cast to bool is legal: a number without a width must be 0 or 1.
 fn legal_bool(to: &Type, inner: &Expr) -> bool {
     use num_traits::{One as _, Zero as _};
     match (&to, &inner.ty, &inner.kind) {

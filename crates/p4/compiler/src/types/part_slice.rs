@@ -73,7 +73,8 @@ impl Checker<'_> {
         self.fold(Expr { kind, ty, span })
     }
 
-    /// `a[start +: width] = value` with a start known only at run time: keeps the bits around it.
+    /// Rewrites `a[start +: width] = value` with a start known only at run time as an assignment to all of `a`, which
+    /// keeps the bits around the slice.
     pub fn assign_part(
         &mut self,
         written: PartSlice<'_>,

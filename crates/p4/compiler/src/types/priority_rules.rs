@@ -4,8 +4,9 @@ use super::rules::Rules;
 use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
 
 impl Rules<'_> {
-    /// A table may have priorities if its key needs them and its `entries` are not `const`. If only some entries have
-    /// one, the others follow from it, so the first must have one.
+    /// Checks where a table's entries have priorities. They may have priorities if the table's key needs them and
+    /// `entries` is not `const`. An entry without a priority gets its priority from the entry before it, so the first
+    /// entry must have a priority.
     pub(super) fn priorities(&mut self, decl: &Table) {
         for property in &decl.properties {
             let Property::Entries { is_const, list } = property else {
@@ -31,7 +32,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether every key's match kind leaves only one entry that can win.
+    /// Whether priorities are needless, which is reported: every key is exact or lpm, so that only one entry can win.
     fn unneeded(&mut self, decl: &Table, priority: &Expr) -> bool {
         let elements: Vec<_> = decl
             .properties
@@ -77,6 +78,6 @@ impl Rules<'_> {
                 "the first entry has no priority, though a later one has",
             )
             .note_at(given, "this one")
-            .help("begin it with `priority = NUMBER:`; entries without one follow from the one before");
+            .help("begin it with `priority = NUMBER:`; an entry without a priority gets it from the entry before");
     }
 }

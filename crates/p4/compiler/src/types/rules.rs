@@ -27,12 +27,12 @@ pub fn check(declarations: &[Declaration], sink: &mut Sink) {
 /// Where parameters are declared, which decides whether they may be `@optional`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// Declared by the architecture: parameters may be optional.
+    /// A declaration without a body, as in the architecture: its parameters may be optional.
     Signature,
     /// The `apply` parameters of a control or parser.
     Apply,
     Body,
-    /// Has a body, and gets its arguments when it is instantiated.
+    /// The constructor parameters of a control or parser with a body.
     Constructor,
 }
 
@@ -78,7 +78,7 @@ impl Rules<'_> {
             }
             Declaration::Function(decl) => {
                 self.annotations(&decl.annotations);
-                // Without type parameters the checker declares the names immediately.
+                // If there are no type parameters, the checker declares the names immediately and reports duplicates.
                 if !decl.type_parameters.is_empty() {
                     let names = decl.type_parameters.iter();
                     self.names(names.chain(names_of(&decl.parameters)), "parameter");
@@ -202,7 +202,7 @@ impl Rules<'_> {
             let ty = type_text(&parameter.ty)?;
             Some(format!("{ty} {}", parameter.name.name))
         });
-        // If a type is computed, this check cannot tell whether two are the same.
+        // If a type is computed, this check cannot tell whether two types are the same.
         let Some(parameters) = parameters.collect() else {
             return;
         };
@@ -293,7 +293,7 @@ impl Rules<'_> {
         constructor: &[Parameter],
         has_body: bool,
     ) {
-        // With a body the checker declares the names and reports duplicates.
+        // If there is a body, the checker declares the names and reports duplicates.
         if !has_body {
             self.names(type_parameters.iter(), "type parameter");
         }

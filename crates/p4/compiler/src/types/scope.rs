@@ -92,7 +92,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// A use of one overload counts for all overloads of the function.
+    /// Returns the key of a use. A use of one overload counts for all overloads of the function.
     fn key(name: &Rc<str>, kind: Kind, span: Span) -> (Rc<str>, Span) {
         let span = if kind == Kind::Function {
             Span::default()
@@ -142,7 +142,7 @@ impl Scopes {
         self.declare_member(name, symbol, span)
     }
 
-    /// The same for a part of a declaration, which the lints do not count by itself.
+    /// Like `declare`, for a part of a declaration, which the lints do not count as a declaration.
     pub fn declare_member(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         let top = self.stack.last_mut()?;
         top.insert(name.clone(), (symbol, span))
@@ -199,7 +199,8 @@ impl Scopes {
         self.names.declared.len()
     }
 
-    /// Removes later declarations from the record; names that they used stay used.
+    /// Keeps only the first `n_declared` declarations in the record. Names that the removed declarations used stay
+    /// used.
     pub fn forget_declared(&mut self, n_declared: usize) {
         self.names.declared.truncate(n_declared);
     }

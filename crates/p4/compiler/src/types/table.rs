@@ -29,7 +29,7 @@ impl Checker<'_> {
         for property in &decl.properties {
             match property {
                 Property::Key(elements) => {
-                    // Inside the table its own name is known and hides others.
+                    // Inside the table, the table's own name is known and hides other declarations of the name.
                     self.scopes.push();
                     let own = Symbol::Type(Type::Void);
                     let name = &decl.name;
@@ -171,7 +171,8 @@ impl Checker<'_> {
         self.sink.error("E0416", decl.span, message);
     }
 
-    /// An action in a table's list (`bound` is `None`), or with values for the parameters that the list leaves open.
+    /// Checks a reference to an action. It is in a table's list of actions (`bound` is `None`), or in an entry or a
+    /// default action, which gives the arguments that the list leaves open.
     fn action_use(&mut self, decl: &ast::ActionRef, bound: Option<&Table>) -> Option<ActionUse> {
         let id = self.action_id(decl)?;
         let parameters = self.program.actions[id].parameters.clone();
@@ -237,7 +238,8 @@ impl Checker<'_> {
         })
     }
 
-    /// An entry or a default action may give all arguments, or only those of the control plane.
+    /// Returns the position of the parameter for a positional argument. An entry or a default action (`skip`) may give
+    /// all arguments, or only those for parameters without a direction.
     fn positional(
         &self,
         parameters: &[usize],
@@ -265,7 +267,7 @@ impl Checker<'_> {
             .map(|key| key.expr.ty.clone())
             .collect();
         if types.is_empty() {
-            // Reported where the entries begin.
+            // Another rule reports entries without a key.
             return None;
         }
         let keys = flatten_keys(&decl.keys);
@@ -283,7 +285,7 @@ impl Checker<'_> {
             let value = self.expr(priority);
             self.coerce(value, &Type::Int)
         });
-        // p4c's annotation gives the number that BMv2 compares; the lowest wins.
+        // p4c's annotation `@priority` gives the number that BMv2 compares; the lowest number wins.
         let rank = crate::ir::int_annotation(&decl.annotations, "priority")
             .and_then(|numbers| numbers.first().and_then(num_traits::ToPrimitive::to_u32));
         let action = self.action_use(&decl.action, Some(table))?;
@@ -346,7 +348,7 @@ impl Checker<'_> {
         });
     }
 
-    /// The sets of a `select` case or a table entry: one for each key, or one `default` for all.
+    /// Checks the sets of a `select` case or a table entry: one for each key, or one `default` for all keys.
     pub fn keyset(&mut self, sets: &[ast::Expr], types: &[Type], span: Span) -> Vec<Expr> {
         if let [only] = sets {
             if matches!(*only.kind, ast::ExprKind::DontCare) {
@@ -514,7 +516,7 @@ impl Checker<'_> {
             self.sink.error(
                 "E0502",
                 value.span,
-                "what a key is matched with must be known at compile time",
+                "a key's value, mask or range must be known at compile time",
             );
         }
         checked

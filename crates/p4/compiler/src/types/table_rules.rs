@@ -133,7 +133,7 @@ impl Checker<'_> {
         let mut firsts: HashMap<&str, &Key> = HashMap::new();
         for key in (table.keys.iter()).filter(|key| &*key.match_kind != "selector") {
             let before = *firsts.entry(&key.name).or_insert(key);
-            // A field that occurs twice without own names is distinguished by its position.
+            // A field that occurs twice without a `@name` is distinguished by its position.
             let first = before.expr.span;
             if first != key.expr.span && (has_own(key) || has_own(before)) {
                 let (table, name) = (&table.name, &key.name);
@@ -148,7 +148,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports an entry that an earlier one with the same keys hides.
+    /// Reports a mask or range for an optional key, and an entry that an earlier entry with the same keys hides.
     pub fn legal_entry(
         &mut self,
         entry: &Entry,
@@ -178,7 +178,7 @@ impl Checker<'_> {
                 .error(
                     "E0425",
                     entry.span,
-                    "an entry with these keys is there already",
+                    "an earlier entry already has the same keys",
                 )
                 .note_at(twin.span, "first here");
         }
@@ -215,7 +215,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether two checked expressions are the same by their text.
+/// Whether two checked expressions are the same in all their parts.
 fn same(left: &Expr, right: &Expr) -> bool {
     match (&left.kind, &right.kind) {
         (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
@@ -254,7 +254,7 @@ fn same(left: &Expr, right: &Expr) -> bool {
     }
 }
 
-/// The callee as text, for functions that are known by name.
+/// Returns a text that identifies the callee.
 fn callee_name(callee: &Callee) -> String {
     match callee {
         Callee::Function(id) => format!("function {id}"),

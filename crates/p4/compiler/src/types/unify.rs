@@ -214,8 +214,8 @@ impl Checker<'_> {
         let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
         let n_min = signature.parameters.iter().filter(required).count();
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
-            // With this number of parameters it is unknown which is which. So the block must not decide about type
-            // arguments against which other blocks are checked.
+            // With this number of parameters it is unknown which parameter is which. So nothing is inferred from this
+            // block, because other blocks are checked against the inferred type arguments.
             return;
         }
         let mut inner = Bindings::new();
@@ -229,7 +229,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A block's declared type with its type arguments, and the block's parameters.
+    /// Returns the signature and the type arguments of a block's declared type, and the block's own parameters.
     fn block_parts<'a>(
         &'a self,
         wanted: &'a Type,
@@ -404,7 +404,7 @@ impl Checker<'_> {
         }
         match below {
             (Type::Bool, Type::ApplyResult(_)) => {
-                raw.help("say what of it: `t.apply().hit`, or `.miss`");
+                raw.help("use `t.apply().hit` or `t.apply().miss`");
             }
             (Type::Bool, Type::Int) => {
                 raw.help("a bool is `true` or `false`, not a number");
@@ -533,7 +533,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `{k = a}` in the order of the struct's fields.
+    /// Returns the values of `{k = a}` in the order of the struct's fields.
     fn order_fields(
         &mut self,
         id: usize,

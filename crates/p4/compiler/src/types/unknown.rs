@@ -60,7 +60,7 @@ impl Unknowns {
 }
 
 impl Checker<'_> {
-    /// Reports a table above its declaration, where only an action can be.
+    /// Reports the use of a table above its declaration. Such a use is in an action, which cannot apply tables.
     fn early_table(&mut self, name: &ast::Ident, declared: Span) {
         let message = "a table can be applied only in a control's apply block";
         let declares = format!("the table `{}` is declared here", name.name);
@@ -83,7 +83,7 @@ impl Checker<'_> {
         if self.sink.is_unreliable(text) {
             return;
         }
-        // A type is missing everywhere or nowhere.
+        // A type is missing everywhere or nowhere, so it is reported once in the whole program.
         let scope = if what == "type" {
             0
         } else {
@@ -128,7 +128,7 @@ impl Checker<'_> {
             && below.is_none()
             && !self.unknowns.reported.insert((file.into(), usize::MAX))
         {
-            // One missing include is one mistake.
+            // A missing include is reported only once.
             return;
         }
         let raw = self

@@ -1,5 +1,5 @@
-//! Calls. A function of the program runs in place. For a function of the architecture the analysis knows which
-//! arguments it writes.
+//! Follows calls. The analysis runs a function of the program in place of its call. For a function of the architecture
+//! it knows which arguments the function writes.
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};
@@ -275,7 +275,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A call into the architecture, or of an unknown function, sets its possible outputs.
+    /// Follows a call of an extern or of an unknown block: the arguments that it may write get values.
     fn unknown_call(&mut self, call: &Call, env: &mut Env) {
         if let (Callee::ExternFunction(name, _), [Some(condition), rest @ ..]) =
             (&call.callee, call.arguments.as_slice())
@@ -313,7 +313,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The facts after a table: after each action of a hit, and after a miss.
+    /// Returns the facts after a table: after each action of a hit, and after a miss.
     pub fn apply_table(
         &mut self,
         id: usize,
@@ -341,7 +341,7 @@ impl Flow<'_> {
             Some(used) => self.action(used, &inside),
             None => Some(inside.clone()),
         };
-        // The control plane may set another default action; such a choice counts as guarded.
+        // The control plane may set another default action; this choice counts as a condition.
         let misses = if table.default_is_const {
             default
         } else {

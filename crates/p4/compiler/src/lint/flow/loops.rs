@@ -1,9 +1,9 @@
-//! Loops run until no fact changes, then once more to report.
+//! The analysis runs a loop's body until no fact changes, then once more to report.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};
 
-/// A fact can worsen three times.
+/// The most rounds until no fact changes: a fact can worsen three times.
 const ROUNDS_MAX: usize = 4;
 
 impl Flow<'_> {

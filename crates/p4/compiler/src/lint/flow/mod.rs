@@ -3,9 +3,9 @@
 //! The analysis runs the architecture's blocks in the switch's order, with calls inlined. Each branch gets a copy of
 //! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:
 //! - an error on every path is always reported;
-//! - an error on some paths is reported only if no condition stands between: `if (a) x = 1; if (a) use(x);` is fine,
-//!   and so is everything that the control plane decides by choosing an action. Inside a condition, and after one
-//!   that ends the block, an earlier "maybe" is [`Fact::Silent`].
+//! - an error on some paths is not reported inside of a later condition: `if (a) x = 1; if (a) use(x);` is fine, and so
+//!   is everything that the control plane decides by choosing an action. Inside a condition, and after a condition with
+//!   a branch that leaves the block, an earlier [`Fact::Maybe`] is [`Fact::Silent`].
 
 mod call;
 mod loops;
@@ -55,7 +55,7 @@ impl Fact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     Leaf(Fact),
-    /// Whether it is valid. A header's fields have no facts of their own.
+    /// Whether the header is valid. Its fields have no facts of their own.
     Header(Fact),
     Struct(Rc<Vec<Node>>),
     Union(Rc<Vec<Node>>),
@@ -226,7 +226,7 @@ impl Env {
         self.vars.map(change);
     }
 
-    /// The facts inside a condition.
+    /// Returns the facts as they count inside a condition: `Maybe` becomes `Silent`.
     fn guarded(&self) -> Self {
         let mut out = self.clone();
         out.map(&|_, fact| {
@@ -249,7 +249,7 @@ impl Env {
         }
     }
 
-    /// The facts after a condition.
+    /// Returns the facts after a condition: a fact that was `Maybe` before the condition is `Maybe` again.
     fn restored(&self, before: &Self) -> Self {
         self.combine(before, &|now, before| match (before, now) {
             (Fact::Maybe, Fact::Silent) => Fact::Maybe,
@@ -282,7 +282,7 @@ struct Flow<'a> {
     breaks: Vec<Env>,
     continues: Vec<Env>,
     reported: HashSet<(Span, &'static str)>,
-    /// Controls, parsers and functions that the pipeline ran.
+    /// Controls and parsers that the pipeline ran.
     visited: HashSet<Span>,
     depth: usize,
     statements: usize,

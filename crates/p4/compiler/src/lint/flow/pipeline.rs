@@ -19,8 +19,8 @@ struct Handed {
 }
 
 impl Handed {
-    /// The facts for the next block. It runs only for packets that this block did not drop, so it is under a
-    /// condition.
+    /// Returns the facts for the next block. The next block runs only for packets that this block did not drop, so it
+    /// counts as being under a condition.
     fn guarded(mut self) -> Self {
         for node in [&mut self.headers, &mut self.metadata] {
             node.map(&|_, fact| {

@@ -114,7 +114,8 @@ impl Flow<'_> {
         let Some(env) = state.take() else { return };
         let span = self.program.tables[table].span;
         let (hits, misses) = self.apply_table(table, &env, span);
-        // An action may run by a hit or by default. Both count, and the choice counts as guarded.
+        // An action may run by a hit or by default. The analysis joins both cases, and the choice counts as a
+        // condition.
         let default = self.program.tables[table]
             .default_action
             .as_ref()
@@ -375,7 +376,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The facts if the condition has the value `truth`.
+    /// Returns what `env` becomes if the condition has the value `truth`.
     pub fn refined(&self, condition: &Expr, truth: bool, mut env: Env) -> Env {
         match &condition.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => self.refined(inner, !truth, env),
@@ -504,12 +505,12 @@ impl Flow<'_> {
         if self.reported.insert((var.span, "W0822")) {
             self.sink.warning("W0822", var.span, message);
         }
-        // The callers do not report the parameter again.
+        // So the callers do not report the parameter again.
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });
     }
 }
 
-/// Joins branches. If one of them ended, the code after them is under a condition.
+/// Joins branches. If one of them returned or exited, the code after the branches is under a condition.
 pub fn meet(before: &Env, ends: Vec<State>) -> State {
     let all_go_on = ends.iter().all(Option::is_some);
     let joined = join_states(ends)?;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::{Fact, Node, is_idempotent};
 use crate::ir::VarId;
 
-/// Variables in a chunk: few to copy, many to share.
+/// Variables in a chunk: few enough to copy quickly, and enough to share much.
 const CHUNK: usize = 32;
 
 type Chunk = Rc<[Option<Node>; CHUNK]>;
@@ -55,7 +55,7 @@ impl Vars {
         }
     }
 
-    /// Combines the facts of both; a variable that only one side has is taken from there.
+    /// Combines the facts of `self` and `other`. A variable that only one of them has keeps its facts.
     pub fn combine(&self, other: &Self, with: &impl Fn(Fact, Fact) -> Fact) -> Self {
         let mut out = self.clone();
         if out.chunks.len() < other.chunks.len() {
