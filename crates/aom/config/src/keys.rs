@@ -60,7 +60,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<PublicKey, KeyError> {
         let bytes: [u8; 33] = bytes_of(text)?;
-        // The library also reads a compact point (05), with which one key would have two texts.
+        // The library also reads a compact point (05). If it were accepted, one key would have two texts.
         if !matches!(bytes[0], 2 | 3) {
             return Err(KeyError::NoPoint);
         }

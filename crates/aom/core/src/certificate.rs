@@ -46,7 +46,7 @@ pub enum Proof {
 pub struct ShardTags {
     /// The shard's number.
     pub shard: u8,
-    /// The tag of each lane.
+    /// The tags of the shard's four receivers, in the order of their numbers.
     pub tags: [u32; LANES],
 }
 

@@ -55,7 +55,8 @@ pub struct Confirming {
     key: SigningKey,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// Set until the first event of a receiver with `FIRST_PROVED`, which starts the window.
+    /// True until the receiver's first event, if the receiver was created with `FIRST_PROVED`. The window starts at
+    /// that event's sequence number.
     is_open: bool,
     /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,
@@ -288,8 +289,8 @@ impl Confirming {
         );
     }
 
-    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the rest as one range, so a gap
-    /// of billions needs no memory.
+    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the part before the window as one
+    /// range, so a gap of billions needs no memory.
     fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
         self.make_room(membership, drop.first, drop.last);
         for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {
@@ -313,7 +314,7 @@ impl Confirming {
         }
     }
 
-    /// Delivers the head if it has a quorum, else drops it.
+    /// Delivers the message of the lowest pending sequence number if it has a quorum, else drops the sequence number.
     fn settle_head(&mut self, membership: &Membership, epoch: u64) {
         let round = self.rounds.pop_front().unwrap_or_default();
         match round.confirmed(membership.quorum()) {
@@ -384,7 +385,7 @@ impl Round {
         confirms.filter(|confirm| confirm.hash == *hash).count()
     }
 
-    /// The message, if it has a quorum, with the confirms as its proof in place of the sequencer's.
+    /// Returns the message if it has a quorum. The confirms replace the sequencer's tags or signature as its proof.
     fn confirmed(self, quorum: usize) -> Option<Message> {
         let Some(Own::Message(_, hash, message)) = self.own else {
             return None;

@@ -24,7 +24,7 @@ pub struct Membership {
     pub confirm_keys: Vec<VerifyingKey>,
 }
 
-/// The key with which a member verifies the sequencer.
+/// The key with which a member verifies the sequencer's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequencer {
     /// AOM-HM: the key that only the sequencer and this member have.

@@ -51,7 +51,7 @@ impl Receiver {
         })
     }
 
-    /// Handles a datagram from the sequencer. A refused one is counted by reason.
+    /// Handles a datagram from the sequencer. A refused datagram is counted by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         if let Err(refusal) = self.take(now, datagram) {
             self.refused.count(refusal);
@@ -85,8 +85,8 @@ impl Receiver {
     }
 
     /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including tags that
-    /// came after its delivery (AOM-HM). If an attacker sent false tags, this certificate convinces members that the
-    /// one in the `Event` does not. `None` if the event's certificate is the only one.
+    /// came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate and
+    /// refuse the one in the message's event. `None` if the event's certificate is the only one.
     #[must_use]
     pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
         match &self.collector {
@@ -108,8 +108,9 @@ impl Receiver {
     }
 
     /// Starts the next epoch at sequence number 1. Complete messages of the old epoch are delivered first, its other
-    /// sequence numbers are dropped, and no further packet of it is accepted. `last` is the old epoch's last sequence
-    /// number, if the configuration service knows it: missing ones up to `last` are dropped, even if no later one came.
+    /// sequence numbers are dropped, and no further packet of the old epoch is accepted. `last` is the old epoch's last
+    /// sequence number, if the configuration service knows it: the receiver then also reports a drop of the numbers up
+    /// to `last` of which it has seen no packet.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! A member that has a member file: the configuration service sends its membership after the join and at every change.
+//! A member that has a member file: the configuration service sends it the membership after the join and at every
+//! change.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};

@@ -11,7 +11,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// The reason why a request was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// With the sequencer's header the message does not fit into a datagram.
+    /// The message does not fit into a datagram together with the sequencer's header.
     #[error("expected a message of at most {expected} bytes, found {found}")]
     Length {
         /// The longest message that fits.

@@ -99,7 +99,7 @@ impl Key {
             error,
         };
         let mut file = File::open(path).map_err(failed)?;
-        // The metadata of the open file, since the path may name another file by now.
+        // The metadata is that of the open file, since the path may name another file by now.
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(KeyError::NoFile(path.to_owned()));
