@@ -29,7 +29,7 @@ pub(super) struct Layout {
     orphans: Vec<u16>,
 }
 
-/// The replicas of a group, one per viewer, in order.
+/// The replicas of a group, one per viewer, in the group's order.
 #[derive(Clone, Default, Debug)]
 struct Copies {
     /// Whether the multicast group exists. After an interrupted change a stream may lack its group.
@@ -288,8 +288,8 @@ fn delete_group(id: u16) -> Update {
     entities::delete(entities::multicast_group(id, []))
 }
 
-/// Whether both viewers have the same entry of `viewers`. The port is not part of it: the group
-/// stores it.
+/// Whether both viewers have the same entry of `viewers`. Their ports may differ: the multicast
+/// group stores the port, not the entry.
 fn is_one_entry(one: &Viewer, other: &Viewer) -> bool {
     let port = other.port;
     Viewer { port, ..*one } == *other
