@@ -440,7 +440,7 @@ impl Core {
             None => error.to_string(),
         };
         if because != switch.because {
-            tracing::warn!(because, "no connection to the sequencer; the service tries again");
+            tracing::warn!(because, "no connection to the sequencer: trying again");
         }
         switch.connection = None;
         switch.because = because;
@@ -548,7 +548,7 @@ impl Core {
             }
             match connection.last_number(group).await {
                 Ok(Some(number)) if number >= NUMBERS_NEAR_END => {
-                    tracing::info!(group = name, number, "few sequence numbers are left: a new epoch begins");
+                    tracing::info!(group = name, number, "few numbers are left: a new epoch");
                     self.due.insert(name.clone());
                 }
                 Ok(Some(_)) => {}

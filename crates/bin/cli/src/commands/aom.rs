@@ -45,7 +45,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         ack_deadline_ms,
         replace_program,
     } = serve;
-    // Before keys are in memory.
+    // Core dumps must be forbidden before keys are in memory.
     secret_memory::no_core_dumps()?;
     let loaded = program::load(&path, None)?;
     let sequencer = Sequencer::new(loaded.p4info, loaded.json, &mac, ports);
@@ -310,7 +310,7 @@ fn print_done(global: &Global, message: &str, group: Option<&GroupView>, file: O
     }
 }
 
-/// Prints how long a change of epoch stopped the group, and which members it did not reach.
+/// Prints for how long a change of epoch stopped the group, and which members have not been sent the epoch.
 fn print_epoch(global: &Global, group: Option<&GroupView>) {
     let Some(group) = group.filter(|_| !global.json) else {
         return;

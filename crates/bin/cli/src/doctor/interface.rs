@@ -65,7 +65,7 @@ fn packet_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
             "AF_PACKET",
             "works, and the interface has an IP address",
             format!(
-                "the host would answer beside the switch: ip addr flush dev {name}, or share it by destinations (PORT@afxdp:{name},ADDRESS)"
+                "the host would answer in addition to the switch: ip addr flush dev {name}, or share it by destinations (PORT@afxdp:{name},ADDRESS)"
             ),
         );
     }
