@@ -36,7 +36,7 @@ pub struct Confirm {
 /// Counts refused confirms by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RefusedConfirms {
-    /// The confirm has another group or epoch, or names no member of the group.
+    /// The confirm has another group or epoch, or its member is not in the group.
     pub strangers: u64,
     /// The signature is wrong.
     pub forged: u64,
@@ -94,7 +94,7 @@ impl Confirm {
         }
     }
 
-    /// Returns whether the signature is the named member's.
+    /// Returns whether the signature is that of [`member`](Self::member).
     #[must_use]
     pub fn verify(&self, membership: &Membership) -> bool {
         let said = said_by(membership, self.member, self.sequence, &self.hash);
@@ -195,7 +195,7 @@ impl Confirming {
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new); then nothing changes.
+    /// If the membership is invalid, or its confirm key does not match this member's key; then nothing changes.
     pub fn advance(
         &mut self,
         now: Duration,

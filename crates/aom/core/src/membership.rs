@@ -100,7 +100,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// If they are not, or if the epoch does not fit into a packet.
+    /// If a field is out of its bounds, or if fields contradict each other.
     pub fn check(&self) -> Result<(), MembershipError> {
         let Membership {
             epoch,

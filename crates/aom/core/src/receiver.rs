@@ -12,8 +12,9 @@ use crate::signed::{self, Chained, SignedSlot};
 use crate::tagged::{self, TaggedSlot};
 use crate::wire::{Authenticator, Packet};
 
-/// A receiver for a trusted network: one that may lose, reorder and repeat packets, but does not lie. For an untrusted
-/// network use [`Confirming`](crate::confirm::Confirming).
+/// A receiver for a trusted network. Such a network may lose, reorder and repeat packets, but the sequencer does not
+/// give different messages to different members under one sequence number. For an untrusted network use
+/// [`Confirming`](crate::confirm::Confirming).
 ///
 /// Times are durations since any fixed moment, and must never decrease. Work for each datagram: SHA-256 of its message,
 /// and one tag (AOM-HM) or, if the packet is signed, one signature (AOM-PK). Memory:

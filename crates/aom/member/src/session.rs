@@ -24,7 +24,7 @@ use tokio_rustls::client::TlsStream;
 use crate::joined::About;
 use crate::{Member, MemberError, lock};
 
-/// The pause before the next attempt to connect: at first, and at most.
+/// The first and the longest pause before the next attempt to connect.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 /// How long to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
 /// receiver's timeout. Packets of the next epoch wait in the socket meanwhile.

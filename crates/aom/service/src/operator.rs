@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// Adds a group, without members and inactive.
+    /// Adds a group. It has no members, and is inactive.
     GroupAdd(GroupAdd),
     /// Removes a group and its members.
     GroupRemove { group: String },
@@ -103,7 +103,7 @@ pub struct GroupView {
     pub state: GroupState,
     /// The last sequence number that the switch assigned; absent if the switch does not answer.
     pub sequence: Option<u32>,
-    /// For how long the last epoch change stopped stamping, in milliseconds, rounded up.
+    /// For how many milliseconds (rounded up) the switch stamped no requests during the last epoch change.
     pub last_gap_ms: Option<u64>,
     /// The members in the order in which they were added.
     pub members: Vec<MemberView>,

@@ -116,7 +116,7 @@ impl Sequencer {
     /// Checks that the program authenticates packets as the group needs.
     ///
     /// # Errors
-    /// Names the program to load instead.
+    /// If it does not; the text says which program to load instead.
     pub(crate) fn check(&self, variant: &Variant) -> Result<(), String> {
         let (program, other) = match (variant, &self.tables.of_variant) {
             (Variant::Tagged, OfVariant::Tagged { .. })
@@ -234,8 +234,8 @@ fn multicast_ids(group: &Group) -> [u16; 2] {
     [first, first + 1]
 }
 
-/// A switch that has the sequencer's program and only this service's entries. A connection belongs to one process of
-/// the switch, and fails when the process ends.
+/// A connection to a switch that has the sequencer's program and only this service's entries. It belongs to one process
+/// of the switch, and fails when that process ends.
 pub(crate) struct Connection {
     client: Client,
     sequencer: Sequencer,

@@ -24,7 +24,7 @@ use crate::store::{Store, StoreError};
 
 /// The interval of the check whether the switch has restarted or has another program.
 pub const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// The pause before the next attempt to connect to a switch that does not answer: at first, and at most.
+/// The first and the longest pause before the next attempt to connect to a switch that does not answer.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
 /// How long another controller may be primary before the service ends. For the first connection, [`FirstBid`] sets
 /// the time.
@@ -163,7 +163,7 @@ pub(crate) struct Core {
     /// Group and name of members that did not acknowledge an epoch in time. Further epoch changes do not wait for these
     /// members until they have acknowledged an epoch.
     pub(crate) late: BTreeSet<(String, String)>,
-    /// For how long each group's last epoch change stopped stamping.
+    /// For how long the switch stamped no requests during each group's last epoch change.
     pub(crate) gaps: BTreeMap<String, Duration>,
     /// The time at which the switch stopped stamping, for each group that is in an epoch change.
     pub(crate) stopped_at: BTreeMap<String, Instant>,

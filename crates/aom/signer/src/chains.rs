@@ -7,7 +7,7 @@ use aom::chain::Hash;
 
 use crate::ratio::Unsigned;
 
-/// The end of a chain.
+/// What the signer keeps of a chain: its last packet, and the packets since the last signature.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub epoch: u32,

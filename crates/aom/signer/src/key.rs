@@ -11,7 +11,7 @@ use k256::ecdsa::{SigningKey, VerifyingKey};
 use k256::elliptic_curve::rand_core::OsRng;
 use k256::elliptic_curve::zeroize::Zeroizing;
 
-/// The environment variable with the key, for the case that no file is named.
+/// The environment variable with the key, which is used if no file is given.
 pub const VARIABLE: &str = "REPRISE_SIGNER_KEY";
 const KEY_BYTES: usize = 32;
 const HEX_DIGITS: usize = 2 * KEY_BYTES;
@@ -69,7 +69,7 @@ impl Key {
         Key(SigningKey::random(&mut OsRng))
     }
 
-    /// Parses 64 hexadecimal digits. `place` names their origin in errors.
+    /// Parses 64 hexadecimal digits. `place` is their origin, for error messages.
     ///
     /// # Errors
     /// If the digits are not a key.

@@ -15,7 +15,7 @@ use reprise_signer::{Counters, Signer};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// The most frames that are read before any is sent.
+/// The most frames that are read before the first of them is sent.
 const FRAMES_AT_ONCE: usize = 64;
 /// The longest wait for a frame. It is bounded because a signal that comes just before the wait does not interrupt it.
 const WAIT_MAX: Duration = Duration::from_millis(100);

@@ -101,7 +101,7 @@ pub struct Global {
         display_order = 802
     )]
     tls_ca: Option<PathBuf>,
-    /// The certificate to show to the switch, a PEM file, for a switch that asks for one.
+    /// A PEM file with the certificate to show to the switch, if it asks for one.
     #[arg(
         long,
         global = true,
@@ -231,7 +231,7 @@ pub enum Command {
 /// Commands that `--help` lists together.
 struct Section {
     title: &'static str,
-    /// Whether the commands contact no switch; their help omits the options that name one.
+    /// Whether the commands contact no switch; their help omits the options about a switch.
     is_offline: bool,
     commands: clap::Command,
 }
@@ -259,7 +259,7 @@ impl Section {
     }
 }
 
-/// The template of `reprise --help`: clap lists all commands under one heading.
+/// The template of `reprise --help`, with the commands in sections. clap itself lists all commands under one heading.
 fn help_template(sections: &[Section], styles: &Styles) -> String {
     let header = styles.get_header();
     let names = sections.iter().flat_map(Section::names);
@@ -318,7 +318,7 @@ pub enum P4 {
         /// The files; `-` formats standard input to standard output.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Write nothing, and fail where a file is not formatted.
+        /// Write nothing, and fail if a file is not formatted.
         #[arg(long)]
         check: bool,
         /// Look for included files here too: how P4 is parsed depends on the types that they declare.
@@ -352,7 +352,7 @@ pub enum AnySwitch {
     #[command(subcommand)]
     Entries(Entries),
     /// A P4Runtime shell for any switch and any program: entries, groups, counters, meters, registers,
-    /// packets, digests, by name and with Tab; reads commands from a file or a pipe too.
+    /// packets, digests, by name and with Tab completion; also runs commands from a file or a pipe.
     #[command(after_long_help = p4rt_help())]
     P4rt(P4rt),
     /// Watch a switch, whatever its program: rates, time in the switch, drops by reason, every second.
@@ -395,7 +395,7 @@ pub enum Conference {
     /// Write the state of the switch, or of a file, as a file.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export {
-        /// A conference.yaml in place of the switch, which is not contacted.
+        /// A conference.yaml to write instead of the switch's state; no switch is contacted.
         #[arg(requires = "program")]
         file: Option<PathBuf>,
         /// The program for FILE: P4 source, or compiled JSON with its P4Info beside it.
@@ -435,7 +435,7 @@ pub enum ExportFormat {
 
 #[derive(Subcommand, Debug)]
 pub enum Pipeline {
-    /// Load a program. The switch discards all state of the program before.
+    /// Load a program. The switch discards all state of the previous program.
     #[command(
         after_help = "Examples:\n  reprise pipeline set p4/sfu.p4\n  reprise pipeline set build/sfu.json --p4info build/sfu.p4info.txtpb"
     )]
@@ -562,8 +562,8 @@ pub enum Group {
         /// The presenter's IPv4 address.
         #[arg(long)]
         ip: Ipv4Addr,
-        /// Serve packets with this Ethernet source only; left out: any (the presenter may stand
-        /// behind a router).
+        /// Serve packets with this Ethernet source only; left out: any (the presenter may be behind a
+        /// router).
         #[arg(long)]
         mac: Option<Mac>,
         /// UDP port that the presenter sends to; left out: 5004. Replication program only.
@@ -581,7 +581,7 @@ pub enum Group {
 
 #[derive(Subcommand, Debug)]
 pub enum Viewer {
-    /// Add a viewer after those the group has.
+    /// Add a viewer at the end of a group.
     #[command(after_help = "Example:\n  reprise viewer add --group 4 --ip 10.0.1.5")]
     Add {
         /// Number of the group.
@@ -596,8 +596,8 @@ pub enum Viewer {
         /// UDP port that copies go to; left out: the stream's own. Replication program only.
         #[arg(long)]
         udp_port: Option<u16>,
-        /// The switch's port that the viewer is on; left out: the one with an own address, or the one
-        /// that it answers to ARP on.
+        /// The switch's port that the viewer is on; left out: the only port with an own address, or the
+        /// port on which the viewer answers to ARP.
         #[arg(long)]
         port: Option<u16>,
     },

@@ -19,7 +19,7 @@ pub struct Program {
 /// How diagnostics are shown on standard error.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFormat {
-    /// Several lines each, with the source underlined.
+    /// Several lines for each, with the source underlined.
     Human,
     /// One JSON object a line.
     Json,

@@ -181,7 +181,7 @@ impl Shown {
         format!("viewer {}{udp_port} {}{port}", viewer.ip, viewer.mac)
     }
 
-    /// The old values of what changed.
+    /// Describes the old values of a viewer's changed fields.
     fn changes(&self, was: &Viewer, is: &Viewer) -> Vec<String> {
         let mut changes = Vec::new();
         if was.mac != is.mac {

@@ -343,7 +343,7 @@ impl Conference {
             port,
             ..viewer
         };
-        // A set, not a search of the group: a group may have thousands of viewers, and a file adds them all.
+        // The lookup in a set replaces a search in the group, which may have thousands of viewers.
         if self.viewer_keys.contains(&(id, viewer.key())) {
             return Err(ModelError::DuplicateViewer {
                 group: id,

@@ -126,7 +126,7 @@ fn ready(global: &Global, folder: &Path, address: SocketAddr) {
     }
 }
 
-/// Logs the service's events: members that connect and leave, epochs, a lost sequencer. Never keys.
+/// Logs the service's events: members that connect and leave, epochs, a lost sequencer. Keys are never logged.
 fn log_to_standard_error() {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

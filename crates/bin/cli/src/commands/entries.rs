@@ -279,7 +279,7 @@ impl Apply {
             }
             Ok(())
         };
-        // A signal between two batches counts too.
+        // This also notices a signal between two batches.
         let written = unless_interrupted(all).await;
         progress.end();
         match written {

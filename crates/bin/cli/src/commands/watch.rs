@@ -117,7 +117,7 @@ impl Pair<'_> {
         )
     }
 
-    /// Every drop reason that occurred: where, why, before, now.
+    /// Every drop reason that occurred: its place, the reason, the count before, the count now.
     fn drops(&self) -> Vec<(String, &str, u64, u64)> {
         let count = |drops: &[DropCounter], reason: &str| {
             let found = drops.iter().find(|drop| drop.reason == reason);

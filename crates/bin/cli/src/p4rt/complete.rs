@@ -1,4 +1,5 @@
-//! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. Pure.
+//! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. It does no
+//! I/O.
 
 use p4runtime_client::{Object, ValueType, alias, has_order, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;

@@ -11,8 +11,8 @@
 //! earlier command unlinked. [`presenters`] describes how a presenter changes.
 //!
 //! After every step, [`SfuProgram::read`] can find out which version is in force and which remains
-//! of an interrupted change the switch holds.
-//! [`SfuProgram::settle`] completes or undoes an interrupted change; every change begins with it.
+//! of an interrupted change the switch holds. [`SfuProgram::settle`] completes or undoes an
+//! interrupted change; every change begins with it.
 
 mod own_addresses;
 mod presenters;

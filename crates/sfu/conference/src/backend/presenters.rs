@@ -86,8 +86,8 @@ struct Record {
     before: Option<Vec<RecordedViewer>>,
 }
 
-/// IP, MAC, whether the MAC was looked up, UDP port, port. A tuple, because its JSON is short and
-/// there may be thousands.
+/// IP, MAC, whether the MAC was looked up, UDP port, port. It is a tuple because the JSON of a tuple
+/// is short, and a record may have thousands of viewers.
 type RecordedViewer = (Ipv4Addr, Mac, bool, Option<u16>, Option<u16>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -367,7 +367,7 @@ enum Found {
 
 /// What happens to an entry before the groups change.
 enum Way {
-    /// Nothing happens before. The entry may be rewritten when presenters are switched on.
+    /// The entry stays. It may be rewritten when presenters are switched on.
     Stays,
     /// The entry is deleted before the groups change.
     Unlink,
@@ -413,7 +413,7 @@ impl Entries {
             .values()
             .map(|(p, _)| key_of(p))
             .collect();
-        // If two entries name one group, the entry with the group's record is the older one.
+        // If two entries have the same group, the entry with the group's record is the older one.
         let mut rest: Vec<(&Key, &Entry)> = self.entries.iter().collect();
         rest.sort_by_key(|(_, entry)| entry.has_own_record());
         for (key, entry) in rest {

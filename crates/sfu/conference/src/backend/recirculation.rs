@@ -1,5 +1,5 @@
-//! `sfu_recirculation.p4`: a group is a block of slots in three registers. Its cell of a fourth
-//! register, `(base << 32) | count`, names the block.
+//! `sfu_recirculation.p4`: a group is a block of slots in three registers. The group's cell in a
+//! fourth register, `(base << 32) | count`, refers to the block.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -47,7 +47,7 @@ struct Slot {
     ip: Ipv4Addr,
     mac: Mac,
     looked_up: bool,
-    /// Index of its counter, constant as long as it is a viewer.
+    /// The index of the viewer's counter, which is constant as long as the viewer is in the group.
     id: u32,
 }
 

@@ -51,7 +51,8 @@ impl Objects {
         })
     }
 
-    /// Half of the viewers' table is reserved for new entries while the old ones are in use.
+    /// The limits of the program. Half of the viewers' table is reserved for new entries while the
+    /// old ones are in use.
     pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let viewers_max = self.viewers.size / 2;
         Capabilities {
@@ -306,7 +307,7 @@ fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
             LOOKED_UP => true,
             _ => return None,
         },
-        // The replica gives the port.
+        // `copies_of` sets the port to that of the replica.
         port: None,
     };
     Some(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))
