@@ -94,7 +94,7 @@ impl Confirm {
         }
     }
 
-    /// Returns whether the signature is that of [`member`](Self::member).
+    /// Returns whether the signature is that of the confirm's member.
     #[must_use]
     pub fn verify(&self, membership: &Membership) -> bool {
         let said = said_by(membership, self.member, self.sequence, &self.hash);

@@ -39,7 +39,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// `group` is the group's address, or the sequencer's own if the group's number selects the group.
+    /// `group` is the group's address, or the sequencer's own address if the number in requests selects the group.
     #[must_use]
     pub fn new(socket: UdpSocket, group: SocketAddr, number: u16, variant: Variant) -> Sender {
         Sender {

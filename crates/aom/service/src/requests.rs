@@ -93,7 +93,7 @@ impl Core {
         };
         if address.is_unspecified() || address.is_broadcast() || address.is_loopback() {
             return Err(format!(
-                "{address} is no address of a group: expected one that senders can send to, an IPv4 multicast address best (239.0.0.0 to 239.255.255.255)"
+                "{address} is no address of a group: expected an address to which senders can send, best an IPv4 multicast address (239.0.0.0 to 239.255.255.255)"
             ));
         }
         let mut groups = self.state.groups.iter();
@@ -115,7 +115,7 @@ impl Core {
         };
         if number == 0 {
             return Err(
-                "expected a number from 1 to 65535, found 0: requests that name no group have it"
+                "expected a number from 1 to 65535, found 0: a request without a group's number has 0"
                     .to_owned(),
             );
         }

@@ -22,7 +22,7 @@ pub enum KeyError {
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
     #[error(
-        "{0}: there is a file of this name, and a key is not written over one: name another, or move it away"
+        "{0}: there is a file of this name, and a key never overwrites a file: give another name, or move the file away"
     )]
     Exists(PathBuf),
     #[error(

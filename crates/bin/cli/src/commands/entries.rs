@@ -349,7 +349,7 @@ impl Apply {
         }
         if let Some(loaded) = loaded {
             output::text(format!(
-                "~ program {loaded}: everything of the one before is gone"
+                "~ program {loaded}: all state of the previous program is lost"
             ));
         } else if changes.is_empty() {
             output::text("no change");

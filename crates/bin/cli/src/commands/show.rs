@@ -93,7 +93,7 @@ fn print_notes(now: &Reading) {
     } = &now.snapshot;
     if !left_over.is_empty() {
         output::text("");
-        output::text("a change is in progress or was interrupted; the next change settles:");
+        output::text("a change is unfinished; the next change completes or removes:");
         left_over
             .iter()
             .for_each(|text| output::text(format!("  {text}")));
