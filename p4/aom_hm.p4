@@ -1,7 +1,7 @@
 // Authenticated ordered multicast with a tag for each receiver (AOM-HM), after NeoBFT (G. Sun et
-// al., SIGCOMM 2023): a request to a group is stamped with epoch and sequence number, and every
-// receiver gets it with the tags of all, four in each packet. This form computes all twelve rounds
-// of the hash in one pass; aom_hm_rounds.p4 one in each. docs/aom.md says what is promised.
+// al., SIGCOMM 2023). The switch stamps a request to a group with epoch and sequence number; every
+// receiver gets packets with the tags of all receivers, four in each. This program computes all 12
+// rounds of the hash in one pass, aom_hm_rounds.p4 one round a pass. Guarantees: docs/aom.md.
 //
 //   request -> stamp -> shard group -> shard i: four tags -+-> receiver group -> receiver j's address
 //                                         recirculate -----'
@@ -17,9 +17,9 @@ const bit<8> AOM_FIELDS = 1;
 const bool AOM_CHAINED = false;
 
 enum bit<8> step_t {
-    OTHER = 0, // no request, or not looked at yet
-    HASH = 1, // a shard's packet, without tags
-    DELIVER = 2 // with tags
+    OTHER = 0, // not a request, or a request that is not stamped yet
+    HASH = 1, // a shard's packet, still without tags
+    DELIVER = 2 // a shard's packet with tags
 }
 
 struct metadata_t {
@@ -64,7 +64,7 @@ control AomIngress(
     }
 }
 
-// A shard's packet: its tags, all rounds at once.
+// Computes the four tags of a shard's packet, with all rounds in one pass.
 control Tags(inout aom_headers_t hdr, inout lanes_t lanes, inout bool has_keys) {
     LaneKeys() lane_keys;
 

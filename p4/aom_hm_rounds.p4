@@ -1,5 +1,5 @@
-// Authenticated ordered multicast with a tag for each receiver (AOM-HM), as aom_hm.p4 and with the
-// same bytes, in the form of a switch whose stages are too few for the hash: a shard's packet
+// Authenticated ordered multicast with a tag for each receiver (AOM-HM). It sends the same bytes as
+// aom_hm.p4, but suits a switch that has too few stages for the whole hash: a shard's packet
 // recirculates twelve times, and each pass computes one round.
 //
 //   request -> stamp -> shard group -> [ shard i: round r ] * 12 -> receiver group -> receiver j
@@ -13,19 +13,19 @@
 // The field list that a recirculated packet keeps.
 const bit<8> AOM_FIELDS = 1;
 
-// Two for each of four words, four at the end.
+// Two rounds for each of the four words, then four rounds at the end.
 const bit<8> ABSORBING_ROUNDS = 8;
 const bit<8> ROUNDS = 12;
 
-// Never sent to: a shard's packet between two rounds has to go somewhere, and recirculates.
+// The output port of a shard's packet between two rounds. It recirculates before it could leave.
 const port_t NO_PORT = 0;
 
 const bool AOM_CHAINED = false;
 
 enum bit<8> step_t {
-    OTHER = 0, // no request, or not looked at yet
-    HASH = 1, // a shard's packet, between two rounds
-    DELIVER = 2 // with tags
+    OTHER = 0, // not a request, or a request that is not stamped yet
+    HASH = 1, // a shard's packet between two rounds
+    DELIVER = 2 // a shard's packet with tags
 }
 
 struct metadata_t {
@@ -34,7 +34,7 @@ struct metadata_t {
     @field_list(1) group_t receivers;
     group_t shards;
     @field_list(1) lanes_t lanes;
-    @field_list(1) bit<8> round; // the next one
+    @field_list(1) bit<8> round; // the next round
     bool has_keys;
 }
 
@@ -73,7 +73,7 @@ control AomIngress(
     }
 }
 
-// One round of a shard's packet, with what comes before and after it.
+// One round for a shard's packet, with the steps that the hash has before and after that round.
 control Round(inout aom_headers_t hdr, inout lanes_t lanes, in bit<8> round) {
     apply {
         bit<32> word = hdr.aom.epoch[7:0] ++ hdr.aom.shard ++ hdr.aom.group;

@@ -1,7 +1,7 @@
 // Authenticated ordered multicast with signatures (AOM-PK), after NeoBFT (G. Sun et al., SIGCOMM
-// 2023): a request to a group is stamped with epoch and sequence number and goes to the coprocessor
-// on a port (reprise-signer), which links it to the packet before it and signs it, or leaves that to
-// a later one; every receiver gets it once. docs/aom.md says what is promised.
+// 2023). The switch stamps a request to a group with epoch and sequence number, and sends it to the
+// coprocessor on a port (reprise-signer). That links the packet to the one before, signs it or a
+// later one, and sends it back; every receiver then gets one copy. docs/aom.md has the guarantees.
 //
 //   request -> stamp -> signer's port -> reprise-signer
 //              receiver group -> receiver j's address <- signer's port <--'
@@ -14,7 +14,7 @@ const bool AOM_CHAINED = true;
 
 struct metadata_t {
     aom_verdict_t verdict;
-    bool is_signed; // came back from the signer
+    bool is_signed; // the packet came back from the signer
     group_t signer; // the group of one copy, to the signer's port
     group_t receivers;
 }
@@ -37,8 +37,8 @@ control AomIngress(
         standard_metadata.mcast_grp = receiver_group;
     }
 
-    // Written by the controller: which port a group's signed packets come back from. Miss: somebody
-    // else's, who cannot know what the sequencer stamped.
+    // Written by the controller: the port from which a group's signed packets come back. Miss: the
+    // packet is not the signer's, so its stamp proves nothing.
     table signers {
         key = {
             standard_metadata.ingress_port: exact @name("port");

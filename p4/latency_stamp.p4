@@ -1,5 +1,5 @@
-// Measures how long frames are inside the switch: the time from a frame's arrival until egress begins,
-// in nanoseconds, replaces the first six bytes of the frame, where NeoBFT's artifact has it too.
+// Measures how long frames are inside the switch: the nanoseconds from a frame's arrival until
+// egress begins replace the frame's first six bytes, the same place as in NeoBFT's artifact.
 //
 //   Ethernet -> ways -> (replicas, each with a time of its own) -> stamp -> leaves
 
@@ -46,8 +46,8 @@ control StampIngress(
 
     action refuse() { mark_to_drop(standard_metadata); }
 
-    // Written by the controller. Hit: the way of what comes by a port, a generator's too; miss: nobody
-    // wants it. As many as there are ports.
+    // Written by the controller. Hit: where frames from this port (or packet generator) go; miss:
+    // the frame is dropped. Sized for all ports.
     table ways {
         key = { standard_metadata.ingress_port: exact @name("ingress_port"); }
         actions = { send; replicate; @defaultonly refuse; }

@@ -1,6 +1,6 @@
-// A selective forwarding unit on the replication engine: a multicast group lists the port of each
-// viewer, with another instance each time, so the engine makes every copy at once and a copy's
-// instance says whose it is. Viewers are on any port with an own address, no recirculation.
+// A selective forwarding unit on the replication engine. A multicast group lists each viewer's port
+// with a different instance, so the engine makes all copies at once, and a copy's instance tells
+// which viewer it is for. Viewers may be on any port with an own address. Nothing recirculates.
 //
 //   arrival -> stream -> multicast group -> replica i: port's and viewer's address -> leaves
 

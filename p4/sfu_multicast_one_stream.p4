@@ -1,14 +1,14 @@
-// A selective forwarding unit for hosts with a switch port each: everybody's stream goes to all
-// others, by one multicast group that lists every host's port; the copy towards the sender is
-// dropped in egress. After the P4-SFU of P. Tsikrikas and G. Xylomenos, "A Selective Forwarding
-// Unit Implementation in P4", its scenario with one stream.
+// A selective forwarding unit for hosts that each have their own switch port. Every host's stream
+// goes to all other hosts: one multicast group lists every host's port, and egress drops the copy
+// to the sender. After P. Tsikrikas and G. Xylomenos, "A Selective Forwarding Unit Implementation
+// in P4", the scenario with one stream.
 //
 //   checks -> low quality? -> multicast group -> replica i: not the sender's port? -> leaves
 //                `-> route -> leaves
 //
-// A copy is the packet, bit by bit: streams are sent to an address that every host takes, that of
-// an IP multicast group or broadcast. Sent to another, a host has to read frames, as the source's
-// do, or to rewrite Ethernet and IPv4 destination and UDP checksum itself.
+// A copy is identical to the packet. So streams are sent to an address that every host accepts: an
+// IP multicast group or broadcast. With another destination, a host has to read raw frames, as in
+// the paper, or to rewrite the Ethernet and IPv4 destination and the UDP checksum itself.
 
 #include <core.p4>
 #include <v1model.p4>

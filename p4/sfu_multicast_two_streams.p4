@@ -1,7 +1,7 @@
-// A selective forwarding unit for hosts with a switch port each, who send in two qualities: low
-// quality goes to all others, high quality to those others whose ports its multicast group lists,
-// half of them in the source. Otherwise as sfu_multicast_one_stream.p4, the same source's scenario
-// with two streams.
+// A selective forwarding unit for hosts that each have their own switch port and send 2 qualities.
+// Low quality goes to all other hosts, high quality to those whose ports its multicast group lists
+// (half of the hosts in the paper). Everything else is as in sfu_multicast_one_stream.p4; this is
+// the same paper's scenario with two streams.
 //
 //   checks -> low or high quality? -> its multicast group -> replica i: not the sender's port? -> leaves
 //                `-> route -> leaves

@@ -11,7 +11,7 @@
 #include "lib/headers.p4"
 #include "lib/verdict.p4"
 
-// The mirror session whose port the copies leave by; the controller points it at the SFU's port.
+// The mirror session of the copies. The controller sets its output port to the SFU's port.
 const bit<32> MIRROR_SESSION = 100;
 
 // The field list that a clone and a recirculated packet keep.
@@ -54,7 +54,7 @@ control SfuIngress(
         if (hdr.packet_out.isValid()) {
             packet_out.apply(hdr, standard_metadata);
         } else {
-            // What concerns the packet as it arrived belongs to the first pass only.
+            // The first pass handles the packet as it arrived; later passes only make copies.
             if (standard_metadata.instance_type != INSTANCE_RECIRCULATED) {
                 arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
                 heard_neighbours.apply(hdr, standard_metadata);

@@ -1,4 +1,4 @@
-// The headers of the pipelines that are measured, with the RFCs' field names.
+// The headers of the benchmarked pipelines, with the RFCs' field names.
 #ifndef BENCH_HEADERS_P4
 #define BENCH_HEADERS_P4
 
@@ -44,7 +44,7 @@ header ipv4_t {
     ipv4_address_t dst_addr;
 }
 
-// What TCP (RFC 9293) and UDP (RFC 768) begin with.
+// The fields with which the headers of TCP (RFC 9293) and UDP (RFC 768) begin.
 header ports_t {
     bit<16> src_port;
     bit<16> dst_port;

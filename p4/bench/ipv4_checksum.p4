@@ -1,5 +1,5 @@
-// The IPv4 header's checksum: verified, and computed again when the packet leaves. The program
-// defines its `headers_t`, which has an `ipv4`, and its `metadata_t` before it includes this file.
+// Verifies the IPv4 header's checksum, and computes it again before the packet leaves. The program
+// must define its `headers_t` (with an `ipv4`) and its `metadata_t` before it includes this file.
 #ifndef BENCH_IPV4_CHECKSUM_P4
 #define BENCH_IPV4_CHECKSUM_P4
 
@@ -7,8 +7,8 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// A header with options is neither verified nor computed here; a router keeps its checksum right
-// from what it changed, a TTL one lower: RFC 1624, equation 3, where ~m + m' is 0xfeff.
+// The controls below skip headers with options. A router calls this action for such a header after
+// it has decremented the TTL: RFC 1624, equation 3, where ~m + m' is 0xfeff.
 action update_checksum_with_options(inout ipv4_t ipv4) {
     bit<32> sum = (bit<32>) ~ipv4.header_checksum + 0xfeff;
     ipv4.header_checksum = ~(sum[15:0] + sum[31:16]);

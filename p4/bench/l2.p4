@@ -1,5 +1,5 @@
-// A learning Ethernet switch, for the pipeline benchmark: who sends is looked up and told to the
-// controller where it is new, who is sent to is looked up, and flooded where it is unknown.
+// A learning Ethernet switch, for the pipeline benchmark. A new source address goes to the
+// controller in a digest; a frame with an unknown destination address is flooded.
 //
 //   Ethernet -> sources -> destinations -> leaves
 
@@ -7,7 +7,7 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// Every port is in it; a copy back to where the frame came from is dropped.
+// The group of all ports. Egress drops the copy to the port where the frame arrived.
 const group_t FLOOD_GROUP = 1;
 const bit<32> LEARN_DIGEST = 1;
 
@@ -48,7 +48,7 @@ control L2Ingress(
         );
     }
 
-    // Written by the controller after a digest. Hit: seen at this port before; miss: new, or moved.
+    // Written by the controller after a digest. Hit: a known source; miss: a new or moved one.
     table sources {
         key = {
             hdr.ethernet.src_addr: exact @name("src_addr");

@@ -1,5 +1,5 @@
-// An IPv4 router, for the pipeline benchmark: the longest prefix gives the next hop, the next hop
-// the addresses that the frame leaves with.
+// An IPv4 router, for the pipeline benchmark: the longest matching prefix gives the next hop, and
+// the next hop gives the output port and the Ethernet addresses of the outgoing frame.
 //
 //   Ethernet, IPv4 -> checksum right, TTL left -> routes -> next_hops -> leaves
 
@@ -48,7 +48,7 @@ control L3Ingress(
 
     action set_next_hop(next_hop_t next_hop) { meta.next_hop = next_hop; }
 
-    // Written by routing. A miss drops.
+    // The routing protocol writes the entries. A miss drops the packet.
     table routes {
         key = { hdr.ipv4.dst_addr: lpm @name("dst_addr"); }
         actions = { set_next_hop; @defaultonly drop; }
@@ -63,7 +63,7 @@ control L3Ingress(
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
     }
 
-    // Written when a neighbour is known. A miss drops.
+    // The controller writes an entry when a neighbour is known. A miss drops the packet.
     table next_hops {
         key = { meta.next_hop: exact @name("next_hop"); }
         actions = { rewrite; @defaultonly drop; }

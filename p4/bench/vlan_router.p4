@@ -1,7 +1,7 @@
-// What L2L3 and L2L3-ACL share: headers, parser, the tables that switch and route, deparser. The
-// tables are those of the L2L3-ACL pipeline that PISCES is measured with (Shahbaz et al., SIGCOMM
-// 2016, section 5), in their order. A frame has one VLAN tag inside the pipeline, whether it came
-// and leaves with it or without.
+// The common part of L2L3 and L2L3-ACL: headers, parser, deparser, the tables that switch and
+// route. The tables are those of the L2L3-ACL pipeline that PISCES is measured with (Shahbaz et
+// al., SIGCOMM 2016, section 5), in their order. Inside the pipeline every frame has one VLAN tag,
+// even if it arrives or leaves without one.
 #ifndef BENCH_VLAN_ROUTER_P4
 #define BENCH_VLAN_ROUTER_P4
 
@@ -63,8 +63,8 @@ parser VlanRouterParser(
     }
 }
 
-// From vlan_ingress to destinations. A frame that is dropped here is not seen by what follows, save
-// by a table that does not know its destination.
+// The tables from vlan_ingress to destinations. A dropped frame skips the following tables, except
+// if `destinations` dropped it.
 control VlanRouter(
     inout headers_t hdr,
     inout metadata_t meta,
@@ -83,7 +83,7 @@ control VlanRouter(
         hdr.ethernet.ether_type = ETHER_TYPE_VLAN;
     }
 
-    // Which frames a port takes, and the VLAN of those without a tag. A miss drops.
+    // Which frames a port accepts, and the VLAN of frames without a tag. A miss drops the frame.
     table vlan_ingress {
         key = {
             standard_metadata.ingress_port: exact @name("port");
@@ -133,7 +133,7 @@ control VlanRouter(
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
     }
 
-    // Written by routing. A miss drops.
+    // The routing protocol writes the entries. A miss drops the packet.
     table routes {
         key = { hdr.ipv4.dst_addr: lpm @name("dst_addr"); }
         actions = { set_next_hop; @defaultonly drop; }
@@ -145,7 +145,7 @@ control VlanRouter(
 
     action flood(group_t group) { standard_metadata.mcast_grp = group; }
 
-    // Written with `sources`. Where a station is, or the group of its VLAN's ports; a miss drops.
+    // Written with `sources`: a station's port, or the group of the VLAN's ports. A miss drops.
     table destinations {
         key = {
             hdr.ethernet.dst_addr: exact @name("dst_addr");
@@ -191,7 +191,7 @@ control VlanRouterEgress(
         hdr.vlan.setInvalid();
     }
 
-    // Ports that frames leave without a tag. A miss keeps it.
+    // The ports by which frames leave without a tag. A miss keeps the tag.
     table vlan_egress {
         key = { standard_metadata.egress_port: exact @name("port"); }
         actions = { strip_tag; @defaultonly NoAction; }
@@ -201,7 +201,7 @@ control VlanRouterEgress(
 
     action prune() { mark_to_drop(standard_metadata); }
 
-    // No frame leaves by the port that it came from: an entry for each port.
+    // Has an entry for each port, so that no frame leaves by the port where it arrived.
     table source_pruning {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");

@@ -18,12 +18,12 @@ error {
 extern packet_in {
     /// Reads a header of fixed size and makes it valid.
     void extract<T>(out T hdr);
-    /// Reads a header with one varbit field; that one has so many bits, which must be a multiple
-    /// of 8.
+    /// Reads a header with one varbit field. The second argument is this field's size in bits, a
+    /// multiple of 8.
     void extract<T>(out T variableSizeHeader, in bit<32> variableFieldSizeInBits);
-    /// Reads without moving on.
+    /// Reads without advancing the position in the packet.
     T lookahead<T>();
-    /// Moves on by so many bits.
+    /// Advances the position in the packet by this many bits.
     void advance(in bit<32> sizeInBits);
     /// The packet's length in bytes.
     bit<32> length();
@@ -31,7 +31,7 @@ extern packet_in {
 
 /// The packet as a deparser writes it.
 extern packet_out {
-    /// Appends a header, where it is valid.
+    /// Appends a header if it is valid.
     void emit<T>(in T hdr);
 }
 

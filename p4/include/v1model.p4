@@ -1,5 +1,5 @@
 /* The v1model architecture of simple_switch: the names and signatures that programs rely on.
- * What each of them does: behavioral-model, docs/simple_switch.md. */
+ * docs/simple_switch.md of behavioral-model (BMv2) describes what each of them does. */
 
 #ifndef _V1_MODEL_P4_
 #define _V1_MODEL_P4_
@@ -14,8 +14,8 @@
 #error V1MODEL_VERSION is a date from 20180101 to 20200408
 #endif
 
-/* A field of reprise-switch's own, for programs that define V1MODEL_NANOSECONDS_INSIDE first: how long
- * the packet has been inside the switch when egress begins. Before egress it is 0. */
+/* If a program defines V1MODEL_NANOSECONDS_INSIDE, the standard metadata have a field that only
+ * reprise-switch sets: how long the packet was inside when egress began. Before egress it is 0. */
 
 match_kind {
     range,
@@ -178,7 +178,7 @@ extern Checksum16 {
     bit<16> get<D>(in D data);
 }
 
-/* In the VerifyChecksum control: a mismatch sets checksum_error. */
+/* For the VerifyChecksum control: a mismatch sets checksum_error. */
 extern void verify_checksum<T, O>(in bool condition, in T data, in O checksum, HashAlgorithm algo);
 extern void verify_checksum_with_payload<T, O>(
     in bool condition,
@@ -187,7 +187,7 @@ extern void verify_checksum_with_payload<T, O>(
     HashAlgorithm algo
 );
 
-/* In the ComputeChecksum control. */
+/* For the ComputeChecksum control. */
 @pure
 extern void update_checksum<T, O>(
     in bool condition,
@@ -203,7 +203,7 @@ extern void update_checksum_with_payload<T, O>(
     HashAlgorithm algo
 );
 
-/* The second packets. What is kept of the user metadata: the fields under @field_list(index). */
+/* Externs that make another packet. It keeps the user metadata that are in @field_list(index). */
 extern void clone(in CloneType type, in bit<32> session);
 extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> index);
 extern void resubmit_preserving_field_list(bit<8> index);
@@ -216,7 +216,7 @@ extern void recirculate<T>(in T data);
 @deprecated("use clone_preserving_field_list")
 extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
 
-/// Sends at most so many bytes of the packet.
+/// Cuts the packet to at most this many bytes when it is sent.
 extern void truncate(in bit<32> length);
 
 extern void assert(in bool check);

@@ -9,7 +9,7 @@
 #include "checksum.p4"
 #include "verdict.p4"
 
-// Reads `verdict` and `own_mac`; writes headers and egress_spec where it answers.
+// Reads `verdict` and `own_mac`. For a packet to answer, writes the headers and egress_spec.
 control Answer(
     inout headers_t hdr,
     inout verdict_t verdict,
@@ -29,8 +29,8 @@ control Answer(
         standard_metadata.egress_spec = standard_metadata.ingress_port;
     }
 
-    // RFC 792, "Echo or Echo Reply Message": addresses exchanged, type 8 becomes 0. Exchanging
-    // the addresses changes no sum.
+    // RFC 792, "Echo or Echo Reply Message": exchanges the addresses, which changes no checksum,
+    // and changes type 8 to 0.
     action answer_echo_request() {
         hdr.ethernet.dst_addr = hdr.ethernet.src_addr;
         hdr.ethernet.src_addr = own_mac;
@@ -68,7 +68,7 @@ control Answer(
     }
 }
 
-// A frame that the controller made leaves by the port that the controller names.
+// A packet-out of the controller leaves by the port in its header.
 control PacketOut(inout headers_t hdr, inout standard_metadata_t standard_metadata) {
     apply {
         standard_metadata.egress_spec = hdr.packet_out.egress_port;

@@ -9,24 +9,24 @@
 
 const udp_port_t AOM_UDP_PORT = 60004;
 
-// What becomes of a datagram to the sequencer.
+// What the switch does with a datagram to the sequencer.
 enum bit<8> aom_verdict_t {
     STAMPED = 0,
     DROP_TRUNCATED = 1, // ends inside a header
-    DROP_NOT_A_REQUEST = 2, // claims to be stamped, and came from outside
+    DROP_NOT_A_REQUEST = 2, // not a request: a packet that claims to be stamped already
     DROP_UNKNOWN_GROUP = 3,
-    DROP_INACTIVE = 4, // between two epochs
+    DROP_INACTIVE = 4, // the controller has stopped the group, for example between two epochs
     DROP_EXHAUSTED = 5 // the epoch's last sequence number is used
 }
 
-// What a datagram to that port is.
-const bit<8> AOM_REQUEST = 1; // a sender's: group and digest, everything else 0
-const bit<8> AOM_TAGGED = 2; // the sequencer's, with four tags: AOM-HM
-const bit<8> AOM_SIGNED = 3; // the coprocessor's, with signature and link: AOM-PK
+// The kinds of datagrams to that port.
+const bit<8> AOM_REQUEST = 1; // from a sender: group and digest, everything else 0
+const bit<8> AOM_TAGGED = 2; // from the sequencer, with four tags: AOM-HM
+const bit<8> AOM_SIGNED = 3; // from the coprocessor, with signature and link: AOM-PK
 
-// The low 8 bits of the epoch, shard and group are the first word that a tag covers, the sequence
-// number the second, the digest the third and the fourth. An epoch has keys of its own, so its other
-// bits need no tag.
+// A tag covers four words: the low 8 bits of the epoch with shard and group; the sequence number;
+// the two halves of the digest. Each epoch has its own keys, so the tag need not cover the epoch's
+// other bits.
 header aom_t {
     bit<8> kind;
     bit<32> epoch;
@@ -43,10 +43,10 @@ header aom_tags_t {
     tag_t tag3;
 }
 
-// Written by the coprocessor; a signature of zeros is none.
+// Written by the coprocessor. A signature of zeros means that the packet is not signed.
 header aom_chained_t {
     bit<512> signature;
-    bit<256> link; // the state of the packet before
+    bit<256> link; // the hash chain's state at the previous packet
 }
 
 struct aom_headers_t {

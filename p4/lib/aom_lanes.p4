@@ -1,4 +1,4 @@
-// Four receivers' tags: their keys, and HalfSipHash in four lanes.
+// The tags for four receivers: their keys, and HalfSipHash in four lanes (one for each receiver).
 #ifndef AOM_LANES_P4
 #define AOM_LANES_P4
 
@@ -49,8 +49,8 @@ void set_tags(inout aom_tags_t tags, in lanes_t lanes) {
     tags.tag3 = sip_tag(lanes.lane3);
 }
 
-// Reads epoch, group and shard; writes the first state of each lane. `known` is false where there
-// are no keys: nothing may leave with tags that anybody could compute.
+// Reads epoch, group and shard; writes the first state of each lane. `known` is false if the shard
+// has no keys: such a packet must not leave, since anybody could compute its tags.
 control LaneKeys(inout aom_headers_t hdr, inout lanes_t lanes, inout bool known) {
     // A controller that reads the entries back finds zeros for the keys.
     @secret
@@ -70,8 +70,8 @@ control LaneKeys(inout aom_headers_t hdr, inout lanes_t lanes, inout bool known)
         sip_init(lanes.lane3, key3_0, key3_1);
     }
 
-    // Written by the controller, an entry for four receivers; lanes without a receiver have random
-    // keys that nobody is told.
+    // Written by the controller, one entry for four receivers. Lanes without a receiver have random
+    // keys that nobody else knows.
     table lane_keys {
         key = {
             hdr.aom.group: exact @name("group");

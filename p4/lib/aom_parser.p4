@@ -1,5 +1,5 @@
-// From the wire to AOM's headers, and back. The program defines its `metadata_t`, which nothing here
-// reads or writes, and `AOM_CHAINED` before it includes this file.
+// Parses AOM's headers, and emits them. A program must define `AOM_CHAINED` and its `metadata_t`,
+// which this file does not use, before it includes this file.
 #ifndef AOM_PARSER_P4
 #define AOM_PARSER_P4
 
@@ -7,7 +7,7 @@
 #include <v1model.p4>
 #include "aom_headers.p4"
 
-// Whatever is no whole datagram to AOM's port is parsed as far as it is something else.
+// A packet that is no whole datagram to AOM's port is parsed up to the last header it has.
 parser AomParser(
     packet_in packet,
     out aom_headers_t hdr,
@@ -53,7 +53,7 @@ parser AomParser(
     }
     state parse_aom {
         packet.extract(hdr.aom);
-        // A request has room for what is made of it.
+        // A request has the same headers as the packets that the switch makes from it.
         transition select(hdr.aom.kind, AOM_CHAINED) {
             (AOM_REQUEST, false): parse_tags;
             (AOM_TAGGED, false): parse_tags;

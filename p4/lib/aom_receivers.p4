@@ -7,8 +7,8 @@
 #include "aom_headers.p4"
 #include "checksum.p4"
 
-// Reads egress_rid; writes Ethernet, IPv4 and UDP destination of a copy. It has no UDP checksum:
-// the sequencer has taken it away, for the tags cover more than it does.
+// Reads egress_rid; writes Ethernet, IPv4 and UDP destination of a copy. A copy has no UDP
+// checksum: ingress has set it to 0, since tags or signatures protect the message better.
 control AomReceivers(inout aom_headers_t hdr, inout standard_metadata_t standard_metadata) {
     direct_counter(CounterType.packets_and_bytes) receiver_copies;
 
@@ -31,8 +31,8 @@ control AomReceivers(inout aom_headers_t hdr, inout standard_metadata_t standard
 
     action drop() { mark_to_drop(standard_metadata); }
 
-    // Written by the controller; a copy's instance is its receiver's number in the group. Miss:
-    // the receiver was removed while the copy was on its way.
+    // Written by the controller. A copy's instance is its receiver's number in the group. Miss: the
+    // receiver was removed while the copy was in the switch.
     table receivers {
         key = {
             hdr.aom.group: exact @name("group");

@@ -1,4 +1,4 @@
-// The sequencer of authenticated ordered multicast: which group a request is for, and its stamp.
+// The sequencer of authenticated ordered multicast: finds the group of a request, and stamps it.
 #ifndef AOM_SEQUENCER_P4
 #define AOM_SEQUENCER_P4
 
@@ -17,14 +17,14 @@ control AomSequencer(
     inout group_t receivers,
     inout standard_metadata_t standard_metadata
 ) {
-    // Written by the controller, a cell a group; `active` is 0 while an epoch is being advanced.
+    // Written by the controller, one cell for each group. `active` is 0 during an epoch change.
     register<bit<32>>(AOM_GROUPS_MAX) epochs;
     register<bit<1>>(AOM_GROUPS_MAX) active;
-    // The number that the next request gets; 0: none. The controller writes 1 when it begins an
-    // epoch, and 0 comes after 0xffffffff: no number of an epoch is given twice. Packets write this
-    // register, so a switch that is started anew has 0 here, whatever its state file restores: it
-    // stamps nothing before its controller has begun a new epoch. With a register for each worker
-    // each would give every number.
+    // The sequence number of the next request; 0: stamp none. The controller writes 1 at the start
+    // of an epoch, and 0 follows 0xffffffff, so no number of an epoch is given twice. State files
+    // do not restore a register that packets write, so a restarted switch has 0 here, and stamps no
+    // request before its controller has begun a new epoch. All workers share one register
+    // (@shared): with a register of its own, each worker would give every number.
     @shared
     register<bit<32>>(AOM_GROUPS_MAX) sequences;
     counter(6, CounterType.packets_and_bytes) verdicts;
@@ -42,8 +42,8 @@ control AomSequencer(
         receivers = receiver_group;
     }
 
-    // Written by the controller: a group is known by its IPv4 address, or by its number in the
-    // request, sent to the sequencer's own address. Miss: no such group.
+    // Written by the controller: the request's IPv4 destination selects the group, or, in requests
+    // to the sequencer's own address, the group number. Miss: no such group.
     table groups {
         key = {
             hdr.ipv4.dst_addr: optional @name("address");

@@ -1,5 +1,5 @@
-// A packet from a port is looked at once, when it arrives: is it whole, is it right, is it for
-// the SFU, and what does it want? Never applied to a recirculated packet.
+// Classifies a packet when it arrives from a port: whether it is whole and valid, whether it is for
+// the SFU, and what the SFU has to do with it. Never applied to a recirculated packet.
 #ifndef ARRIVAL_P4
 #define ARRIVAL_P4
 
@@ -8,9 +8,9 @@
 #include "headers.p4"
 #include "verdict.p4"
 
-// Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes
-// `verdict` (SERVE says only: a whole UDP packet for the SFU, TTL above 1) and `own_mac`, the
-// SFU's MAC on this port, where the packet is for it. Takes the tag of VLAN 0 off.
+// Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes `verdict`
+// (SERVE means here only a whole UDP packet for the SFU with TTL above 1) and, if the packet is for
+// the SFU, `own_mac`, the SFU's MAC on this port. Removes the tag of VLAN 0.
 control Arrival(
     inout headers_t hdr,
     inout verdict_t verdict,
@@ -24,7 +24,7 @@ control Arrival(
     action set_own_mac(mac_address_t mac) { own_mac = mac; }
 
     // Written by the controller: the SFU's own address on each port. Hit: the packet is for the
-    // SFU; miss: it is not. One address a port is usual.
+    // SFU; miss: it is not. A port usually has one address.
     table own_addresses {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");

@@ -1,4 +1,4 @@
-// Checksums kept right from the changed fields alone: RFC 1624, equation 3,
+// Updates checksums from the changed fields only: RFC 1624, equation 3,
 //     HC' = ~(~HC + ~m + m')
 // in one's complement 16-bit arithmetic. A *delta* is the sum of all ~m and m' of a change, not
 // yet folded to 16 bits; one delta serves every checksum that covers the changed fields.
@@ -24,13 +24,13 @@ bit<16> updated_checksum(in bit<16> old_checksum, in bit<32> delta) {
     return ~sum[15:0];
 }
 
-// RFC 768: 0 says that the sender computed none and stays 0; a computed 0 is sent as 0xffff.
+// RFC 768: 0 means that the sender computed no checksum, and stays 0; a computed 0 becomes 0xffff.
 bit<16> updated_udp_checksum(in bit<16> old_checksum, in bit<32> delta) {
     bit<16> new_checksum = updated_checksum(old_checksum, delta);
     return old_checksum == 0 ? 16w0 : new_checksum == 0 ? 16w0xffff : new_checksum;
 }
 
-// One hop: TTL one lower, the header checksum with it. Reads and writes the IPv4 header.
+// One hop: decrements the TTL, and updates the header checksum.
 control TtlDecrement(inout ipv4_t ipv4) {
     apply {
         bit<8> ttl = ipv4.ttl - 1;

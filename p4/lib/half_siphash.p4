@@ -1,6 +1,6 @@
-// HalfSipHash-2-4 of four 32-bit words, as the AOM sequencer of NeoBFT has it: SipHash's round on
-// 32-bit words (J.-P. Aumasson's HalfSipHash), but another initial state, no length word, and all
-// four words of the state in the tag. A lane is one computation; four lanes are four keys.
+// HalfSipHash-2-4 of four 32-bit words, as in the AOM sequencer of NeoBFT: SipHash's round on
+// 32-bit words (J.-P. Aumasson's HalfSipHash), but with another initial state, without a length
+// word, and with a tag from all four words of the state. A lane is one computation with one key.
 #ifndef HALF_SIPHASH_P4
 #define HALF_SIPHASH_P4
 
@@ -44,11 +44,11 @@ void sip_round(inout sip_state_t state) {
     state.v2 = rotated_left_16(state.v2);
 }
 
-// Before a word's two rounds, and after them.
+// The steps before and after the two rounds for a word.
 void sip_absorb(inout sip_state_t state, in bit<32> word) { state.v3 = state.v3 ^ word; }
 void sip_absorbed(inout sip_state_t state, in bit<32> word) { state.v0 = state.v0 ^ word; }
 
-// Before the last four rounds.
+// The step before the last four rounds.
 void sip_finish(inout sip_state_t state) { state.v2 = state.v2 ^ 0xff; }
 
 tag_t sip_tag(in sip_state_t state) { return state.v0 ^ state.v1 ^ state.v2 ^ state.v3; }

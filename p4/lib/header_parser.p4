@@ -1,5 +1,5 @@
-// From the wire to headers, and back. The program defines its `metadata_t` before it includes
-// this file; nothing here reads or writes it.
+// Parses the SFU's headers, and emits them. A program must define its `metadata_t`, which this file
+// does not use, before it includes this file.
 #ifndef HEADER_PARSER_P4
 #define HEADER_PARSER_P4
 
@@ -7,9 +7,9 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// A frame from the controller starts with `packet_out`; what follows it is not looked at. What is
-// in a VLAN is not parsed beyond its tag, and only a whole IPv4 packet without options beyond the
-// IPv4 header.
+// A frame from the controller starts with `packet_out` and is not parsed further. A frame in a VLAN
+// (except VLAN 0) is not parsed beyond its tag, an IPv4 packet with options or a fragment not
+// beyond the IPv4 header.
 parser HeaderParser(
     packet_in packet,
     out headers_t hdr,
@@ -71,8 +71,8 @@ parser HeaderParser(
     }
 }
 
-// The IPv4 header as it came; a mismatch sets `checksum_error`. A header with options is not
-// looked at: it is dropped for its options.
+// Verifies the checksum of the received IPv4 header; a mismatch sets `checksum_error`. A header
+// with options is not verified, since the packet is dropped for its options.
 control HeaderVerification(inout headers_t hdr, inout metadata_t meta) {
     apply {
         verify_checksum(
@@ -98,12 +98,12 @@ control HeaderVerification(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-// Checksums are kept right where a field changes (checksum.p4), not computed again here.
+// Checksums are updated where a field changes (checksum.p4), and not computed again here.
 control NoComputation(inout headers_t hdr, inout metadata_t meta) {
     apply { }
 }
 
-// No frame leaves with a VLAN tag: Arrival takes that of VLAN 0 off and drops all others.
+// No frame leaves with a VLAN tag: Arrival removes the tag of VLAN 0, and drops frames of others.
 control HeaderDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.packet_in);

@@ -30,7 +30,7 @@ const bit<8> DEFAULT_TTL = 64; // RFC 1700, "IP time to live parameter"
 // The port to and from the controller (P4Runtime PacketIn and PacketOut).
 const port_t CPU_PORT = 510;
 
-// What happened to a packet before this pass (simple_switch's `instance_type`).
+// What kind of packet this pass handles (simple_switch's `instance_type`).
 const bit<32> INSTANCE_EGRESS_CLONE = 2;
 const bit<32> INSTANCE_RECIRCULATED = 4;
 const bit<32> INSTANCE_REPLICA = 5;
@@ -54,11 +54,11 @@ header ethernet_t {
     bit<16> ether_type;
 }
 
-// IEEE 802.1Q, what follows the tag's ether type
+// IEEE 802.1Q, the part after the tag's ether type
 header vlan_tag_t {
     bit<3> priority;
     bit<1> drop_eligible;
-    bit<12> vlan_id; // 0: in no VLAN, the tag only says a priority
+    bit<12> vlan_id; // 0: in no VLAN, the tag only gives a priority
     bit<16> ether_type;
 }
 
@@ -93,7 +93,7 @@ header ipv4_t {
     ipv4_address_t dst_addr;
 }
 
-// RFC 792; what follows the checksum stays in the payload
+// RFC 792; the bytes after the checksum stay in the payload
 header icmp_t {
     bit<8> type;
     bit<8> code;

@@ -1,4 +1,4 @@
-// Is a packet that arrives a whole and right IPv4 packet, whoever it is for?
+// Checks whether an arriving packet is a whole and valid IPv4 packet, for any destination.
 #ifndef IPV4_CHECK_P4
 #define IPV4_CHECK_P4
 
@@ -8,7 +8,7 @@
 #include "verdict.p4"
 #include "udp_parser.p4"
 
-// Reads the headers, packet_length, parser_error and checksum_error. Writes `verdict`: SERVE where
+// Reads the headers, packet_length, parser_error and checksum_error. Writes `verdict`: SERVE if
 // nothing is wrong.
 control Ipv4Check(
     inout udp_headers_t hdr,

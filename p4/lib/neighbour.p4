@@ -1,5 +1,5 @@
-// What the network says of itself by ARP, noted for the controller: it looks whether a viewer is
-// heard with another MAC address than its copies go to. Nothing is served or sent by these notes.
+// Records the senders of ARP packets for the controller, which finds out from the records whether a
+// viewer has another MAC address than its copies have. The program itself does not use the records.
 #ifndef NEIGHBOUR_P4
 #define NEIGHBOUR_P4
 
@@ -7,15 +7,15 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// Two hosts whose addresses have one hash share a cell, and the later one is noted; the controller
-// asks every viewer from time to time all the same. Enough for a network of 4,094 hosts (a /20).
+// Two hosts whose addresses have the same hash share a cell, which records the later one. The
+// controller also asks every viewer from time to time. Enough for 4,094 hosts (a /20 network).
 const bit<32> HEARD_CELLS = 4096;
 
-// Of every ARP packet, request, reply or announcement, whoever it is for: where its sender is.
-// Reads the ARP header and ingress_port.
+// Records the sender of every ARP packet (request, reply or announcement, to any target): its
+// addresses and its port. Reads the ARP header and ingress_port.
 control HeardNeighbours(in headers_t hdr, in standard_metadata_t standard_metadata) {
-    // Read by the controller, index: hash of the IPv4 address. Port and IPv4 address in one cell;
-    // 0: nobody was heard.
+    // Read by the controller. The index is the hash of the sender's IPv4 address. A cell of the
+    // first register has port and IPv4 address, or 0 if it has no record.
     register<bit<64>>(HEARD_CELLS) heard_addresses;
     register<mac_address_t>(HEARD_CELLS) heard_macs;
     bit<32> cell = 0;

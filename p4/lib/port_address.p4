@@ -1,5 +1,5 @@
-// A copy that leaves by another port than its packet came in by is sent from the SFU's address on
-// the port it leaves by.
+// Gives a copy that leaves by another port than the packet's arrival port the SFU's address on the
+// output port as its source.
 #ifndef PORT_ADDRESS_P4
 #define PORT_ADDRESS_P4
 
@@ -8,8 +8,8 @@
 #include "headers.p4"
 #include "checksum.p4"
 
-// Reads egress_port; writes the headers and both checksums, as if the packet had been sent to the
-// SFU's address on that port. So what comes after it need not know of it.
+// Reads egress_port; writes the headers and both checksums as if the packet had been sent to the
+// SFU's address on that port. So later controls need no special case for such copies.
 control PortAddress(inout headers_t hdr, inout standard_metadata_t standard_metadata) {
     bit<32> delta = 0;
 
@@ -21,14 +21,14 @@ control PortAddress(inout headers_t hdr, inout standard_metadata_t standard_meta
         hdr.ipv4.dst_addr = address;
     }
 
-    // No viewer's counter counts a copy that has no address to leave from.
+    // `exit` skips ViewerAddress, so that the viewer's counter does not count the dropped copy.
     action drop_no_address() {
         mark_to_drop(standard_metadata);
         exit;
     }
 
-    // Written by the controller together with `own_addresses`, which ingress alone can read. Hit:
-    // the SFU's address on the port; miss: it has none there. Sized for every port.
+    // Written by the controller together with `own_addresses`, which only ingress can apply. Hit:
+    // the SFU's address on the port; miss: the SFU has no address there. Sized for every port.
     table port_addresses {
         key = { standard_metadata.egress_port: exact @name("egress_port"); }
         actions = { send_from; @defaultonly drop_no_address; }

@@ -1,4 +1,4 @@
-// Who may present, and to which group.
+// Finds the group of a presenter's packet.
 #ifndef PRESENTER_P4
 #define PRESENTER_P4
 
@@ -8,8 +8,8 @@
 #include "checksum.p4"
 #include "verdict.p4"
 
-// A presenter is its IPv4 address: one stream a host. Reads `verdict`; writes `group` and, where
-// nobody listens or another station uses the presenter's address, `verdict`.
+// A presenter is identified by its IPv4 address: one stream a host. Writes `group`, and `verdict`
+// if no group has this presenter or another station uses the presenter's address.
 control PresenterLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
@@ -18,15 +18,15 @@ control PresenterLookup(
     direct_counter(CounterType.packets_and_bytes) presenter_packets;
     mac_address_t presenter_mac = 0;
 
-    // mac 0: the presenter may send with any MAC (it may stand behind a router).
+    // mac 0: the presenter may send with any MAC (it may be behind a router).
     action set_group(group_t group_id, mac_address_t mac) {
         group = group_id;
         presenter_mac = mac;
     }
 
-    // Written by the controller: the only home of "who presents to which group". Hit: a
-    // presenter; miss: an unknown sender. Exact, so the cost is the same for one group and for
-    // all 65,535. Sized for every group id, and as many again that replace them.
+    // Written by the controller: the group of each presenter, which is stored only here. Hit: a
+    // presenter; miss: an unknown sender. The match is exact, so a lookup costs the same for one
+    // group and for 65,535. Sized for all group ids, and as many presenters that replace others.
     table presenters {
         key = { hdr.ipv4.src_addr: exact @name("src_addr"); }
         actions = { set_group; @defaultonly NoAction; }
@@ -44,8 +44,8 @@ control PresenterLookup(
     }
 }
 
-// A stream is its sender's IPv4 address and the UDP port it is sent to: a host may present
-// several, one for each camera or quality. Reads and writes what PresenterLookup does.
+// A stream is identified by its sender's IPv4 address and its UDP destination port: a host may
+// present several streams, one for each camera or quality. Writes the same as PresenterLookup.
 control StreamLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
@@ -54,14 +54,14 @@ control StreamLookup(
     direct_counter(CounterType.packets_and_bytes) stream_packets;
     mac_address_t presenter_mac = 0;
 
-    // mac 0: the presenter may send with any MAC (it may stand behind a router).
+    // mac 0: the presenter may send with any MAC (it may be behind a router).
     action set_group(group_t group_id, mac_address_t mac) {
         group = group_id;
         presenter_mac = mac;
     }
 
-    // Written by the controller: the only home of "which stream goes to which group". Hit: a
-    // stream; miss: an unknown sender. Sized as `presenters`.
+    // Written by the controller: the group of each stream, which is stored only here. Hit: a
+    // stream; miss: an unknown sender. Has the size of `presenters`.
     table streams {
         key = {
             hdr.ipv4.src_addr: exact @name("src_addr");

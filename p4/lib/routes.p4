@@ -1,4 +1,4 @@
-// Where a packet goes that is sent to one host.
+// Routes packets that are sent to one host.
 #ifndef ROUTES_P4
 #define ROUTES_P4
 
@@ -9,8 +9,8 @@
 #include "verdict.p4"
 #include "udp_parser.p4"
 
-// One hop of a router. Reads `verdict`; writes the headers, the IPv4 checksum and egress_spec, and,
-// where the packet does not go on, `verdict`.
+// One hop of a router. Writes the headers, the IPv4 checksum and egress_spec, and `verdict` if the
+// packet is dropped.
 control Routes(
     inout udp_headers_t hdr,
     inout verdict_t verdict,
@@ -18,7 +18,7 @@ control Routes(
 ) {
     TtlDecrement() ttl_decrement;
 
-    // The frame was sent to the switch, so its destination is the switch's own address.
+    // The frame was sent to the switch, so its destination MAC is the switch's own.
     action ipv4_forward(mac_address_t dst_addr, port_t port) {
         hdr.ethernet.src_addr = hdr.ethernet.dst_addr;
         hdr.ethernet.dst_addr = dst_addr;
@@ -27,8 +27,8 @@ control Routes(
 
     action drop() { verdict = verdict_t.DROP_NOT_FOR_US; }
 
-    // Written by the controller. Hit: the host that the packet is for, or the next router; miss:
-    // nobody here.
+    // Written by the controller. Hit: the MAC and port of the destination host or the next router;
+    // miss: no route.
     table ipv4_routes {
         key = { hdr.ipv4.dst_addr: lpm @name("dst_addr"); }
         actions = { ipv4_forward; drop; }
@@ -37,7 +37,7 @@ control Routes(
     }
 
     apply {
-        // RFC 1812, section 5.3.4: what came by link-layer broadcast or multicast is not forwarded.
+        // RFC 1812, section 5.3.4: link-layer broadcasts and multicasts are not forwarded.
         if (hdr.ethernet.dst_addr[40:40] == 1) {
             verdict = verdict_t.DROP_NOT_FOR_US;
         } else if (hdr.ipv4.ttl <= 1) {

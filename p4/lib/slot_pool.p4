@@ -1,7 +1,7 @@
-// Viewers as slots of one register pool: a group is a block of consecutive slots, and one
-// register value, (base, count), names the block. A block never changes while a packet may still
-// read it; the controller writes another one and then the group's value, so that a packet, which
-// reads the value once, in its first pass, sees one version of its group in all its passes.
+// Stores viewers in the slots of one register pool. A group has a block of consecutive slots, and a
+// register value, (base, count), that refers to the block. A block never changes while a packet may
+// still read it: the controller writes a new block, then the group's value. A packet reads the
+// value only in its first pass, so it sees one version of its group in all passes.
 #ifndef SLOT_POOL_P4
 #define SLOT_POOL_P4
 
@@ -11,21 +11,21 @@
 #include "checksum.p4"
 #include "verdict.p4"
 
-// 65,536 slots in use and as many again, into which new blocks are written.
+// 65,536 slots for blocks in use, and as many for new blocks that replace them.
 const bit<32> POOL_SLOTS = 131072;
 const bit<32> MAX_GROUPS = 65536;
 const bit<32> MAX_VIEWERS = 65536;
 const bit<32> VIEWER_ID_MASK = 0x7fffffff;
 
-// First pass: reads `group`; writes `base` and `count` and, where the group has no viewers,
-// `verdict`.
+// First pass: reads `group`; writes `base` and `count`, and `verdict` if the group has no
+// viewers.
 control GroupBlock(
     inout group_t group,
     inout bit<32> base,
     inout bit<32> count,
     inout verdict_t verdict
 ) {
-    // Written by the controller, index: group. (base, count); 0 is an empty group.
+    // Written by the controller: (base, count) by group. 0 is an empty group.
     register<bit<64>>(MAX_GROUPS) groups;
     bit<64> block = 0;
 
@@ -40,15 +40,15 @@ control GroupBlock(
 }
 
 // Every pass: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes the
-// headers, both checksums and `viewer_id`, the viewer's place in the copies counter.
+// headers, both checksums and `viewer_id`, the viewer's index in the counter of copies.
 control ViewerRewrite(
     inout headers_t hdr,
     inout bit<32> base,
     inout bit<32> viewer_idx,
     inout bit<32> viewer_id
 ) {
-    // Written by the controller, index: slot. The highest bit of `viewer_ids` is the controller's
-    // own note (was the MAC address looked up?), the others are the viewer's place.
+    // Written by the controller, by slot. Only the controller uses the highest bit of `viewer_ids`
+    // (the MAC was looked up by ARP); the other bits are the viewer's index in the counter.
     register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
     register<mac_address_t>(POOL_SLOTS) viewer_macs;
     register<bit<32>>(POOL_SLOTS) viewer_ids;

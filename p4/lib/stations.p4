@@ -1,4 +1,4 @@
-// Ordinary Ethernet forwarding by static entries: what no other control has taken.
+// Ordinary Ethernet forwarding by static entries, for frames that no other control has handled.
 #ifndef STATIONS_P4
 #define STATIONS_P4
 
@@ -6,7 +6,7 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// The multicast group of all ports; the copy back to where a frame came from is dropped in egress.
+// The multicast group of all ports. Egress drops the copy to the port where the frame arrived.
 const group_t FLOOD_GROUP = 0xffff;
 
 // Reads the destination; writes egress_spec or mcast_grp.

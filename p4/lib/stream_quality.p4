@@ -1,5 +1,5 @@
-// The two qualities that a participant sends in, told apart by UDP destination port, and the
-// multicast group of each: the ports whose hosts take it.
+// The UDP destination ports of the two qualities that a host sends, and for each quality the
+// multicast group of the ports whose hosts receive it.
 #ifndef STREAM_QUALITY_P4
 #define STREAM_QUALITY_P4
 
@@ -8,7 +8,7 @@
 const udp_port_t LOW_QUALITY_PORT = 6363;
 const udp_port_t HIGH_QUALITY_PORT = 6364;
 
-// Written by the controller, one replica a host.
+// The controller writes these groups, with one replica for each host.
 const group_t LOW_QUALITY_GROUP = 1;
 const group_t HIGH_QUALITY_GROUP = 2;
 

@@ -1,6 +1,6 @@
-// Ethernet, IPv4 and UDP from the wire to headers, and back: all that a program needs which is no
-// station of its network. The program defines its `metadata_t` before it includes this file;
-// nothing here reads or writes it.
+// Parses Ethernet, IPv4 and UDP headers, and emits them: all that a program without addresses of
+// its own needs. A program must define its `metadata_t`, which this file does not use, before it
+// includes this file.
 #ifndef UDP_PARSER_P4
 #define UDP_PARSER_P4
 
@@ -14,7 +14,7 @@ struct udp_headers_t {
     udp_t udp;
 }
 
-// Only a whole IPv4 packet without options is parsed beyond its IPv4 header.
+// Only IPv4 packets without options that are no fragments are parsed beyond the IPv4 header.
 parser UdpParser(
     packet_in packet,
     out udp_headers_t hdr,
@@ -47,8 +47,8 @@ parser UdpParser(
     }
 }
 
-// The IPv4 header as it came; a mismatch sets `checksum_error`. A header with options is not
-// looked at: it is dropped for its options.
+// Verifies the checksum of the received IPv4 header; a mismatch sets `checksum_error`. A header
+// with options is not verified, since the packet is dropped for its options.
 control Ipv4Verification(inout udp_headers_t hdr, inout metadata_t meta) {
     apply {
         verify_checksum(
@@ -74,7 +74,7 @@ control Ipv4Verification(inout udp_headers_t hdr, inout metadata_t meta) {
     }
 }
 
-// Checksums are kept right where a field changes (checksum.p4), not computed again here.
+// Checksums are updated where a field changes (checksum.p4), and not computed again here.
 control NoComputation(inout udp_headers_t hdr, inout metadata_t meta) {
     apply { }
 }

@@ -1,5 +1,5 @@
-// What becomes of a packet that arrives, and how often: every packet from a port gets exactly one
-// verdict, so the counters of `verdicts` add up to the packets that came in.
+// Decides what happens to an arriving packet, and counts it: every packet from a port gets exactly
+// one verdict, so the counters of `verdicts` add up to the number of arrived packets.
 #ifndef VERDICT_P4
 #define VERDICT_P4
 
@@ -10,8 +10,8 @@
 enum bit<8> verdict_t {
     SERVE = 0, // a presenter's packet: one copy a viewer
     ANSWER_ARP = 1, // an ARP request for the SFU's own address
-    ANSWER_ECHO = 2, // an ICMP echo request to it
-    TO_CONTROLLER = 3, // an ARP reply to it: the controller looks for a neighbour
+    ANSWER_ECHO = 2, // an ICMP echo request to the SFU's own address
+    TO_CONTROLLER = 3, // an ARP reply to the SFU: the controller is looking for a neighbour
     DROP_TRUNCATED = 4, // ends inside a header
     DROP_NOT_IPV4 = 5, // neither IPv4 nor ARP
     DROP_ARP = 6, // ARP that does not concern the SFU
@@ -23,13 +23,13 @@ enum bit<8> verdict_t {
     DROP_NOT_UDP = 12,
     DROP_UDP_LENGTH = 13, // below 8, or more than the IPv4 packet holds
     DROP_TTL_EXPIRED = 14, // 0 or 1 on arrival (RFC 1812, section 5.3.1)
-    DROP_UNKNOWN_SENDER = 15, // no group listens to it
-    DROP_WRONG_PRESENTER_MAC = 16, // the presenter's IPv4 address with another station's MAC
+    DROP_UNKNOWN_SENDER = 15, // not the presenter of any group
+    DROP_WRONG_PRESENTER_MAC = 16, // a presenter's IPv4 address with another station's MAC
     DROP_EMPTY_GROUP = 17, // a group without viewers
     DROP_VLAN = 18 // in a VLAN: a tag with another id than 0, a second tag, or a service tag
 }
 
-// Reads `verdict`; writes egress_spec and mcast_grp where the packet is dropped.
+// Reads `verdict`. For a packet to drop, writes egress_spec and mcast_grp.
 control VerdictCount(inout verdict_t verdict, inout standard_metadata_t standard_metadata) {
     direct_counter(CounterType.packets_and_bytes) verdict_packets;
 
@@ -53,7 +53,7 @@ control VerdictCount(inout verdict_t verdict, inout standard_metadata_t standard
     action drop_empty_group() { mark_to_drop(standard_metadata); }
     action drop_vlan() { mark_to_drop(standard_metadata); }
 
-    // Written by the program alone. Every verdict hits; an entry's counter is the verdict's.
+    // Has only const entries. Every verdict has an entry, whose counter counts the verdict.
     table verdicts {
         key = { verdict: exact @name("verdict"); }
         actions = {

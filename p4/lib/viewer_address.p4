@@ -1,4 +1,4 @@
-// A replica is addressed to its viewer.
+// Addresses a replica to its viewer.
 #ifndef VIEWER_ADDRESS_P4
 #define VIEWER_ADDRESS_P4
 
@@ -7,9 +7,9 @@
 #include "headers.p4"
 #include "checksum.p4"
 
-// Reads `group` and egress_rid; writes the headers and both checksums. A copy leaves from the
-// address that the packet is sent to (PortAddress) and from the UDP port that the stream was sent
-// to, so that connected sockets and network address translators take it for an answer.
+// Reads `group` and egress_rid; writes the headers and both checksums. The source of a copy is the
+// destination of the packet (after PortAddress): address and UDP port. So connected sockets and
+// network address translators accept the copy as an answer.
 control ViewerAddress(
     inout headers_t hdr,
     inout group_t group,
@@ -18,8 +18,8 @@ control ViewerAddress(
     direct_counter(CounterType.packets_and_bytes) viewer_packets;
     bit<32> delta = 0;
 
-    // The own address moves from destination to source: its words stay in every sum, so what
-    // changes is presenter -> viewer, and source port -> viewer's port.
+    // The own address moves from destination to source, which changes no sum. So only two changes
+    // count: presenter's to viewer's address, and source port to viewer's port.
     action send_to(mac_address_t mac, ipv4_address_t address, udp_port_t udp_port) {
         delta = address_delta(hdr.ipv4.src_addr, address);
         hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum, delta);
@@ -36,9 +36,9 @@ control ViewerAddress(
 
     action drop_unknown_viewer() { mark_to_drop(standard_metadata); }
 
-    // Written by the controller, before the replica that names the entry, and never changed while
-    // a packet may use it. Hit: a viewer; miss: a replica that nobody asked for. Sized as the
-    // recirculation program's pool.
+    // Written by the controller before the replica that refers to the entry, and never changed
+    // while a packet may use it. Hit: a viewer; miss: a replica that the controller did not write.
+    // Has the size of the recirculation program's pool.
     table viewers {
         key = {
             group: exact @name("group");

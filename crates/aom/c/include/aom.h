@@ -44,8 +44,8 @@ void aom_event_free(aom_event *event);
 int aom_event_kind(const aom_event *event);
 uint64_t aom_event_epoch(const aom_event *event);
 
-/* The sequence number of a message or of AOM_EVIDENCE. Of AOM_DROP the first number that was lost; all numbers up to
- * aom_event_last_sequence were. */
+/* The sequence number of a message or of AOM_EVIDENCE. For AOM_DROP, aom_event_sequence returns the first lost number
+ * and aom_event_last_sequence the last one; all numbers between them were lost too. */
 uint32_t aom_event_sequence(const aom_event *event);
 uint32_t aom_event_last_sequence(const aom_event *event);
 
@@ -56,15 +56,15 @@ const uint8_t *aom_event_certificate(const aom_event *event, size_t *certificate
 /* The two hashes of an AOM_EVIDENCE event, 64 bytes, valid until aom_event_free; NULL for other events. */
 const uint8_t *aom_event_hashes(const aom_event *event);
 
-/* The certificate of a message of the current epoch with what has come since its delivery: to be asked for when the
- * message is shown to another member. If somebody sends false tags, it convinces members that the message's own
- * certificate does not. Returns 1 and an event that has the certificate and no message, which the caller frees with
- * aom_event_free, or 0 if there is no other certificate than the message's own. */
+/* Returns a newer certificate of a message of the current epoch, with the tags that have come since the delivery. Call
+ * it before you show the message to another member: if somebody sends false tags, some members accept this certificate
+ * and refuse the one of the message's event. Returns 1 and an event that has the certificate and no message, which the
+ * caller frees with aom_event_free, or 0 if the certificate of the message's event is the only one. */
 int aom_certificate(aom_member *member, uint64_t epoch, uint32_t sequence, aom_event **event);
 
-/* Verifies another member's certificate of a message with this member's own keys: 1 if it is valid, 0 if not. It
- * proves the epoch and the sequence number that aom_certificate_number returns, and no other: compare them with those
- * that you asked for. Bytes that cannot be parsed as a certificate are an error. */
+/* Verifies another member's certificate of a message with this member's own keys: 1 if it is valid, 0 if not. A valid
+ * certificate proves only the epoch and the sequence number that aom_certificate_number returns: compare them with
+ * those that you asked for. Bytes that cannot be parsed as a certificate are an error. */
 int aom_verify(aom_member *member, const uint8_t *certificate, size_t certificate_bytes, const uint8_t *message,
                size_t message_bytes);
 

@@ -91,7 +91,7 @@ pub unsafe extern "C" fn aom_join(member_file: *const c_char, timeout_ms: u32) -
 
 /// # Safety
 ///
-/// `member` is NULL or came from [`aom_join`], and is not used any more.
+/// `member` is NULL or came from [`aom_join`], and the caller does not use it after this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_leave(member: *mut AomMember) {
     if !member.is_null() {
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn aom_next(
 
 /// # Safety
 ///
-/// `event` is NULL or came from [`aom_next`] or `aom_certificate`, and is not used any more.
+/// `event` is NULL or came from [`aom_next`] or [`aom_certificate`], and the caller does not use it after this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_free(event: *mut AomEvent) {
     if !event.is_null() {

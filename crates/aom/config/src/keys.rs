@@ -7,11 +7,11 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k256::ecdsa::VerifyingKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// The key that a member shares with the sequencer for one epoch, in text 16 digits: k0, then k1.
+/// The key that a member shares with the sequencer for one epoch. As text it has 16 digits: k0, then k1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TagKey(pub aom::half_siphash::Key);
 
-/// A public key of secp256k1, in text 66 digits: the compressed point (SEC 1, section 2.3.3).
+/// A public key of secp256k1. As text it has 66 digits: the compressed point (SEC 1, section 2.3.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -60,7 +60,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<PublicKey, KeyError> {
         let bytes: [u8; 33] = bytes_of(text)?;
-        // The library also reads a compact point (05), with which one key would have two texts.
+        // The library also reads a compact point (05). If it were accepted, one key would have two texts.
         if !matches!(bytes[0], 2 | 3) {
             return Err(KeyError::NoPoint);
         }

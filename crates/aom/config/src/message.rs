@@ -32,7 +32,7 @@ pub enum ToMember {
     Alive,
 }
 
-/// Names the member that joins. The member's certificate must be that member's.
+/// Names the member that joins. The certificate of its TLS connection must be that member's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
     pub version: u32,
@@ -81,13 +81,13 @@ pub struct Membership {
     pub ended: Option<Ended>,
 }
 
-/// A receiver, as other members need it.
+/// What other members must know of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub name: String,
     /// The address at which the member receives packets and confirms.
     pub ip: Ipv4Addr,
-    /// The UDP port of both.
+    /// The UDP port at which the member receives packets and confirms.
     pub udp_port: u16,
     /// The key that verifies the receiver's confirms.
     #[serde(default, skip_serializing_if = "Option::is_none")]

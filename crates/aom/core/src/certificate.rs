@@ -32,7 +32,7 @@ pub enum Proof {
     Signed {
         /// The state of the predecessor in the chain.
         link: Hash,
-        /// SHA-256 of each message after this one, up to the signed packet's.
+        /// The SHA-256 of each later message of the chain, up to the message of the signed packet.
         later: Vec<Hash>,
         /// The signature in the wire's byte order.
         signature: [u8; SIGNATURE_BYTES],
@@ -46,7 +46,7 @@ pub enum Proof {
 pub struct ShardTags {
     /// The shard's number.
     pub shard: u8,
-    /// The tag of each lane.
+    /// The tags of the shard's four receivers, in the order of their numbers.
     pub tags: [u32; LANES],
 }
 
@@ -61,7 +61,7 @@ pub enum CertificateError {
         /// The length of the input.
         found: usize,
     },
-    /// The first byte names no known kind of proof.
+    /// The first byte is no known kind of proof.
     #[error("expected tags (1), a signature (2) or confirms (3), found proof {0}")]
     Proof(u8),
 }

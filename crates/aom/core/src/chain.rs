@@ -5,10 +5,10 @@
 //! groups and epochs; group and epoch in the block keep the chains apart. Different packets have different blocks, so
 //! two packets with the same state are a collision of SHA-256.
 //!
-//! The published coprocessor has a shorter block without group and epoch, in which link and message overlap by XOR.
-//! There a collision of 128 bits of the hash suffices. Group 0 in epoch 0 has this block, so that the published test
-//! vectors hold; the configuration service assigns neither number. The two forms differ in length, so no block has both
-//! forms.
+//! The published coprocessor has a shorter block without group and epoch, in which the second half of the link and the
+//! first half of the message's hash overlap by XOR. In this form, a collision of 128 bits of the hash suffices. Only
+//! group 0 in epoch 0 uses the published form, so that the published test vectors hold; the configuration service
+//! assigns neither number. The two forms differ in length, so no block has both forms.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::wire::{LINK_BYTES, SIGNATURE_BYTES};
 
-/// A SHA-256: of a message, or of a block (then it is a state).
+/// The SHA-256 of a message or of a block. The SHA-256 of a block is a packet's state.
 pub type Hash = [u8; 32];
 
 /// The published block's length: link and message hash overlap by 16 bytes.

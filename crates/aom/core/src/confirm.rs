@@ -36,7 +36,7 @@ pub struct Confirm {
 /// Counts refused confirms by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RefusedConfirms {
-    /// The confirm has another group or epoch, or names no member of the group.
+    /// The confirm has another group or epoch, or its member is not in the group.
     pub strangers: u64,
     /// The signature is wrong.
     pub forged: u64,
@@ -55,7 +55,8 @@ pub struct Confirming {
     key: SigningKey,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// Set until the first event of a receiver with `FIRST_PROVED`, which starts the window.
+    /// True until the receiver's first event, if the receiver was created with `FIRST_PROVED`. The window starts at
+    /// that event's sequence number.
     is_open: bool,
     /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,
@@ -93,7 +94,7 @@ impl Confirm {
         }
     }
 
-    /// Returns whether the signature is the named member's.
+    /// Returns whether the signature is that of the confirm's member.
     #[must_use]
     pub fn verify(&self, membership: &Membership) -> bool {
         let said = said_by(membership, self.member, self.sequence, &self.hash);
@@ -194,7 +195,7 @@ impl Confirming {
     ///
     /// # Errors
     ///
-    /// As for [`new`](Self::new); then nothing changes.
+    /// If the membership is invalid, or its confirm key does not match this member's key; then nothing changes.
     pub fn advance(
         &mut self,
         now: Duration,
@@ -288,8 +289,8 @@ impl Confirming {
         );
     }
 
-    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the rest as one range, so a gap
-    /// of billions needs no memory.
+    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the part before the window as one
+    /// range, so a gap of billions needs no memory.
     fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
         self.make_room(membership, drop.first, drop.last);
         for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {
@@ -313,7 +314,7 @@ impl Confirming {
         }
     }
 
-    /// Delivers the head if it has a quorum, else drops it.
+    /// Delivers the message of the lowest pending sequence number if it has a quorum, else drops the sequence number.
     fn settle_head(&mut self, membership: &Membership, epoch: u64) {
         let round = self.rounds.pop_front().unwrap_or_default();
         match round.confirmed(membership.quorum()) {
@@ -384,7 +385,7 @@ impl Round {
         confirms.filter(|confirm| confirm.hash == *hash).count()
     }
 
-    /// The message, if it has a quorum, with the confirms as its proof in place of the sequencer's.
+    /// Returns the message if it has a quorum. The confirms replace the sequencer's tags or signature as its proof.
     fn confirmed(self, quorum: usize) -> Option<Message> {
         let Some(Own::Message(_, hash, message)) = self.own else {
             return None;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The most receivers of a group: 16 shards of four tags.
+/// The most receivers of a group: 16 shards of four receivers. A tagged packet carries the tags of one shard.
 pub const RECEIVERS_MAX: u8 = 64;
 
 /// The last epoch that a group can have, since packets carry 32 bits of it. Epochs are never reused, so a group that
@@ -17,12 +17,13 @@ pub const WINDOW: u32 = 1024;
 /// memory.
 pub const CANDIDATES_MAX: usize = 16;
 
-/// The most bytes of messages that wait for their proof (AOM-PK). Genuine messages wait for a signature for about a
-/// millisecond; at 100 MB a second that is 100 KB.
+/// The most bytes of messages that wait for their proof (AOM-PK). A genuine message waits for a signature for about a
+/// millisecond, so at 100 MB a second about 100 KB wait.
 pub const UNPROVED_BYTES_MAX: usize = 8 << 20;
 
-/// How long a message waits for a higher shard's packet if all candidates of that shard came before this receiver's own
-/// packet (AOM-HM). Without reordering the wait never happens; a network that reorders seldom needs more.
+/// AOM-HM: how long a message waits for the genuine packet of a higher shard if all packets of that shard came before
+/// the packet of this receiver's shard. The sequencer sends shards in ascending order, so such early packets are forged
+/// or reordered. Without them the wait never happens; a network that reorders seldom needs more.
 pub const SETTLE: Duration = Duration::from_millis(5);
 
 /// How long a receiver waits for a missing sequence number after a proof that the sequencer assigned it. Packets of one
@@ -34,6 +35,7 @@ pub const GAP_TIMEOUT: Duration = Duration::from_millis(20);
 /// others, about 100 us each, and they may queue behind the confirms of other messages.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Passed as a receiver's first sequence number by a member that joins in the middle of an epoch: the receiver starts
-/// at the first sequence number that it can prove. The value is free, since sequence numbers start at 1.
+/// A member that joins in the middle of an epoch passes this value as its receiver's first sequence number: the
+/// receiver then starts at the first sequence number that it can prove. No packet has the value as its sequence number,
+/// since sequence numbers start at 1.
 pub const FIRST_PROVED: u32 = 0;

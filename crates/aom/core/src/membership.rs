@@ -24,7 +24,7 @@ pub struct Membership {
     pub confirm_keys: Vec<VerifyingKey>,
 }
 
-/// The key with which a member verifies the sequencer.
+/// The key with which a member verifies the sequencer's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequencer {
     /// AOM-HM: the key that only the sequencer and this member have.
@@ -100,7 +100,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// If they are not, or if the epoch does not fit into a packet.
+    /// If a field is out of its bounds, or if fields contradict each other.
     pub fn check(&self) -> Result<(), MembershipError> {
         let Membership {
             epoch,

@@ -1,4 +1,8 @@
-//! The window of sequence numbers: delivers complete messages in order, and drops those that are not complete in time.
+//! The window of pending sequence numbers, in both variants: delivers complete messages in order, and drops sequence
+//! numbers whose messages are not complete in time.
+//!
+//! A sequence number is settled when its message is delivered or when it is dropped. The head is the lowest sequence
+//! number that is not settled.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,13 +12,13 @@ use crate::chain::Hash;
 use crate::event::{DropNotification, Event, Evidence, Message};
 use crate::limits::{FIRST_PROVED, GAP_TIMEOUT, WINDOW};
 
-/// What a variant knows of one sequence number.
+/// What a variant (AOM-HM or AOM-PK) keeps of one pending sequence number.
 pub(crate) trait Slot {
-    /// Since when there is a proof that the sequencer assigned the sequence number.
+    /// The time since which there is a proof that the sequencer assigned the sequence number; `None` without a proof.
     fn proved_at(&self) -> Option<Duration>;
 
-    /// From when on the sequence number can be settled, with a message or without one; `None` while more data is
-    /// needed.
+    /// The time from which the sequence number can be settled, with a message or without one; `None` while more
+    /// packets are needed.
     fn settled_at(&self) -> Option<Duration>;
 
     /// Called when a later sequence number was proved.
@@ -25,19 +29,20 @@ pub(crate) trait Slot {
 
 pub(crate) enum Settled {
     Message(Delivery),
-    /// The sequencer proved that there is no message. The hash detects a second content of the same sequence number.
+    /// The sequencer proved that there is no message. The hash is kept to detect a second content of the same sequence
+    /// number.
     Void(Hash),
     Dropped,
 }
 
 pub(crate) struct Delivery {
     pub(crate) payload: Vec<u8>,
-    /// Detects a second content of the same sequence number.
+    /// Kept to detect a second content of the same sequence number.
     pub(crate) hash: Hash,
     pub(crate) proof: Proof,
 }
 
-/// What remains of a settled sequence number, to detect a second content.
+/// What is kept of a settled sequence number, to detect a second content.
 #[derive(Debug)]
 struct Delivered {
     number: u64,
@@ -53,8 +58,8 @@ pub(crate) struct Order<S> {
     epoch: u64,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// Set until the first proof of a receiver with `FIRST_PROVED`: the window then starts at the proved sequence
-    /// number.
+    /// True until the first proof, if the receiver was created with `FIRST_PROVED`. The window starts at the proved
+    /// sequence number.
     is_open: bool,
     /// One slot for each sequence number from `next` on.
     slots: VecDeque<S>,
@@ -64,7 +69,7 @@ pub(crate) struct Order<S> {
 }
 
 impl<S: Slot> Order<S> {
-    /// `events` are those of the previous epoch that the caller has not polled yet.
+    /// `events` are the events of earlier epochs that the caller has not polled yet.
     pub(crate) fn new(group: u16, epoch: u64, first: u32, events: VecDeque<Event>) -> Order<S> {
         Order {
             group,
@@ -135,8 +140,8 @@ impl<S: Slot> Order<S> {
         self.slots.iter_mut()
     }
 
-    /// Moves the window until it contains a proved sequence number, and settles those that leave the window. `first` is
-    /// the lowest sequence number that the same proof covers; an open window starts there.
+    /// Moves the window until it contains the proved number `sequence`, and settles the sequence numbers that leave the
+    /// window. `first` is the lowest sequence number that the same proof covers. If `is_open`, the window starts there.
     pub(crate) fn make_room(&mut self, first: u32, sequence: u32) {
         if std::mem::take(&mut self.is_open) {
             let before = u64::from(first) - self.next;

@@ -12,8 +12,9 @@ use crate::signed::{self, Chained, SignedSlot};
 use crate::tagged::{self, TaggedSlot};
 use crate::wire::{Authenticator, Packet};
 
-/// A receiver for a trusted network: one that may lose, reorder and repeat packets, but does not lie. For an untrusted
-/// network use [`Confirming`](crate::confirm::Confirming).
+/// A receiver for a trusted network. Such a network may lose, reorder and repeat packets, but the sequencer does not
+/// give different messages to different members under one sequence number. For an untrusted network use
+/// [`Confirming`](crate::confirm::Confirming).
 ///
 /// Times are durations since any fixed moment, and must never decrease. Work for each datagram: SHA-256 of its message,
 /// and one tag (AOM-HM) or, if the packet is signed, one signature (AOM-PK). Memory:
@@ -51,7 +52,7 @@ impl Receiver {
         })
     }
 
-    /// Handles a datagram from the sequencer. A refused one is counted by reason.
+    /// Handles a datagram from the sequencer. A refused datagram is counted by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         if let Err(refusal) = self.take(now, datagram) {
             self.refused.count(refusal);
@@ -85,8 +86,8 @@ impl Receiver {
     }
 
     /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including tags that
-    /// came after its delivery (AOM-HM). If an attacker sent false tags, this certificate convinces members that the
-    /// one in the `Event` does not. `None` if the event's certificate is the only one.
+    /// came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate and
+    /// refuse the one in the message's event. `None` if the event's certificate is the only one.
     #[must_use]
     pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
         match &self.collector {
@@ -108,8 +109,9 @@ impl Receiver {
     }
 
     /// Starts the next epoch at sequence number 1. Complete messages of the old epoch are delivered first, its other
-    /// sequence numbers are dropped, and no further packet of it is accepted. `last` is the old epoch's last sequence
-    /// number, if the configuration service knows it: missing ones up to `last` are dropped, even if no later one came.
+    /// sequence numbers are dropped, and no further packet of the old epoch is accepted. `last` is the old epoch's last
+    /// sequence number, if the configuration service knows it: the receiver then also reports a drop of the numbers up
+    /// to `last` of which it has seen no packet.
     ///
     /// # Errors
     ///

@@ -5,25 +5,25 @@
 pub struct Refused {
     /// Not a packet of the sequencer, or not of the group's variant.
     pub malformed: u64,
-    /// The group is another one.
+    /// The packet belongs to another group.
     pub other_group: u64,
-    /// The epoch is another one.
+    /// The packet belongs to another epoch.
     pub other_epoch: u64,
     /// The group does not have the shard.
     pub wrong_shard: u64,
     /// The sequence number is 0.
     pub no_number: u64,
-    /// The digest is not the message's.
+    /// The digest in the header is not the digest of the message.
     pub wrong_digest: u64,
     /// This receiver's tag, or the signature, is wrong.
     pub forged: u64,
-    /// The link does not match the predecessor's or the successor's state.
+    /// AOM-PK: the packet does not fit into the hash chain, as a later packet's link or the epoch's start proves.
     pub broken_link: u64,
     /// The sequence number is settled already, or the packet is a repetition.
     pub replayed: u64,
     /// The packet is not proved, and its sequence number is beyond the window.
     pub beyond_window: u64,
-    /// The sequence number, or its shard, has too many candidates already.
+    /// The receiver already keeps the maximum of unproved packets for the sequence number (and shard).
     pub too_many: u64,
 }
 

@@ -1,13 +1,13 @@
-//! AOM-PK: packets wait for a signature, and each signature is followed backwards along the chain.
+//! AOM-PK: packets wait for a signature, and the receiver follows each signature backwards along the chain.
 //!
 //! A signature proves its packet's state, the packet's link proves the predecessor's state, and so on. If the
 //! predecessor with that state is missing, the walk stops: earlier packets wait for the missing packet or for an
 //! earlier signature. The walk also stops at a packet with `FIRST_LINK`: the coprocessor never saw the packets before
-//! it, because they were lost on the way to it or because it was restarted.
+//! this one, because they were lost on the way or because the coprocessor was restarted.
 //!
-//! The coprocessor links a packet with a wrong digest as a sequence number without a message. Once a signature proves
-//! this, the receiver drops the sequence number at once. An attacker who replaces the message of a genuine packet has
-//! no such proof.
+//! If a packet has a wrong digest, the coprocessor puts its sequence number into the chain without a message
+//! ([`NO_MESSAGE`]). Once a signature proves such a link, the receiver drops the sequence number at once. An attacker
+//! who replaces the message of a genuine packet has no such proof.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::wire::{LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
 #[derive(Debug, Default)]
 pub(crate) struct SignedSlot {
-    /// Since when the state is proved, and the state.
+    /// The time at which the packet's state was proved, and that state.
     proved: Option<(Duration, Hash)>,
     /// The packet with the proved state.
     accepted: Option<Accepted>,
@@ -49,7 +49,7 @@ struct Accepted {
     n_later: usize,
 }
 
-/// A packet of the chain, as it came.
+/// A received packet of the chain, before any check.
 pub(crate) struct Chained<'a> {
     pub(crate) stamp: Stamp,
     pub(crate) signature: Option<[u8; SIGNATURE_BYTES]>,
@@ -61,7 +61,7 @@ pub(crate) struct Chained<'a> {
 #[derive(Debug, Clone)]
 struct Run {
     signature: [u8; SIGNATURE_BYTES],
-    /// From the signed packet's message backwards.
+    /// The hash of the signed packet's message, then that of its predecessor's message, and so on.
     hashes: Arc<Vec<Hash>>,
 }
 
@@ -290,7 +290,7 @@ fn look_at_predecessor(order: &mut Order<SignedSlot>, sequence: u32, link: Hash)
 }
 
 impl Accepted {
-    /// The signature, and the hashes from the signed packet's message to this one's.
+    /// Returns the signature, and the hashes from the signed packet's message back to this packet's message.
     fn run_so_far(&self) -> ([u8; SIGNATURE_BYTES], Vec<Hash>) {
         let hashes = self.run.hashes[..=self.n_later].to_vec();
         (self.run.signature, hashes)

@@ -31,11 +31,11 @@ use crate::wire::{LANES, Packet, Stamp};
 pub(crate) struct TaggedSlot {
     own_shard: u8,
     proved: Option<Proved>,
-    /// Since when there is a packet with a right tag whose message does not match the digest.
+    /// The time of the first packet that had a right tag but a message that did not match the digest.
     hollow_at: Option<Duration>,
     /// A later sequence number was proved after `hollow_at`.
     is_void: bool,
-    /// For each shard, the oldest first. After the proof all have the proved digest.
+    /// The candidates of each shard, the oldest first. After the proof all candidates have the proved digest.
     candidates: Vec<Vec<Candidate>>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn take(
             order.report_evidence(stamp.sequence, first, hash);
             return Err(Refusal::Replayed);
         }
-        // The packet may carry other tags for the other lanes.
+        // The packet may carry other tags for the other receivers of the shard.
         return keep(order, membership, &stamp, tags);
     }
     if u64::from(stamp.sequence) < order.next() {
@@ -111,7 +111,7 @@ fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
         .or_else(|| order.delivered(number))
 }
 
-/// Keeps a packet that cannot be verified here until its sequence number is proved.
+/// Keeps the tags of a packet that this receiver cannot verify, for certificates.
 fn keep(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -129,8 +129,8 @@ fn keep(
     slot.keep(stamp, tags)
 }
 
-/// Adds further tags to a delivered message, for certificates that are requested later. The tags known at the delivery
-/// may be forged.
+/// Adds further tags to a delivered message, for certificates that are requested later. The tags that came before the
+/// delivery may be forged.
 fn keep_late(order: &mut Order<TaggedSlot>, stamp: &Stamp, tags: [u32; LANES]) {
     let Some((hash, known)) = order.delivered_tags(u64::from(stamp.sequence)) else {
         return;
@@ -143,7 +143,8 @@ fn keep_late(order: &mut Order<TaggedSlot>, stamp: &Stamp, tags: [u32; LANES]) {
     }
 }
 
-/// Records that a sequence number was assigned, by a packet whose message does not match its digest.
+/// Records the proof that the sequencer assigned a sequence number. The proof is a packet with a right tag whose
+/// message does not match its digest.
 fn take_hollow(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -175,7 +176,8 @@ impl TaggedSlot {
         self.proved = Some(proved);
     }
 
-    /// Keeps the packet's digest and tags as a candidate. A full list loses a candidate or refuses the new one.
+    /// Keeps the packet's digest and tags as a candidate. If the list is full, an older candidate or the new one is
+    /// discarded.
     fn keep(&mut self, stamp: &Stamp, tags: [u32; LANES]) -> Result<(), Refusal> {
         let is_other = |proved: &Proved| proved.digest != stamp.digest;
         if self.proved.as_ref().is_some_and(is_other) {

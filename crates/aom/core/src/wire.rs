@@ -289,7 +289,8 @@ fn read_tags(rest: &[u8]) -> Option<(Authenticator, &[u8])> {
     Some((Authenticator::Tags(std::array::from_fn(tag)), message))
 }
 
-/// All zeros mean that there is no signature: r and s of a real one are never zero.
+/// Reads signature, link and message. A signature of zeros means that the packet is not signed: r and s of a real
+/// signature are never zero.
 fn read_chained(rest: &[u8]) -> Option<(Authenticator, &[u8])> {
     let (signature, rest) = rest.split_first_chunk::<SIGNATURE_BYTES>()?;
     let (link, message) = rest.split_first_chunk::<LINK_BYTES>()?;

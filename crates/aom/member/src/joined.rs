@@ -1,4 +1,5 @@
-//! A member that has a member file: the configuration service sends its membership after the join and at every change.
+//! A member that has a member file: the configuration service sends it the membership after the join and at every
+//! change.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -71,7 +72,8 @@ pub enum JoinError {
     Member(#[from] MemberError),
 }
 
-/// A member that the configuration service keeps in its group. Dropping it ends the membership.
+/// A member that joined with a member file. The configuration service sends it each new membership. Dropping it ends
+/// the membership.
 #[derive(Debug)]
 pub struct Joined {
     member: Arc<Member>,

@@ -1,6 +1,6 @@
 //! A member of a group of authenticated ordered multicast: the receiver of crate `aom` with a socket and a thread. A
-//! [`Joined`] member has a member file, and the configuration service keeps it in its group. For a [`Member`] the
-//! caller supplies the membership.
+//! [`Joined`] member joins with a member file, and gets its memberships from the configuration service. For a
+//! [`Member`] the caller supplies the membership.
 //!
 //! The member queues events until the application takes them. At [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
 //! content it stops reading, and the kernel's buffer fills. A datagram that the kernel then discards is reported as a
@@ -91,7 +91,7 @@ pub struct Member {
 #[derive(Debug)]
 struct Shared {
     mailbox: Mailbox,
-    /// The previous and the current epoch's. Certificates of the previous epoch can still be verified.
+    /// The memberships of the previous and the current epoch. Certificates of the previous epoch can still be verified.
     memberships: Mutex<Vec<Membership>>,
     counters: Mutex<Counters>,
 }
@@ -142,7 +142,7 @@ impl Member {
     /// the old epoch's complete messages. `last` is the old epoch's last sequence number, if it is known.
     ///
     /// # Errors
-    /// If the membership is invalid; then the old one stays. If the member has ended.
+    /// If the membership is invalid, or the member has ended. After an error the old membership stays.
     pub fn advance(
         &self,
         membership: Membership,
@@ -153,7 +153,8 @@ impl Member {
         Ok(answer.map_err(|_| MemberError::Ended("its thread is gone".to_owned()))??)
     }
 
-    /// As `advance`, without waiting for the result.
+    /// Requests the start of the next epoch, as `advance` does, but returns a channel for the result instead of
+    /// waiting.
     fn advance_later(
         &self,
         membership: Membership,

@@ -1,5 +1,5 @@
-//! The bounded queue of events from a member's thread to the application. The application waits for an event, the
-//! member's thread for room.
+//! The bounded queue of events from a member's thread to the application. The application waits for an event; the
+//! member's thread waits for room.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -65,7 +65,8 @@ impl Mailbox {
         self.filled.notify_one();
     }
 
-    /// Lets the application get `because` after the queued events. The first reason stays.
+    /// Closes the mailbox: after the queued events the application gets the error `because`. Later calls do not change
+    /// the error.
     pub(crate) fn close(&self, because: String) {
         lock(&self.inside).closed_because.get_or_insert(because);
         self.filled.notify_all();

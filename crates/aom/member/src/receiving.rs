@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 
-/// At least the largest UDP payload.
+/// The size of the buffer for a datagram. It is larger than the largest UDP payload.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
@@ -62,7 +62,7 @@ impl Task {
         shared: Arc<Shared>,
     ) -> Result<Task, MemberError> {
         socket.set_nonblocking(true)?;
-        // The kernel may grant less, up to the administrator's limit.
+        // The kernel grants at most the administrator's limit (`net.core.rmem_max`).
         socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
         let (core, peers) = match confirms {
             None => (
@@ -130,8 +130,8 @@ impl Task {
             };
             n_datagrams += 1;
             let datagram = &buffer[..n_bytes];
-            // The source address of a sequencer's packet is the sender's of the request, so only confirms can be
-            // filtered by address.
+            // Only confirms can be filtered by source address: a packet of the sequencer has the source address of the
+            // request's sender.
             if ConfirmPacket::read(datagram).is_some() && !self.peers.contains(&from) {
                 self.n_strange_confirms += 1;
                 continue;

@@ -11,7 +11,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// The reason why a request was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// With the sequencer's header the message does not fit into a datagram.
+    /// The message does not fit into a datagram together with the sequencer's header.
     #[error("expected a message of at most {expected} bytes, found {found}")]
     Length {
         /// The longest message that fits.
@@ -39,7 +39,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// `group` is the group's address, or the sequencer's own if the group's number selects the group.
+    /// `group` is the group's address, or the sequencer's own address if the number in requests selects the group.
     #[must_use]
     pub fn new(socket: UdpSocket, group: SocketAddr, number: u16, variant: Variant) -> Sender {
         Sender {

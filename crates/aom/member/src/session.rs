@@ -24,14 +24,14 @@ use tokio_rustls::client::TlsStream;
 use crate::joined::About;
 use crate::{Member, MemberError, lock};
 
-/// The pause before the next attempt to connect: at first, and at most.
+/// The first and the longest pause before the next attempt to connect.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 /// How long to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
 /// receiver's timeout. Packets of the next epoch wait in the socket meanwhile.
 const STRAGGLERS: Duration = GAP_TIMEOUT.saturating_add(Duration::from_millis(5));
 /// Why there may be no membership although the service is connected.
 const CONNECTED: &str = "it is connected, and the group has no epoch yet that this process receives: `reprise aom group show` says when";
-/// The polling interval of that wait.
+/// The polling interval while the member waits for the last messages ([`STRAGGLERS`]).
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) enum Ended {
@@ -67,8 +67,8 @@ pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
 /// Installs in a member each membership that the service sends.
 pub(crate) struct Keeper {
     file: MemberFile,
-    /// Made anew in each process and never stored. A process that starts again does not know what its predecessor has
-    /// confirmed, so it must not be able to confirm something else with the same key.
+    /// The key that signs confirms. Each process makes a new key and never stores it. A restarted process does not know
+    /// what its predecessor has confirmed, so it must not be able to confirm something else with the same key.
     confirm_key: SigningKey,
     connector: TlsConnector,
     about: Arc<Mutex<About>>,

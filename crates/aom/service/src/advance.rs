@@ -1,9 +1,9 @@
 //! The steps of an epoch change and of a group's removal. Each step is saved before it is carried out, and may be
 //! carried out twice, so a service that was killed in a step continues with it.
 //!
-//! `sequences` is set to 1 only in [`Phase::Write`], before [`Phase::Start`] is saved. If the connection ends in
-//! between, the next connection begins another epoch, since a copy of the service may have continued with this one. So
-//! no sequence number is assigned twice in an epoch.
+//! The switch's register `sequences` is set to 1 only in [`Phase::Write`], before [`Phase::Start`] is saved. If the
+//! connection to the switch ends between the two, the next connection begins another epoch, since a copy of the service
+//! may have continued with this epoch. So no sequence number is assigned twice in an epoch.
 
 use aom_config::message::Ended;
 use tokio::time::{Duration, Instant, timeout};
@@ -66,7 +66,7 @@ impl Core {
                 tracing::warn!(
                     group = name,
                     ?missing,
-                    "the epoch begins without their word"
+                    "the epoch begins although these members have not acknowledged it"
                 );
                 let late = missing.into_iter().map(str::to_owned);
                 let late = late.map(|member| (name.to_owned(), member));

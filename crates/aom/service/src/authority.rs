@@ -46,8 +46,8 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Opens the authority in the service's folder, and creates it if there is none. Member files name `service` as the
-    /// service's address.
+    /// Opens the authority in the service's folder, or creates an authority if the folder has none. Member files
+    /// contain `service` as the service's address.
     ///
     /// # Errors
     /// If the file cannot be read or created, or is not an authority's.
@@ -80,7 +80,8 @@ impl Authority {
         })
     }
 
-    /// The listener's TLS configuration. The service's certificate is new at each start; clients must show a member's.
+    /// The listener's TLS configuration. The service's certificate is made anew at each start. A client must show a
+    /// certificate that this authority signed.
     ///
     /// # Errors
     /// If the certificate cannot be made.

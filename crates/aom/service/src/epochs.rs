@@ -7,9 +7,9 @@ use std::time::Duration;
 
 /// Numbers per second. With one per second, adding 64 members, each in an epoch of its own, would take a minute.
 const PER_S: u64 = 8;
-/// 1 January 2026, the time of number 0. No release is older, so a clock before it is wrong.
+/// 1 January 2026, the time of number 0. No release is older, so a clock that shows an earlier time is wrong.
 const FIRST: Duration = Duration::from_secs(1_767_225_600);
-/// Packets carry 32 bits of a number, which last until 2043.
+/// The last number, since packets carry 32 bits. The clock reaches it in 2043.
 const LAST: u64 = u32::MAX as u64;
 
 fn number_at(since_1970: Duration) -> u64 {
@@ -18,8 +18,8 @@ fn number_at(since_1970: Duration) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// How long to wait before the next epoch, so that its number is not ahead of the clock. Zero after the clock was set
-/// back: the wait could be long.
+/// How long to wait before the next epoch begins, so that its number is not ahead of the clock. Zero if the clock was
+/// set back, since the wait could then be long.
 pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
     if number_at(since_1970) != last {
         return Duration::ZERO;

@@ -7,8 +7,9 @@
 //! - [`members`]: messages between a member's connection and the service;
 //! - [`state`]: the service's state, which [`store`] saves;
 //! - [`sequencer`]: the switch's entries and registers;
-//! - [`service`]: the task that owns all of it, with [`requests`] and [`sessions`];
-//! - [`advance`]: the steps of an epoch change, with [`epochs`], the numbers, and [`rejoins`], the rate limits;
+//! - [`service`]: the task that owns state, switch and sessions, with [`requests`] and [`sessions`];
+//! - [`advance`]: the steps of an epoch change; [`epochs`] chooses the epochs' numbers, and [`rejoins`] limits how
+//!   often members cause an epoch change;
 //! - [`authority`]: signs members' certificates;
 //! - [`listener`]: accepts members' connections; [`strangers`] bounds those that have not joined.
 

@@ -1,6 +1,7 @@
-//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each connection is a task with
-//! bounded memory and time, so none disturbs another. Connections that have not joined yet or that are being refused
-//! are at most [`STRANGERS_MAX`]; beside them each member has at most one.
+//! Members' connections: TLS 1.3 with a certificate on each side, and the protocol of crate `aom-config`. Each
+//! connection is a task with bounded memory and time, so no connection disturbs another. There are at most
+//! [`STRANGERS_MAX`] connections that have not joined yet or that are being refused, and at most one joined connection
+//! for each member.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -42,7 +43,7 @@ enum Ended {
     Ending(#[from] Ending),
     #[error("the peer closed the connection")]
     Closed,
-    #[error("too many connections that had not joined: a newer one has its place")]
+    #[error("too many connections that have not joined: a newer connection replaced this one")]
     Cut,
 }
 
@@ -54,7 +55,7 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "no connection of a member can be taken");
+                tracing::warn!(%error, "cannot accept connections of members");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -64,7 +65,7 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
             match attend(stream, from.ip(), (&acceptor, &members, &strangers)).await {
                 // Logged at debug level only: anybody can cause any number of these.
                 (Joined::No, because) => {
-                    tracing::debug!(%from, %because, "a connection has ended that has not joined");
+                    tracing::debug!(%from, %because, "a connection has ended before it joined");
                 }
                 (Joined::Yes, because) => {
                     tracing::info!(%from, %because, "a member's connection has ended");
@@ -74,7 +75,7 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
     }
 }
 
-/// Whether a connection got as far as to join.
+/// Whether a connection has joined before it ended.
 enum Joined {
     No,
     Yes,
@@ -98,7 +99,8 @@ async fn attend(
         joined = joining => joined,
         () = stranger.cut() => Err(Ended::Cut),
     };
-    // A joined connection needs no place here: each member has one, and a second one replaces the first.
+    // A joined connection needs no place among the strangers: each member has one connection, and a second one replaces
+    // the first.
     drop(stranger);
     let (mut connection, notices) = match joined {
         Ok(joined) => joined,
@@ -108,8 +110,8 @@ async fn attend(
         Ok(reason) => reason,
         Err(ended) => return (Joined::Yes, ended),
     };
-    // The refusal needs a place: a peer that does not read can delay it, while the member may have another connection
-    // already.
+    // The refusal needs a place among the strangers: a peer that does not read can delay the refusal while the member
+    // has another connection already.
     let mut stranger = strangers.admit(from);
     let ended = tokio::select! {
         ended = connection.refuse(reason) => ended,
@@ -129,7 +131,7 @@ struct Connection {
 /// Performs the TLS handshake and reads the join.
 async fn greet(stream: TcpStream, acceptor: &TlsAcceptor) -> Result<Connection, Ended> {
     let socket = socket2::SockRef::from(&stream);
-    // Detects a host that is gone: it does not acknowledge the messages.
+    // Ends the connection if the peer's host is gone and acknowledges no TCP segments.
     socket.set_tcp_user_timeout(Some(SILENCE_MAX))?;
     stream.set_nodelay(true)?;
     let mut stream = acceptor.accept(stream).await?;
@@ -190,7 +192,7 @@ impl Connection {
             reason: reason.clone(),
         };
         let said = self.say(&last).await;
-        // Shuts down so that the last message arrives, although the member's further bytes are not read.
+        // The shutdown ends the stream after the last message. Further bytes of the member are not read.
         let closed = timeout(IO_TIMEOUT, self.stream.shutdown()).await;
         match (said, closed) {
             (Err(ended), _) => ended,
@@ -216,7 +218,7 @@ impl Connection {
         loop {
             tokio::select! {
                 changed = notices.changed() => {
-                    // The service is ending. The member gets no refusal, so it connects again.
+                    // An error means that the service is ending. The member gets no refusal, so it connects again.
                     changed.map_err(|_| Ending)?;
                     let now = notices.borrow_and_update().clone();
                     match now {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// Adds a group, without members and inactive.
+    /// Adds a group. It has no members, and is inactive.
     GroupAdd(GroupAdd),
     /// Removes a group and its members.
     GroupRemove { group: String },
@@ -29,10 +29,11 @@ pub struct GroupAdd {
     pub group: String,
     /// The group number in packets, from 1 on; if absent, the service chooses it.
     pub number: Option<u16>,
-    /// The IPv4 destination of requests; if absent, requests name the group's number.
+    /// The IPv4 destination of the group's requests; if absent, requests are sent to the sequencer and contain the
+    /// group's number.
     pub address: Option<Ipv4Addr>,
     pub variant: Variant,
-    /// Whether members confirm to each other before they deliver.
+    /// Whether members confirm a message to each other before they deliver it.
     pub byzantine: bool,
 }
 
@@ -76,7 +77,7 @@ pub enum Answer {
         member_file: Option<String>,
     },
     Groups {
-        /// In the order of their names.
+        /// The groups in the order of their names.
         groups: Vec<GroupView>,
     },
     /// The request failed, and nothing has changed.
@@ -102,9 +103,9 @@ pub struct GroupView {
     pub state: GroupState,
     /// The last sequence number that the switch assigned; absent if the switch does not answer.
     pub sequence: Option<u32>,
-    /// For how long the last epoch change stopped stamping, in milliseconds, rounded up.
+    /// For how many milliseconds (rounded up) the switch stamped no requests during the last epoch change.
     pub last_gap_ms: Option<u64>,
-    /// In the order in which they were added.
+    /// The members in the order in which they were added.
     pub members: Vec<MemberView>,
 }
 

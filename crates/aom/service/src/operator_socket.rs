@@ -44,8 +44,8 @@ pub struct OperatorSocket {
 }
 
 impl OperatorSocket {
-    /// Creates the socket. It replaces an existing one: the service has locked the folder, so the socket is a dead
-    /// process's.
+    /// Creates the socket, and replaces an existing one: the service has locked the folder, so an existing socket
+    /// belongs to a dead process.
     ///
     /// # Errors
     /// If the socket cannot be created.
@@ -73,13 +73,13 @@ impl OperatorSocket {
                     let operator = operator.clone();
                     tokio::spawn(async move {
                         if let Err(error) = serve_one(stream, &operator).await {
-                            tracing::info!(%error, "an operator went away");
+                            tracing::info!(%error, "the connection of an operator failed");
                         }
                         drop(place);
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "no connection of an operator can be taken");
+                    tracing::warn!(%error, "cannot accept connections of operators");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

@@ -1,4 +1,4 @@
-//! Limits how often members cause a new epoch. In a Byzantine group each process of a member has a key of its own for
+//! Limits how often members cause a new epoch. In a Byzantine group each process of a member has its own key for
 //! confirms, so each start of a process needs a new epoch. A member that restarts again and again must neither stop the
 //! group nor keep other members from joining again.
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 pub struct Pace {
     /// How many epochs may begin at once, from 1 on.
     pub burst: u32,
-    /// The interval at which another one is allowed.
+    /// The interval at which one more epoch is allowed.
     pub every: Duration,
 }
 

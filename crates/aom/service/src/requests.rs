@@ -1,4 +1,5 @@
-//! Requests of operators. Each is checked completely before anything changes, then saved, carried out and answered.
+//! Requests of operators. The service checks a request completely before anything changes, then saves the new state,
+//! carries the request out and answers.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,7 @@ impl From<ServiceError> for Refusal {
 }
 
 impl Core {
-    /// Carries out a request. An error ends the service; a refused request is an answer.
+    /// Carries out a request. A refused request gets an answer that says so; an error ends the service.
     pub(crate) async fn answer(&mut self, request: Request) -> Result<Answer, ServiceError> {
         let answered = match request {
             Request::GroupShow { group } => self.show(group.as_deref()).await,
@@ -92,7 +93,7 @@ impl Core {
         };
         if address.is_unspecified() || address.is_broadcast() || address.is_loopback() {
             return Err(format!(
-                "{address} is no address of a group: expected one that senders can send to, an IPv4 multicast address best (239.0.0.0 to 239.255.255.255)"
+                "{address} is no address of a group: expected an address to which senders can send, best an IPv4 multicast address (239.0.0.0 to 239.255.255.255)"
             ));
         }
         let mut groups = self.state.groups.iter();
@@ -108,13 +109,13 @@ impl Core {
         let Some(number) = wanted else {
             let free = self.state.free_number();
             return free.ok_or_else(|| {
-                "every number from 1 to 65535 was a group's: name with --id one that is free again"
+                "every number from 1 to 65535 is or was a group's: give the number of a removed group with --id"
                     .to_owned()
             });
         };
         if number == 0 {
             return Err(
-                "expected a number from 1 to 65535, found 0: requests that name no group have it"
+                "expected a number from 1 to 65535, found 0: a request without a group's number has 0"
                     .to_owned(),
             );
         }
@@ -138,7 +139,7 @@ impl Core {
         let message = match self.switch.connection {
             Some(_) => format!("group \"{name}\" is removed"),
             None => format!(
-                "group \"{name}\" is written down to be removed; the sequencer stopped answering, and it goes when that is there again"
+                "the removal of group \"{name}\" is saved; the sequencer does not answer, and the group is removed when it answers again"
             ),
         };
         Ok(self.done(name, message, None).await)
@@ -167,7 +168,7 @@ impl Core {
             is_byzantine = group.byzantine;
         }
         if is_byzantine {
-            // The member receives after its join, which brings its key.
+            // The member receives only after its join, since the join contains its key.
             self.save()?
         } else {
             self.renew(group).await?
@@ -214,7 +215,7 @@ impl Core {
                 it.name
             ));
         }
-        // Frames to a station go to one port, so a MAC cannot be at two ports.
+        // The switch sends frames to a MAC to one port only, so a MAC cannot be at two ports.
         let is_elsewhere =
             |(_, it): &(&String, &Member)| it.mac == mac && it.switch_port != what.switch_port;
         if let Some((other, it)) = everybody.find(is_elsewhere) {
@@ -269,7 +270,8 @@ impl Core {
         Ok(self.done(name, message, None).await)
     }
 
-    /// A suffix for a message about a Byzantine group's epoch: how many receivers may lie, and who has not joined.
+    /// A suffix for a message about a Byzantine group's epoch: how many receivers may lie, and which members have not
+    /// joined. Empty for other groups.
     fn liars(&self, name: &str) -> String {
         let group = self.state.groups.get(name).filter(|it| it.byzantine);
         let Some((group, epoch)) = group.and_then(|group| Some((group, group.announced()?))) else {
@@ -290,7 +292,7 @@ impl Core {
         format!("; of its {n_receivers} receivers {may_lie}{absent}")
     }
 
-    /// Begins a new epoch after a change of members. If none can begin, the group is left without an epoch.
+    /// Begins a new epoch after a change of members. If no epoch can begin, the group is left without one.
     async fn renew(&mut self, name: &str) -> Result<(), ServiceError> {
         let waits = self
             .state
@@ -311,7 +313,7 @@ impl Core {
         self.carry_out(name).await
     }
 
-    /// Carries out the group's phases. If the switch fails, the rest waits for the next connection.
+    /// Carries out the group's phases. If the switch fails, the remaining phases wait for the next connection.
     async fn carry_out(&mut self, name: &str) -> Result<(), ServiceError> {
         let done = self.go_on(name).await;
         self.outcome(done)
@@ -332,13 +334,13 @@ impl Core {
         Ok(Answer::Groups { groups })
     }
 
-    /// Builds the answer. If the switch went away meanwhile, the message reports it.
+    /// Builds the answer. If the connection to the switch was lost meanwhile, the message says so.
     async fn done(&mut self, name: &str, message: String, member_file: Option<String>) -> Answer {
         let group = self.view(name).await.map(Box::new);
         let is_waiting = self.switch.connection.is_none() && group.is_some();
         let message = if is_waiting {
             format!(
-                "{message}; the sequencer does not answer ({}), and the rest is done when it does",
+                "{message}; the sequencer does not answer ({}), and the remaining steps are done when it does",
                 self.switch.because
             )
         } else {

@@ -116,7 +116,7 @@ impl Sequencer {
     /// Checks that the program authenticates packets as the group needs.
     ///
     /// # Errors
-    /// Names the program to load instead.
+    /// If it does not; the text says which program to load instead.
     pub(crate) fn check(&self, variant: &Variant) -> Result<(), String> {
         let (program, other) = match (variant, &self.tables.of_variant) {
             (Variant::Tagged, OfVariant::Tagged { .. })
@@ -234,8 +234,8 @@ fn multicast_ids(group: &Group) -> [u16; 2] {
     [first, first + 1]
 }
 
-/// A switch that has the sequencer's program and only this service's entries. A connection belongs to one process of
-/// the switch, and fails when the process ends.
+/// A connection to a switch that has the sequencer's program and only this service's entries. It belongs to one process
+/// of the switch, and fails when that process ends.
 pub(crate) struct Connection {
     client: Client,
     sequencer: Sequencer,
@@ -306,8 +306,8 @@ impl ConnectionError {
 pub(crate) enum Found {
     /// The program and the entries are this service's.
     Ours,
-    /// The program must be loaded, which discards the switch's state. This is also so for another process of the
-    /// switch: its state file restores entries, but not the sequence numbers that were assigned since.
+    /// The program must be loaded, which discards the switch's state. A restarted switch also needs this: its state
+    /// file restores entries, but not the sequence numbers that were assigned after the file was written.
     Nothing,
 }
 
@@ -425,7 +425,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Removes keys, which the switch never returns, to compare entries.
+    /// Returns the entries without keys, since the switch never returns keys. Such entries can be compared.
     fn readable(&self, entries: &BTreeMap<Key, Entity>) -> BTreeMap<Key, Entity> {
         let secret = match &self.sequencer.tables.of_variant {
             OfVariant::Tagged { lane_keys } => Some(lane_keys.id()),
@@ -443,7 +443,7 @@ impl Connection {
         entries.iter().map(without_keys).collect()
     }
 
-    /// Writes the difference, so that the switch has exactly the state's entries.
+    /// Writes the difference to the state's entries, so that the switch then has exactly these entries.
     pub(crate) async fn write_entries(&mut self, state: &State) -> Result<(), ConnectionError> {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
@@ -561,7 +561,7 @@ fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     }
 }
 
-/// The updates from one set of entries to another. Deletions come first, to make room.
+/// The updates that turn the entries `has` into the entries `wanted`. Deletions come first, to make room.
 fn difference(has: &BTreeMap<Key, Entity>, wanted: &BTreeMap<Key, Entity>) -> Vec<Update> {
     let gone = has.iter().filter(|(key, _)| !wanted.contains_key(key));
     let mut updates: Vec<Update> = gone.map(|(_, entity)| delete(entity.clone())).collect();

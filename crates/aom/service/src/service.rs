@@ -24,13 +24,13 @@ use crate::store::{Store, StoreError};
 
 /// The interval of the check whether the switch has restarted or has another program.
 pub const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// The pause before the next attempt to connect to a switch that does not answer: at first, and at most.
+/// The first and the longest pause before the next attempt to connect to a switch that does not answer.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
-/// How long another controller may be primary before the service ends, unless `FirstBid` sets another time for the
-/// first connection.
+/// How long another controller may be primary before the service ends. For the first connection, [`FirstBid`] sets
+/// the time.
 pub const RIVAL_FOR: Duration = Duration::from_secs(3);
-/// The service begins a new epoch when a group has reached this sequence number. 16 million remain, some seconds of the
-/// fastest senders.
+/// The service begins a new epoch when a group has reached this sequence number. 16 million numbers then remain, which
+/// last for some seconds with the fastest senders.
 const NUMBERS_NEAR_END: u32 = 0xff00_0000;
 /// The most operator requests in the queue.
 const WAITING_MAX: usize = 64;
@@ -131,7 +131,7 @@ impl Operator {
         let (answer, answered) = oneshot::channel();
         let ending = || {
             Answer::Failed {
-            error: "the configuration service is ending: look with `reprise aom group show` what was done once it is there again".to_owned(),
+            error: "the configuration service is ending: when it runs again, `reprise aom group show` shows what was done".to_owned(),
         }
         };
         if self.0.send((request, answer)).await.is_err() {
@@ -160,12 +160,12 @@ pub(crate) struct Core {
     /// Groups that need a new epoch because their sequence numbers run out.
     pub(crate) due: BTreeSet<String>,
     pub(crate) rejoins: Rejoins,
-    /// Group and name of members for which an epoch change has waited in vain. Further changes do not wait for them
-    /// until they have acknowledged an epoch.
+    /// Group and name of members that did not acknowledge an epoch in time. Further epoch changes do not wait for these
+    /// members until they have acknowledged an epoch.
     pub(crate) late: BTreeSet<(String, String)>,
-    /// For how long each group's last epoch change stopped stamping.
+    /// For how long the switch stamped no requests during each group's last epoch change.
     pub(crate) gaps: BTreeMap<String, Duration>,
-    /// When each group that is in an epoch change was stopped.
+    /// The time at which the switch stopped stamping, for each group that is in an epoch change.
     pub(crate) stopped_at: BTreeMap<String, Instant>,
 }
 
@@ -263,8 +263,8 @@ impl Service {
     }
 }
 
-/// Returns the reason as soon as the switch ends the connection. A service that writes nothing would not notice
-/// otherwise that another controller has displaced it.
+/// Returns the reason as soon as the switch ends the connection. Otherwise a service that writes nothing would not
+/// notice that another controller has displaced it.
 async fn lost(connection: &mut Option<Connection>) -> ConnectionError {
     match connection {
         Some(connection) => connection.lost().await,
@@ -276,7 +276,7 @@ impl Switch {
     fn unknown(first_bid: FirstBid) -> Switch {
         Switch {
             connection: None,
-            because: "it was not looked for yet".to_owned(),
+            because: "the service has not tried to connect yet".to_owned(),
             retry_at: Instant::now(),
             retry_after: RETRY_AFTER[0],
             rival_since: None,
@@ -325,8 +325,8 @@ impl Core {
         Ok(())
     }
 
-    /// Groups that need a new epoch because of their members: connected members confirm with other keys than the epoch
-    /// has, or all members of a group without an epoch are there. Respects the limits of rejoins.
+    /// Byzantine groups that need a new epoch because of their members: connected members confirm with other keys than
+    /// the epoch has, or all members of a group without an epoch have joined. Respects the limits of rejoins.
     fn caused_by_members(&mut self) -> Vec<String> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -351,7 +351,7 @@ impl Core {
             };
             let (first, mut again): (Vec<&str>, Vec<&str>) =
                 wanting.into_iter().partition(is_first);
-            // Members that may not cause an epoch now are still included in one that others cause.
+            // Members that may not cause an epoch now are still receivers of an epoch that other members cause.
             again.retain(|it| self.rejoins.wait(name, it, now).is_zero());
             if !again.is_empty() {
                 self.rejoins.take(name, &again, now);
@@ -410,7 +410,8 @@ impl Core {
         group.begin_advance(number, is_switch_lost)
     }
 
-    /// After a failure of the switch the service reconnects; any other failure ends the service.
+    /// Handles the result of work on the switch. After a failure of the switch the service reconnects; any other error,
+    /// and a rival controller that stays too long, ends the service.
     pub(crate) fn outcome(&mut self, done: Result<(), ServiceError>) -> Result<(), ServiceError> {
         let switch = &mut self.switch;
         let error = match done {
@@ -439,7 +440,7 @@ impl Core {
             None => error.to_string(),
         };
         if because != switch.because {
-            tracing::warn!(because, "the sequencer is gone, and looked for again");
+            tracing::warn!(because, "no connection to the sequencer: trying again");
         }
         switch.connection = None;
         switch.because = because;
@@ -489,7 +490,7 @@ impl Core {
             let is_as_written = connection.is_as_written(&self.state).await?;
             if !is_as_written {
                 tracing::warn!(
-                    "the sequencer is not as this service's state says: that is older than the last change; every group begins a new epoch"
+                    "the switch has other entries than this service's state, so the state is older than the last change: every group begins a new epoch"
                 );
             }
             // Another service with a copy of the state may have continued an epoch change that is saved here.
@@ -504,13 +505,13 @@ impl Core {
         self.switch.connection = Some(connection);
         tracing::info!(
             switch = self.options.switch.address,
-            "the sequencer is there"
+            "connected to the sequencer"
         );
         Ok(())
     }
 
-    /// Begins new epochs for the chosen groups that had an epoch. `is_switch_lost`: the last sequence numbers are lost
-    /// with the switch's state.
+    /// Begins new epochs for the chosen groups that had an epoch. With `is_switch_lost`, the switch has lost its state,
+    /// and with it the last sequence numbers.
     async fn renew_all(&mut self, is_chosen: impl Fn(&Group) -> bool, is_switch_lost: bool) {
         for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
             let Some(group) = self.state.groups.get_mut(&name).filter(|it| is_chosen(it)) else {
@@ -547,7 +548,7 @@ impl Core {
             }
             match connection.last_number(group).await {
                 Ok(Some(number)) if number >= NUMBERS_NEAR_END => {
-                    tracing::info!(group = name, number, "the epoch's numbers end: a new one");
+                    tracing::info!(group = name, number, "few numbers are left: a new epoch");
                     self.due.insert(name.clone());
                 }
                 Ok(Some(_)) => {}

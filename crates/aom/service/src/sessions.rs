@@ -9,7 +9,7 @@ use crate::members::{FromMember, Notice};
 use crate::service::Core;
 use crate::state::Group;
 
-/// By group name and member name.
+/// The sessions by group name and member name.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<(String, String), Session>);
 
@@ -41,7 +41,7 @@ impl Sessions {
         self.0.get(&(group.to_owned(), member.to_owned()))
     }
 
-    /// Replaces the member's earlier connection, which gets a refusal.
+    /// Begins a session for a new connection. An earlier connection of the member gets a refusal.
     fn begin(
         &mut self,
         (group, member): (&str, &str),
@@ -66,7 +66,7 @@ impl Sessions {
         receiver
     }
 
-    /// Sends the current membership to the group's members, where it has changed.
+    /// Sends the current membership to each of the group's connected members whose membership has changed.
     pub(crate) fn notify(&mut self, name: &str, group: &Group) {
         for ((of, member), session) in &mut self.0 {
             if of == name {
@@ -93,7 +93,7 @@ impl Sessions {
         });
     }
 
-    /// The epoch's receivers that are connected and have not acknowledged it yet.
+    /// The names of the announced epoch's receivers that are connected and have not acknowledged the epoch yet.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.announced() else {
             return Vec::new();
@@ -112,8 +112,8 @@ impl Sessions {
     }
 }
 
-/// A member of a Byzantine group gets no epoch with the key of another process: that process may have confirmed
-/// already.
+/// Returns what a member's connection is sent. In a Byzantine group, a process gets no membership of an epoch that has
+/// the confirm key of another process of the same member: that other process may have confirmed messages already.
 fn notice_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKey>) -> Notice {
     let epoch = group.announced();
     let is_own = epoch.is_some_and(|it| it.confirm_key(member) == confirm_key);

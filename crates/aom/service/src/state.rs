@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) retired: BTreeMap<u16, Past>,
 }
 
-/// What must not repeat if a group's number is used again.
+/// What is kept of a removed group, so that no epoch repeats if the group's number is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Past {
     /// The highest epoch for which keys or sequence numbers were assigned.
@@ -61,7 +61,8 @@ pub(crate) struct Group {
     pub(crate) phase: Phase,
 }
 
-/// The step of an epoch change. Each step is saved before its work begins, and its work may be done twice.
+/// The step of an epoch change at which a group is. A step is saved before its work begins, and the work may be done
+/// twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
@@ -106,7 +107,7 @@ pub(crate) struct Mac(pub(crate) [u8; 6]);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Epoch {
     pub(crate) number: u64,
-    /// By receiver number.
+    /// The members that receive in the epoch, by receiver number.
     pub(crate) receivers: Vec<Member>,
     /// AOM-HM: one key for each lane, also for lanes without a receiver. AOM-PK: empty.
     pub(crate) keys: Vec<TagKey>,
@@ -135,7 +136,7 @@ impl State {
         (1..=u16::MAX).find(|it| !taken.contains(it) && !self.retired.contains_key(it))
     }
 
-    /// Removes a group, and keeps what must not repeat.
+    /// Removes a group, and keeps its last epoch so that none repeats.
     pub(crate) fn retire(&mut self, name: &str) {
         if let Some(group) = self.groups.remove(name) {
             self.retired.insert(group.number, group.past);
@@ -144,8 +145,8 @@ impl State {
 }
 
 impl Group {
-    /// Begins the change to a new epoch with new keys, from [`Phase::Stop`] on. An unfinished change is restarted with
-    /// an epoch that no member knows. `is_switch_lost`: the previous epoch's last sequence number is unknown.
+    /// Begins the change to epoch `number` with new keys, at [`Phase::Stop`]. An unfinished change is restarted with
+    /// this epoch, which no member knows. With `is_switch_lost`, the previous epoch's last sequence number is unknown.
     ///
     /// # Errors
     /// If the group has no receivers, or there are no random numbers; returns the reason, with the operator's next
@@ -188,12 +189,12 @@ impl Group {
         if self.members.is_empty() {
             "it has no members: add one with `reprise aom member add`".to_owned()
         } else {
-            "no member has joined yet, and of a Byzantine group's members the service must know the keys for confirms: start them".to_owned()
+            "no member has joined yet, and a Byzantine group needs its members' keys for confirms: start the members".to_owned()
         }
     }
 
-    /// Whether a Byzantine group has no epoch yet. Its first one begins without the operator when all members are there
-    /// and are enough that one may lie.
+    /// Whether this is a Byzantine group without an epoch. Its first epoch begins by itself when all members have
+    /// joined and are so many that one may lie.
     pub(crate) fn waits_for_members(&self) -> bool {
         self.byzantine && matches!(self.phase, Phase::Resting(_))
     }
@@ -205,7 +206,8 @@ impl Group {
         )
     }
 
-    /// The epoch that members are sent: the next one as soon as the old one is stopped.
+    /// The epoch of the membership that members are sent: the next epoch as soon as the switch has stopped the current
+    /// one.
     pub(crate) fn announced(&self) -> Option<&Epoch> {
         match self.phase {
             Phase::Hand | Phase::Write => self.next.as_ref(),
@@ -268,7 +270,7 @@ impl Epoch {
         receiver.and_then(|it| it.confirm_key)
     }
 
-    /// How many receivers may lie without harm in a Byzantine group.
+    /// How many receivers of a Byzantine group may lie while the others still deliver the same messages.
     pub(crate) fn liars_max(&self) -> usize {
         self.receivers.len().saturating_sub(1) / 3
     }

@@ -86,8 +86,8 @@ impl Store {
         }
     }
 
-    /// After a loss of power the folder has this state if `save` has returned, and before that this or the previous
-    /// one.
+    /// Saves the state. After a loss of power the folder has this state if `save` has returned, else this state or the
+    /// previous one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StoreError> {
         let path = self.folder.join(STATE);
         let text = serde_json::to_vec_pretty(state).map_err(io::Error::from);

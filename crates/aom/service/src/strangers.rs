@@ -1,7 +1,7 @@
-//! Bounds connections that have not joined yet. Anybody can open one, so a new connection that finds no place replaces
-//! the oldest one of the address with the most. So a peer that opens many displaces its own first. (The switch's
-//! limiter, `stream-socket/src/connections.rs`, instead closes the oldest connection without a call, whatever its
-//! address. Here no connection has made a call.)
+//! Bounds the strangers: connections that have not joined yet. Anybody can open a connection. If all places are taken,
+//! a new connection replaces the oldest connection of the address that has the most, so a peer that opens many
+//! connections displaces its own first. (The switch's limiter, `stream-socket/src/connections.rs`, instead closes the
+//! oldest connection on which no call was made, whatever its address. Connections here make no calls.)
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(crate) struct Strangers {
 #[derive(Default)]
 struct Open {
     n_admitted: u64,
-    /// By number of admission, so the oldest comes first.
+    /// The connections by number of admission, so the oldest comes first.
     connections: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
 }
 
@@ -38,7 +38,7 @@ impl Strangers {
         }
     }
 
-    /// Admits a new connection. If there is no place, another connection loses its own.
+    /// Admits a new connection. If all places are taken, another connection loses its place.
     pub(crate) fn admit(&self, peer: IpAddr) -> Stranger {
         let mut open = self.open();
         if open.connections.len() >= self.max {

@@ -7,21 +7,21 @@ use aom::chain::Hash;
 
 use crate::ratio::Unsigned;
 
-/// The end of a chain.
+/// What the signer keeps of a chain: its last packet, and the packets since the last signature.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub epoch: u32,
     /// The last packet's sequence number.
     pub sequence: u32,
     pub state: Hash,
-    /// When the last packet came.
+    /// The time at which the last packet came.
     pub at: Duration,
-    /// Packets since the last signature; `unsigned_from` is when the first of them came.
+    /// The number of packets since the last signature. The first of them came at `unsigned_from`.
     pub n_unsigned: u32,
     pub unsigned_from: Duration,
     /// The last packet as it was sent, if it was not signed.
     pub frame: Vec<u8>,
-    /// The earliest time of another attempt to sign the last packet, after there was no nonce.
+    /// The earliest time of another attempt to sign the last packet, if the previous attempt found no nonce.
     pub retry_at: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Chain {
     }
 }
 
-/// By group number.
+/// The chains by group number.
 #[derive(Debug, Default)]
 pub(crate) struct Chains(pub HashMap<u16, Chain>);
 
@@ -68,7 +68,7 @@ impl Chains {
         oldest.map(|(group, _)| *group)
     }
 
-    /// When the first chain is due.
+    /// The time at which the first chain is due.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.0.values().filter_map(Chain::due).min()
     }

@@ -11,7 +11,7 @@ use k256::ecdsa::{SigningKey, VerifyingKey};
 use k256::elliptic_curve::rand_core::OsRng;
 use k256::elliptic_curve::zeroize::Zeroizing;
 
-/// The environment variable with the key, for the case that no file is named.
+/// The environment variable with the key, which is used if no file is given.
 pub const VARIABLE: &str = "REPRISE_SIGNER_KEY";
 const KEY_BYTES: usize = 32;
 const HEX_DIGITS: usize = 2 * KEY_BYTES;
@@ -22,7 +22,7 @@ pub enum KeyError {
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
     #[error(
-        "{0}: there is a file of this name, and a key is not written over one: name another, or move it away"
+        "{0}: there is a file of this name, and a key never overwrites a file: give another name, or move the file away"
     )]
     Exists(PathBuf),
     #[error(
@@ -69,7 +69,7 @@ impl Key {
         Key(SigningKey::random(&mut OsRng))
     }
 
-    /// Parses 64 hexadecimal digits. `place` names their origin in errors.
+    /// Parses 64 hexadecimal digits. `place` is their origin, for error messages.
     ///
     /// # Errors
     /// If the digits are not a key.
@@ -99,7 +99,7 @@ impl Key {
             error,
         };
         let mut file = File::open(path).map_err(failed)?;
-        // The metadata of the open file, since the path may name another file by now.
+        // The metadata is that of the open file, since the path may name another file by now.
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(KeyError::NoFile(path.to_owned()));

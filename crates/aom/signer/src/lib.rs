@@ -1,5 +1,6 @@
 //! The coprocessor of AOM-PK, on a port of the sequencer's switch. It links each stamped packet to its predecessor and
-//! signs it. When few nonces are left, it signs only some packets; each signature covers the packets before it.
+//! signs the packet. When few nonces are left, it signs only some packets; a signature also covers all earlier packets
+//! of the chain.
 //!
 //! [`Signer`] has no I/O: the caller passes in frames and the time, and gets frames. `docs/aom-signer.md` lists the
 //! guarantees.

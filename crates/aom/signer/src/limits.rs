@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The default capacity of the pool, which takes 4 MiB. If each of 100,000 packets a second is signed and no nonce is
-/// made meanwhile, the nonces last for about 0.6 s.
+/// The default capacity of the pool of nonces, which takes 4 MiB. If each of 100,000 packets a second is signed and no
+/// nonce is made meanwhile, the nonces last for about 0.6 s.
 pub const POOL_NONCES: u32 = 65_536;
 
 /// The default number of nonces that are made before the first packet, if the pool has room for them.
@@ -18,11 +18,12 @@ pub const LOW_WATER_PART: usize = 4;
 /// While there are nonces, at least one of this many consecutive packets of a chain is signed.
 pub const UNSIGNED_MAX: u32 = 64;
 
-/// While there are nonces, a packet is signed if the first unsigned packet of its chain came this long ago. It is a
-/// twentieth of the time that a receiver waits.
+/// While there are nonces, a packet is signed if the first unsigned packet of its chain came this long ago. This time
+/// is a twentieth of the time that a receiver waits for a missing sequence number.
 pub const UNSIGNED_FOR: Duration = Duration::from_millis(1);
 
-/// A chain whose last packet is unsigned sends that packet again, signed, after this time without a packet.
+/// If a chain's last packet is unsigned and no packet follows for this time, the signer sends that packet again,
+/// signed.
 pub const IDLE: Duration = Duration::from_micros(200);
 
 /// The pause after an attempt to sign for which there was no nonce: about the time that it takes to make one.

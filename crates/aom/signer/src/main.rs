@@ -19,7 +19,8 @@ Examples:
   Sign what the switch sends to veth7:
     reprise-signer run -i afxdp:veth7 --key signer.key
 
-Ends with SIGTERM or SIGINT: what is unsigned is signed first. docs/aom-signer.md says what is promised.";
+SIGTERM or SIGINT ends the signer; before it ends, it signs the last packet of each chain. docs/aom-signer.md lists
+its guarantees.";
 
 /// The coprocessor of authenticated ordered multicast with signatures (AOM-PK): on a port of the switch that
 /// runs p4/aom_pk.p4, it links each stamped packet to the one before it, and signs it or a later one
@@ -41,9 +42,9 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum KeyCommand {
-    /// Write a new key to a file that is not there, which only its owner can read
+    /// Write a new key to a new file that only its owner can read
     New {
-        /// The file
+        /// The file to create
         file: PathBuf,
     },
     /// Print the public key: 33 bytes in hexadecimal

@@ -1,9 +1,10 @@
 //! Nonces that are made in advance, since most of a signature's work does not depend on the signed data.
 //!
-//! Each nonce comes from the system's random numbers, is used once, and is then overwritten. None is ever written to a
-//! file, so a restarted process has other nonces. They are in memory that is wiped in a child process and is not part
-//! of a core dump. But a copy of the whole machine has copies of the nonces, and two copies that sign different states
-//! with the same nonce reveal the key. [`Pool::without`] avoids this: it stores no nonces.
+//! Each nonce comes from the system's random numbers, is used once, and is then overwritten. No nonce is ever written
+//! to a file, so a restarted process has other nonces. The nonces are in memory that is wiped in a child process and is
+//! not part of a core dump. But a copy of the whole machine has copies of the nonces, and two copies that sign
+//! different states with the same nonce reveal the key. A pool made by [`Pool::without`] avoids this: it stores no
+//! nonces.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -90,7 +91,7 @@ pub struct Pool {
 
 struct Shared {
     capacity: usize,
-    /// Set by [`Pool::without`].
+    /// Whether the pool stores no nonces, because [`Pool::without`] made it.
     is_without: bool,
     inside: Mutex<Inside>,
     wanted: Condvar,

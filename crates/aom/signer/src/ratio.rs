@@ -18,7 +18,7 @@ pub struct Unsigned {
 ///
 /// If the pool is at least a quarter full, every packet is signed. Below, every n-th packet is signed, where n doubles
 /// each time that the level halves, up to [`UNSIGNED_MAX`]. A packet is also signed if the first unsigned one came at
-/// least [`UNSIGNED_FOR`] ago. Without a nonce none is signed.
+/// least [`UNSIGNED_FOR`] ago. Without a nonce no packet is signed.
 #[must_use]
 pub fn is_due(level: usize, capacity: usize, unsigned: Unsigned) -> bool {
     if level == 0 {

@@ -15,9 +15,9 @@ use reprise_signer::{Counters, Signer};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// The most frames that are read before any is sent.
+/// The most frames that are read before the first of them is sent.
 const FRAMES_AT_ONCE: usize = 64;
-/// The longest wait for a frame, so that a signal just before the wait is noticed.
+/// The longest wait for a frame. It is bounded because a signal that comes just before the wait does not interrupt it.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct RunOptions {
     /// Nonces that are kept ready
     #[arg(long, value_name = "N", default_value_t = POOL_NONCES, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pool: u32,
-    /// Threads that make nonces; with 0 there are those of the beginning (--fill) and no others
+    /// Threads that make nonces; with 0 no nonces are made after those of --fill
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MAX)))]
     threads: u32,
     /// Nonces that are made before the first packet is taken, no more than --pool [default: 1024, or all that --pool has
@@ -42,7 +42,7 @@ pub(crate) struct RunOptions {
     /// restored while the signer runs: with the same nonces the copies would give the key away
     #[arg(long, conflicts_with_all = ["pool", "threads", "fill"])]
     fresh_nonces: bool,
-    /// Look for packets all the time instead of sleeping: a processor for a few microseconds
+    /// Poll for packets all the time instead of sleeping. This uses up a processor, and saves a few microseconds
     #[arg(long)]
     spin: bool,
     /// At the end, print the counters as JSON
@@ -75,8 +75,8 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     let key = Key::find(options.key.as_deref(), std::env::var(VARIABLE).ok())?;
     privileges::gain_none()?;
     let mut port = open(&options.interface)?;
-    // Before the nonce threads start, so that they have no privileges either. The port stays open, and nothing is
-    // opened later.
+    // Privileges are dropped before the nonce threads start, so that these threads have none either. The port stays
+    // open, and nothing is opened later.
     privileges::keep_none()?;
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {

@@ -22,8 +22,8 @@ pub struct Counters {
     pub signed: u64,
     /// Packets that were sent a second time, signed, because no packet followed them.
     pub signed_late: u64,
-    /// Packets whose message does not match the digest. They are linked as a sequence number without a message, which
-    /// receivers drop.
+    /// Packets whose message does not match the digest. The signer links such a packet as a sequence number without a
+    /// message, and receivers drop that number.
     pub wrong_digest: u64,
     /// Dropped: not a stamped packet of AOM-PK.
     pub not_stamped: u64,
@@ -31,7 +31,7 @@ pub struct Counters {
     pub repeated: u64,
     /// Dropped: the epoch is below the group's newest.
     pub old_epoch: u64,
-    /// Chains that start anew because a sequence number does not follow the last one.
+    /// Chains that started anew because a sequence number did not follow the previous one.
     pub gaps: u64,
     /// Chains that ended without a signature. No receiver can verify their last packets.
     pub ended_unsigned: u64,
@@ -213,7 +213,7 @@ impl Signer {
     }
 }
 
-/// The stamp, and SHA-256 of the message.
+/// Returns a frame's stamp and the SHA-256 of its message; `None` if the frame is not a stamped packet of AOM-PK.
 fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     let packet = Packet::read(payload_of(frame)?).ok()?;
     let is_chained = matches!(packet.authenticator, Authenticator::Chained { .. });

@@ -37,7 +37,7 @@ pub struct Args {
 /// Commands of `aom` that talk to its service and to no switch.
 const ASK_THE_SERVICE: &[&str] = &["group", "member", "epoch"];
 
-/// The options that name a switch, and how to come to write there.
+/// The options that say which switch a command uses, and how the command becomes the switch's primary controller.
 const OF_A_SWITCH: &[&str] = &[
     "switch_address",
     "tls_ca",
@@ -81,7 +81,7 @@ impl Args {
 #[derive(clap::Args, Clone, Debug)]
 pub struct Global {
     /// Where the switch's P4Runtime server listens; unix:PATH is its Unix socket.
-    // Commands have addresses of their own.
+    // The id is not `address`, since some commands have an argument of that name.
     #[arg(
         id = "switch_address",
         long = "switch",
@@ -92,7 +92,7 @@ pub struct Global {
         display_order = 800
     )]
     address: String,
-    /// Speak TLS to the switch, whose certificate must be of an authority in this PEM file.
+    /// Connect to the switch with TLS; an authority in this PEM file must have signed the switch's certificate.
     #[arg(
         long,
         global = true,
@@ -101,7 +101,7 @@ pub struct Global {
         display_order = 802
     )]
     tls_ca: Option<PathBuf>,
-    /// The certificate to show to the switch, a PEM file, for a switch that asks for one.
+    /// A PEM file with the certificate to show to the switch, if it asks for one.
     #[arg(
         long,
         global = true,
@@ -149,7 +149,7 @@ pub struct Global {
     /// Take the primary role from another controller in place of waiting until it ends.
     #[arg(long, global = true, display_order = 902)]
     pub takeover: bool,
-    /// Print JSON in place of text: one document, or one a line where a command goes on.
+    /// Print JSON instead of text: one document, or a document a line if the command keeps running.
     #[arg(long, global = true, display_order = 900)]
     pub json: bool,
 }
@@ -201,7 +201,7 @@ impl Global {
             identity,
             server_name: self.tls_server_name.clone(),
         };
-        // Once only: a command may ask for the switch several times.
+        // The warning is printed only once, although a command may call this function several times.
         static WARNED: Once = Once::new();
         WARNED.call_once(|| {
             if let Some(said) = tls.key_open_to_others() {
@@ -231,7 +231,7 @@ pub enum Command {
 /// Commands that `--help` lists together.
 struct Section {
     title: &'static str,
-    /// Whether the commands contact no switch; their help omits the options that name one.
+    /// Whether the commands contact no switch; their help omits the options about a switch.
     is_offline: bool,
     commands: clap::Command,
 }
@@ -259,7 +259,7 @@ impl Section {
     }
 }
 
-/// The template of `reprise --help`: clap lists all commands under one heading.
+/// The template of `reprise --help`, with the commands in sections. clap itself lists all commands under one heading.
 fn help_template(sections: &[Section], styles: &Styles) -> String {
     let header = styles.get_header();
     let names = sections.iter().flat_map(Section::names);
@@ -278,7 +278,7 @@ fn help_template(sections: &[Section], styles: &Styles) -> String {
     template + &format!("{header}Options:{header:#}\n{{options}}{{after-help}}")
 }
 
-/// Files alone.
+/// Commands that work on files, without a switch.
 #[derive(Subcommand, Debug)]
 pub enum P4 {
     /// Compile a P4 program to NAME.json, NAME.p4info.txtpb and NAME.p4info.bin.
@@ -309,7 +309,7 @@ pub enum P4 {
         after_help = "Examples:\n  reprise explain E0301\n  reprise explain      # all codes"
     )]
     Explain {
-        /// The code, with or without its letter; left out: all of them, with a line each.
+        /// The code, with or without its letter; left out: a list of all codes.
         code: Option<String>,
     },
     /// Format P4 source, in place.
@@ -318,10 +318,10 @@ pub enum P4 {
         /// The files; `-` formats standard input to standard output.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Write nothing, and fail where a file is not formatted.
+        /// Write nothing, and fail if a file is not formatted.
         #[arg(long)]
         check: bool,
-        /// Look for included files here too: what they declare may decide what is P4.
+        /// Look for included files here too: how P4 is parsed depends on the types that they declare.
         #[arg(short = 'I', value_name = "DIR")]
         include: Vec<PathBuf>,
     },
@@ -352,7 +352,7 @@ pub enum AnySwitch {
     #[command(subcommand)]
     Entries(Entries),
     /// A P4Runtime shell for any switch and any program: entries, groups, counters, meters, registers,
-    /// packets, digests, by name and with Tab; reads commands from a file or a pipe too.
+    /// packets, digests, by name and with Tab completion; also runs commands from a file or a pipe.
     #[command(after_long_help = p4rt_help())]
     P4rt(P4rt),
     /// Watch a switch, whatever its program: rates, time in the switch, drops by reason, every second.
@@ -395,14 +395,14 @@ pub enum Conference {
     /// Write the state of the switch, or of a file, as a file.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export {
-        /// A conference.yaml in place of the switch, which is not contacted.
+        /// A conference.yaml to write instead of the switch's state; no switch is contacted.
         #[arg(requires = "program")]
         file: Option<PathBuf>,
         /// The program for FILE: P4 source, or compiled JSON with its P4Info beside it.
         #[arg(long, value_name = "PROGRAM", requires = "file")]
         program: Option<PathBuf>,
-        /// As a file for `reprise apply`, or as the P4Runtime WriteRequest (protobuf text) that brings
-        /// an empty switch to that state, for `reprise-switch --entries`.
+        /// The form: a file for `reprise apply`, or the P4Runtime WriteRequest (protobuf text) that
+        /// brings an empty switch to that state, for `reprise-switch --entries`.
         #[arg(long, value_enum, default_value_t = ExportFormat::Conference)]
         format: ExportFormat,
         /// The file to write; left out, or `-`: standard output.
@@ -435,7 +435,7 @@ pub enum ExportFormat {
 
 #[derive(Subcommand, Debug)]
 pub enum Pipeline {
-    /// Load a program. The switch discards all state of the program before.
+    /// Load a program. The switch discards all state of the previous program.
     #[command(
         after_help = "Examples:\n  reprise pipeline set p4/sfu.p4\n  reprise pipeline set build/sfu.json --p4info build/sfu.p4info.txtpb"
     )]
@@ -465,7 +465,7 @@ pub struct P4rt {
     /// Take names and types from this P4Info and not from the switch.
     #[arg(long, value_name = "FILE")]
     pub p4info: Option<PathBuf>,
-    /// The role to write with; left out: the default role, which has everything.
+    /// The role to write with; left out: the default role, which may write everything.
     #[arg(
         long,
         value_name = "NAME",
@@ -473,7 +473,7 @@ pub struct P4rt {
         hide_default_value = true
     )]
     pub role: String,
-    /// Become primary with just this election id; left out: with the highest that there is plus one.
+    /// Become primary with exactly this election id; left out: with one above the highest id so far.
     #[arg(long, value_name = "NUMBER", value_parser = election_id, conflicts_with = "takeover")]
     pub election_id: Option<u128>,
     /// Never become primary: reads only.
@@ -493,7 +493,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     found.ok_or_else(|| "expected a number of seconds greater than 0, e.g. 5 or 0.5".to_owned())
 }
 
-/// P4Runtime has no election id 0 that could win.
+/// Parses an election id. 0 is refused: P4Runtime never makes a controller with this id primary.
 fn election_id(text: &str) -> Result<u128, String> {
     let found = text.parse().ok().filter(|id| *id > 0);
     found.ok_or_else(|| format!("expected a number from 1 to {}", u128::MAX))
@@ -501,14 +501,14 @@ fn election_id(text: &str) -> Result<u128, String> {
 
 #[derive(Subcommand, Debug)]
 pub enum Entries {
-    /// Bring the switch to what a runtime file says, the JSON of the P4 tutorials, and print the
-    /// difference. What is there with another value is modified, what is missing inserted.
+    /// Write the entries of a runtime file (the JSON of the P4 tutorials) to the switch, and print the
+    /// difference. Entries that have another value are modified, missing entries are inserted.
     #[command(after_help = ENTRIES_EXAMPLES)]
     Apply {
         /// The file, sX-runtime.json; `-` is standard input.
         file: PathBuf,
-        /// Load the program that the file names (bmv2_json, p4info), unless the switch runs just that
-        /// one. Left out: the switch's own program has to be the file's.
+        /// Load the program that the file names (bmv2_json, p4info), unless the switch runs it already.
+        /// Left out: the switch must already run the file's program.
         #[arg(long)]
         pipeline: bool,
         /// Remove entries, groups and sessions that are not in the file. Default actions stay.
@@ -522,16 +522,16 @@ pub enum Entries {
 
 #[derive(Subcommand, Debug)]
 pub enum Address {
-    /// Set the own address on a port, in place of the one before; in the recirculation program, which
-    /// serves one port, in place of any.
+    /// Set the SFU's own address on a port. It replaces the port's previous address; in the
+    /// recirculation program, which serves one port, it replaces the address of any port.
     #[command(
         after_help = "Example:\n  reprise address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64"
     )]
     Set {
-        /// The switch's port that presenters and viewers are reached by.
+        /// The port of the switch towards the presenters and viewers.
         #[arg(long)]
         port: u16,
-        /// IPv4 address; no host and no kernel may have it too.
+        /// IPv4 address; no host on the network, and no interface of this machine, may have it too.
         #[arg(long)]
         ip: Ipv4Addr,
         /// Ethernet address; answers to ARP and the source of every copy have it.
@@ -562,8 +562,8 @@ pub enum Group {
         /// The presenter's IPv4 address.
         #[arg(long)]
         ip: Ipv4Addr,
-        /// Serve packets with this Ethernet source only; left out: any (the presenter may stand
-        /// behind a router).
+        /// Serve packets with this Ethernet source only; left out: any (the presenter may be behind a
+        /// router).
         #[arg(long)]
         mac: Option<Mac>,
         /// UDP port that the presenter sends to; left out: 5004. Replication program only.
@@ -581,7 +581,7 @@ pub enum Group {
 
 #[derive(Subcommand, Debug)]
 pub enum Viewer {
-    /// Add a viewer after those the group has.
+    /// Add a viewer at the end of a group.
     #[command(after_help = "Example:\n  reprise viewer add --group 4 --ip 10.0.1.5")]
     Add {
         /// Number of the group.
@@ -596,8 +596,8 @@ pub enum Viewer {
         /// UDP port that copies go to; left out: the stream's own. Replication program only.
         #[arg(long)]
         udp_port: Option<u16>,
-        /// The switch's port that the viewer is on; left out: the one with an own address, or the one
-        /// that it answers to ARP on.
+        /// The switch's port that the viewer is on; left out: the only port with an own address, or the
+        /// port on which the viewer answers to ARP.
         #[arg(long)]
         port: Option<u16>,
     },
@@ -610,17 +610,17 @@ pub enum Viewer {
         /// The viewer's IPv4 address.
         #[arg(long)]
         ip: Ipv4Addr,
-        /// Its UDP port, where the group has the address on several.
+        /// The viewer's UDP port, if the group has viewers with this address on several UDP ports.
         #[arg(long)]
         udp_port: Option<u16>,
     },
-    /// Ask viewers whose MAC address was looked up whether they still have it, and follow them.
+    /// Ask viewers whose MAC address was looked up by ARP whether they still have it, and update it.
     #[command(after_help = REFRESH_EXAMPLES)]
     Refresh {
-        /// Only those of this group.
+        /// Ask only the viewers of this group.
         #[arg(long)]
         group: Option<u16>,
-        /// Do not end: ask every so many seconds, and at once when ARP says that a viewer is elsewhere.
+        /// Keep running: ask at this interval, and at once if an ARP packet of a viewer has another MAC or port.
         #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
         every: Option<u32>,
     },

@@ -19,7 +19,7 @@ pub struct Program {
 /// How diagnostics are shown on standard error.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageFormat {
-    /// Several lines each, with the source underlined.
+    /// Several lines for each, with the source underlined.
     Human,
     /// One JSON object a line.
     Json,
@@ -52,11 +52,11 @@ pub struct CompilerArgs {
     /// 1: make the JSON smaller and faster; 0: leave it as the program is written.
     #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = Options::parse_level, action = clap::ArgAction::Set)]
     optimise: bool,
-    /// Write extern functions and objects that v1model has not into the JSON, for a switch that
-    /// has them.
+    /// Write extern functions and objects that v1model lacks into the JSON, for a switch that
+    /// implements them.
     #[arg(long)]
     emit_externs: bool,
-    /// Write P4Info that a reader of this version of P4Runtime knows, from 1.2 on; text of a newer one it refuses.
+    /// Write P4Info for readers of this version of P4Runtime, from 1.2 on: they refuse P4Info text with newer fields.
     #[arg(long, value_name = "VERSION", env = P4RUNTIME_VERSION_VARIABLE, default_value_t)]
     p4runtime_version: P4RuntimeVersion,
     /// How errors and warnings are shown on standard error.
@@ -120,8 +120,8 @@ impl CompilerArgs {
     }
 }
 
-/// Refuses a missing folder: because of a typo `#include` would find another file or none. Under p4c's names the binary
-/// accepts it, as p4c does.
+/// Refuses a missing include folder: after a typo `#include` would find another file or none. As `p4c` or `p4c-bm2-ss`
+/// the binary accepts a missing folder, like p4c itself.
 pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     match include.iter().find(|folder| !folder.is_dir()) {
         Some(folder) => Err(Failure::new(format!(
@@ -169,7 +169,7 @@ pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
     compile_with(path, options, &SourceFiles)
 }
 
-/// As `compile`, with another source of included files.
+/// Like `compile`, but loads included files from `files`.
 pub fn compile_with(
     path: &Path,
     options: &Options,

@@ -1,9 +1,9 @@
-//! `reprise`: the operator's command. Each run is one command over one connection with one answer.
+//! `reprise`: the operator's command. A run executes one command.
 
 #![warn(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the macros panic where nobody reads; `output` is for both"
+    reason = "the macros panic if the reader has closed the pipe; `output` does not"
 )]
 
 mod args;
@@ -18,7 +18,7 @@ mod session;
 use std::process::ExitCode;
 
 use args::{AnySwitch, Args, Command, Conference, Global, Machine, P4};
-// Every module names these by `crate`.
+// All modules refer to these as `crate::failure` and so on.
 use command_line::{failure, files, output};
 use failure::Failure;
 

@@ -181,7 +181,7 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// As `connect_primary`, over an existing connection.
+/// Becomes primary like `connect_primary`, over an existing connection.
 pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Failure> {
     if global.takeover {
         return Ok(client.become_primary().await?);

@@ -193,7 +193,7 @@ impl Connection {
         let mut scan = Scan::of_answer();
         let no_answer = |error| {
             Ended::Switch(format!(
-                "what came is no answer to {name}, so it is no switch's Thrift: {error}"
+                "the received bytes are no answer to {name}, so this is no switch's Thrift server: {error}"
             ))
         };
         loop {

@@ -22,7 +22,7 @@ pub enum Error {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// Neither of the following.
+    /// Neither a match key nor runtime data.
     Other,
     MatchKey,
     RuntimeData,
@@ -97,11 +97,11 @@ impl From<Ended> for Error {
     }
 }
 
-/// The answer has another type than the call's.
+/// Converts the error that an answer has another type than the call's result.
 impl From<ArgsError> for Error {
     fn from(error: ArgsError) -> Self {
         Self::Ended(Ended::Switch(format!(
-            "the switch's answer is another than BMv2's: {error}"
+            "the switch's answer has another type than BMv2's: {error}"
         )))
     }
 }

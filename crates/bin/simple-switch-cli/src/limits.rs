@@ -16,7 +16,8 @@ pub const MAP_BITS_MAX: usize = 65_536;
 /// Width of the lines in which `help` lists names, as in BMv2's command line.
 pub const COLUMNS: usize = 80;
 
-/// Attempts of the interrupt handler to lock the output, which a reader that has stopped may block for ever.
+/// Attempts of the interrupt handler to lock the output. A reader that has stopped reading may block the output for
+/// ever.
 pub const INTERRUPT_TRIES: u32 = 20;
 
 /// Pause between two attempts.

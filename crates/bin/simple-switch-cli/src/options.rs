@@ -30,8 +30,8 @@ Examples:
   simple_switch_CLI < commands.txt
   echo 'table_dump ipv4_lpm' | simple_switch_CLI --thrift-port 9091
 
-Exit code: 0, as BMv2's, also where commands were refused (standard error has their lines); 1 where there is no \
-switch, or none any more; 2 for a wrong option."
+Exit code: 0, as BMv2's, even if commands were refused (standard error has their lines); 1 if there is no switch \
+or the connection to it was lost; 2 for a wrong option."
 )]
 struct Arguments {
     /// Port of the switch's Thrift server
@@ -40,11 +40,11 @@ struct Arguments {
     /// Address of the switch's Thrift server; unix:PATH is its Unix socket, which has no port
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     thrift_ip: String,
-    /// The program as BMv2 JSON; the switch is asked for it where this is left out
+    /// The program as BMv2 JSON; if left out, the program is read from the switch
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Replication engine of the switch. simple_switch has SimplePreLAG, whatever is given under that name; of
-    /// runtime_CLI it is SimplePre unless given
+    /// Replication engine of the switch. simple_switch_CLI always uses SimplePreLAG, and ignores this option; the
+    /// default of runtime_CLI is SimplePre
     #[arg(long, value_name = "PRE")]
     pre: Option<Pre>,
 }

@@ -63,7 +63,7 @@ fn end_at_interrupt(
             0 => {}
             line => output::error_line(format_args!("{program}: interrupted in line {line}")),
         }
-        // The default handler, so that shells see death by signal.
+        // The default handler ends the process, so that shells see that a signal ended it.
         let _ = low_level::emulate_default_handler(signal);
         process::abort();
     });
@@ -252,7 +252,8 @@ impl Session {
     }
 }
 
-/// BMv2's command line has no comments; such a line is meant as one and is not a misspelt command.
+/// Whether a line is meant as a comment. BMv2's command line has no comments, so the line is an unknown command, but
+/// not a misspelt one.
 fn is_comment(line: &str) -> bool {
     line.starts_with('#') || line.starts_with("//")
 }

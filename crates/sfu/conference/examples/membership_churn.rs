@@ -1,17 +1,17 @@
-//! Writes to a switch without a pause: viewers join and leave a group, and a table entry changes. The load of a busy
-//! controller at a constant rate, for soaks and benchmarks.
+//! Writes to a switch at a constant rate, as a busy controller would: viewers join and leave a group, and a table entry
+//! changes. Long-running tests and benchmarks use it as a load.
 //!
 //! ```text
 //! cargo run --release -p conference --example membership_churn -- \
 //!     SWITCH GROUP FIRST_GUEST GUEST_MAC STREAM_IP STREAM_GROUP WRITES_PER_S CHANGE_EVERY SECONDS
 //! ```
 //!
-//! Guests have the addresses from `FIRST_GUEST` on. Each joins GROUP once and leaves it once; at most
-//! [`GUESTS_MAX`] are in it at a time. Every `CHANGE_EVERY` writes one guest joins or leaves, as with
-//! `reprise viewer`. The other writes are single requests that modify the MAC address of `STREAM_GROUP`'s presenter
-//! `STREAM_IP`. Both groups must exist. The output is lines of JSON: the beginning and end of each join and leave, and
-//! every second the number of writes. Times are nanoseconds since 1970, like
-//! those of `lab/peers/load.c`.
+//! Guests are viewers with the addresses from `FIRST_GUEST` on. Each guest joins GROUP once and leaves it once; at most
+//! [`GUESTS_MAX`] guests are in the group at a time. After every `CHANGE_EVERY` writes one guest joins or leaves, as
+//! with `reprise viewer`. All other writes are single requests that modify the MAC address of `STREAM_GROUP`'s
+//! presenter `STREAM_IP`. Both groups must exist. The output is lines of JSON: the beginning and end of each join and
+//! leave, and every second the number of writes. Times are nanoseconds since 1970, as in the output of
+//! `lab/peers/load.c`.
 #![allow(
     clippy::disallowed_methods,
     reason = "an example has a clock, and is no part of the crate"
@@ -38,9 +38,10 @@ use serde_json::{Value, json};
 const GUESTS_MAX: usize = 4;
 const DEVICE_ID: u64 = 1;
 const REPORT: Duration = Duration::from_secs(1);
-/// A writer that fell behind writes without a pause, but catches up on no more than this.
+/// If the writer falls behind its rate, it writes without a pause until it has caught up. It catches up on at most this
+/// time.
 const BEHIND_MAX: Duration = Duration::from_millis(200);
-/// Locally administered; the low bytes are a counter.
+/// The first MAC that is written to the entry: a locally administered one, whose low bytes are a counter.
 const FIRST_STREAM_MAC: u64 = 0x0200_0000_0000;
 
 struct Settings {
@@ -91,7 +92,7 @@ impl Settings {
     }
 }
 
-/// The table whose entry is modified, in either program.
+/// The entry that is modified, in the table of streams or (in the recirculation program) of presenters.
 struct Streams {
     table: Table,
     key: Vec<u64>,
@@ -132,8 +133,8 @@ struct Churn {
 }
 
 impl Churn {
-    /// Guests join while there is room, then leave in the order in which they joined. So the group has every size, and
-    /// the viewers that stay move within it.
+    /// Lets one guest join or leave. [`GUESTS_MAX`] guests join, then all leave in the order in which they joined, and
+    /// so on. So the group has each size in turn, and the remaining viewers change their places in it.
     async fn change(&mut self) -> Result<(), Box<dyn Error>> {
         let begun_ns = now_ns();
         let snapshot = self.program.settle(&mut self.client).await?;

@@ -22,7 +22,7 @@ pub enum Sign {
 /// One line of a difference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
-    /// Whether it was added, removed or changed.
+    /// Whether the object was added, removed or changed.
     pub sign: Sign,
     /// The group that the line is about; `None`: an own address.
     pub group: Option<GroupId>,
@@ -44,7 +44,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// All differences in as few lines as possible; equal parts are left out.
+/// Returns the lines that describe all differences. Objects that are equal in both conferences have no line.
 pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     let own = [current, desired].map(Conference::addresses);
     let mut lines = if desired.capabilities().several_ports {
@@ -111,7 +111,7 @@ fn removed_group(id: GroupId, group: &Group) -> Line {
     }
 }
 
-/// Formats viewers; `ports`: with their port.
+/// Formats groups and viewers; viewers with their port of the switch if `ports` is set.
 struct Shown {
     ports: bool,
 }
@@ -181,7 +181,7 @@ impl Shown {
         format!("viewer {}{udp_port} {}{port}", viewer.ip, viewer.mac)
     }
 
-    /// The old values of what changed.
+    /// Describes the old values of a viewer's changed fields.
     fn changes(&self, was: &Viewer, is: &Viewer) -> Vec<String> {
         let mut changes = Vec::new();
         if was.mac != is.mac {

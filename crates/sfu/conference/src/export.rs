@@ -1,5 +1,5 @@
-//! Writes a conference as `conference.yaml`. The file contains every MAC, port and UDP port, so it means the same
-//! without a switch and without ARP.
+//! Writes a conference as `conference.yaml`. The file contains every MAC, port and UDP port, so its meaning depends
+//! neither on the state of a switch nor on ARP.
 
 use crate::model::{Conference, Group, GroupId, OwnAddress};
 

@@ -138,7 +138,8 @@ impl File {
     }
 
     /// The conference that the file describes. If the file gives no MAC, a viewer gets the MAC that the switch has for
-    /// this viewer, or the MAC that was looked up for its IP in another group, or the MAC in `looked_up`.
+    /// this viewer, else the MAC that the switch looked up for the same IP in another group, else the MAC in
+    /// `looked_up`.
     ///
     /// # Errors
     /// The file breaks a rule of the model, or a MAC is unknown.
@@ -217,8 +218,8 @@ impl Known {
         Known(known)
     }
 
-    /// Finds this viewer in the switch, on the file's port if it gives one. A viewer of another group with the same IP
-    /// counts as the same host if its MAC was looked up; a MAC given by hand is valid for one viewer only.
+    /// Finds this viewer in the switch; if the file gives a port, on that port only. A viewer of another group with the
+    /// same IP counts as the same host if its MAC was looked up. A MAC given by hand is valid for one viewer only.
     fn viewer(&self, group: &FileGroup, viewer: &FileViewer) -> Option<&Viewer> {
         let stream_port = group.udp_port.unwrap_or(DEFAULT_UDP_PORT);
         let udp_port = viewer.udp_port.unwrap_or(stream_port);

@@ -1,6 +1,6 @@
-//! Reads the ARP senders that the program records (`p4/lib/neighbour.p4`): the last port and MAC of each address.
-//! Reading needs a connection, not the primary role. A record is only a hint to send an ARP request: any host can send
-//! any ARP packet.
+//! Reads the ARP senders that the P4 program records (`p4/lib/neighbour.p4`): the last port and MAC of each address.
+//! Any connection can read the records; the client need not be primary. A record is only a hint that an ARP request is
+//! worthwhile, since any host can send any ARP packet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -12,8 +12,8 @@ use crate::address::Mac;
 use crate::neighbour::{Neighbour, Place};
 use crate::plan::Target;
 
-/// The known hosts whose last ARP packet had another MAC or arrived at another port, each with that MAC and port. Empty
-/// if the program does not record ARP senders.
+/// Returns the known hosts whose last ARP packet had another MAC or arrived at another port, each with that MAC and
+/// port. The result is empty if the program does not record ARP senders.
 ///
 /// # Errors
 /// A read failed.

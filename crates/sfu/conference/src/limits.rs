@@ -20,8 +20,7 @@ pub const DEFAULT_UDP_PORT: u16 = 5004;
 /// Default seconds to wait until no other controller is primary. The largest `apply` takes less.
 pub const PRIMARY_WAIT_S: u64 = 60;
 
-/// Maximum number of successive readings to compare, while another controller writes without a
-/// pause.
+/// How often the state is read again to find two equal readings, while another controller writes.
 pub const STEADY_TRIES: usize = 10;
 
 /// YAML parser events in one file: 65,536 viewers and 65,535 groups with every key are some
@@ -34,8 +33,8 @@ pub const NEIGHBOUR_TIMEOUT_MS: u64 = 2_000;
 pub const NEIGHBOUR_TRIES: usize = 3;
 /// Milliseconds to wait for other hosts that claim an address, after one host has answered.
 pub const NEIGHBOUR_SETTLE_MS: u64 = 500;
-/// Milliseconds to wait for the ARP reply of a known host. It gets two requests before any
-/// broadcast.
+/// Milliseconds to wait for the ARP reply of a known host. Such a host gets two unicast requests
+/// before any broadcast.
 pub const NEIGHBOUR_POLL_MS: u64 = 1_000;
 /// Hosts per batch of ARP requests: the answers fit the switch's queue to the controller (4,096).
 pub const NEIGHBOUR_BATCH: usize = 1_000;

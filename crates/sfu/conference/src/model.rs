@@ -84,7 +84,8 @@ pub struct Viewer {
     pub ip: Ipv4Addr,
     /// Ethernet destination of its copies.
     pub mac: Mac,
-    /// Whether the MAC was looked up by ARP. Such a MAC follows the host; one given by hand stays.
+    /// Whether the MAC was looked up by ARP. Such a MAC is updated when the host's MAC changes; a MAC given by hand is
+    /// not.
     pub looked_up: bool,
     /// Destination UDP port of its copies; `None` if the program ignores UDP ports.
     pub udp_port: Option<u16>,
@@ -228,7 +229,7 @@ impl Conference {
         &self.addresses
     }
 
-    /// The one own address of a program that serves one port.
+    /// The only own address, if the program serves one port only; else the own address on the lowest port.
     pub fn address(&self) -> Option<&OwnAddress> {
         self.addresses.values().next()
     }
@@ -238,13 +239,13 @@ impl Conference {
         &self.groups
     }
 
-    /// Viewers of all groups together.
+    /// The number of viewers in all groups together.
     pub fn n_viewers(&self) -> usize {
         self.viewer_keys.len()
     }
 
-    /// Sets the SFU's own address on a port and replaces the previous one. If the program serves one port, it replaces
-    /// the address on any port.
+    /// Sets the SFU's own address on a port and replaces the previous one. If the program serves one port only, the new
+    /// address also replaces an address on another port.
     ///
     /// # Errors
     /// The port, IP or MAC is not valid for an SFU, or the IP belongs to a presenter or viewer.
@@ -325,8 +326,8 @@ impl Conference {
         Ok(())
     }
 
-    /// Adds a viewer at the end of the group's order. A missing UDP port becomes the stream's own, if the program has
-    /// UDP ports. A missing switch port becomes the one with an own address.
+    /// Adds a viewer at the end of the group's order. If the program has UDP ports, a missing UDP port becomes that of
+    /// the stream. A missing port of the switch becomes the only port with an own address.
     ///
     /// # Errors
     /// The group is unknown or full, the pool is full, the group already has the viewer, or an address is not valid for
@@ -342,7 +343,7 @@ impl Conference {
             port,
             ..viewer
         };
-        // A set, not a search of the group: a group may have thousands of viewers, and a file adds them all.
+        // The lookup in a set replaces a search in the group, which may have thousands of viewers.
         if self.viewer_keys.contains(&(id, viewer.key())) {
             return Err(ModelError::DuplicateViewer {
                 group: id,
@@ -409,7 +410,8 @@ impl Conference {
         Ok(removed)
     }
 
-    /// Sets the MAC of all viewers with this IP on this port (`None`: the program's only port) whose MAC was looked up.
+    /// Sets the MAC of all viewers with this IP on this port whose MAC was looked up. `port` is `None` if the program
+    /// serves one port only.
     ///
     /// # Errors
     /// The MAC is not valid for a host.
@@ -466,7 +468,7 @@ impl Conference {
         Ok(())
     }
 
-    /// The port that a viewer is on. It may have no own address: the backend checks that when it plans.
+    /// The port that a viewer is on. The port may lack an own address: [`crate::backend`] checks that in each plan.
     fn viewer_port(&self, ip: Ipv4Addr, given: Option<u16>) -> Result<Option<u16>, ModelError> {
         if let Some(port) = given.filter(|port| !(1..=PORT_MAX).contains(port)) {
             return Err(ModelError::BadPort { port });

@@ -2,8 +2,7 @@
 //! Ethernet and IPv4 only.
 //!
 //! ARP proves nothing, so the first answer is not trusted. Every host is asked twice, and two different answers are an
-//! error, not a choice. A host whose MAC is known is first asked at that MAC (RFC 1122, section 2.3.2.1, "unicast
-//! poll").
+//! error. A host whose MAC is known first gets a request to that MAC (RFC 1122, section 2.3.2.1, "unicast poll").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -78,11 +77,11 @@ impl Neighbour {
 pub enum Finding {
     /// The host answers with its known MAC.
     Unchanged,
-    /// The host answers with this MAC only, not with the known one.
+    /// The host answers with this MAC only, and no longer with the known MAC.
     Moved(Mac),
     /// Several MACs answer.
     Disputed(BTreeSet<Mac>),
-    /// No host answers on the known port, but these answer on other ports.
+    /// No host answers on the known port, but hosts at these places on other ports do.
     Elsewhere(BTreeSet<Place>),
     /// No host answers on any port.
     Silent,
@@ -178,13 +177,12 @@ pub async fn look_up(
     Ok(found)
 }
 
-/// Asks known hosts whether they are still there, at their known MAC. If a host does not answer, or the program
-/// recorded another place for it (`heard`), a broadcast on its port follows, and if that gets no answer, one on all
-/// other ports. The client must be primary.
+/// Asks known hosts, with requests to their known MACs, whether they are still there. If a host does not answer, or the
+/// program recorded another place for the host (`heard`), broadcast requests on its port follow. If these get no answer
+/// either, broadcasts on all other ports follow. The client must be primary.
 ///
 /// # Errors
-/// A request could not be sent.
-/// The switch could not be asked.
+/// A request could not be sent, or the connection to the switch failed.
 pub async fn confirm(
     client: &mut Client,
     p4info: &P4Info,
@@ -254,8 +252,8 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// Asks until every host has answered or the tries are used up. If all have answered, asks once more and waits for
-    /// other hosts that claim the same addresses.
+    /// Asks until every host has answered or the tries are used up. If all hosts have answered, asks once more and
+    /// waits for answers of other hosts that claim the same addresses.
     async fn first_and_second_answers(
         &mut self,
         own: &[OwnAddress],
@@ -307,7 +305,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Asks for the silent hosts on the other ports.
+    /// Sends broadcasts for the hosts that have not answered on their port to all other ports.
     async fn look_elsewhere(
         &mut self,
         own: &[OwnAddress],
@@ -384,8 +382,8 @@ fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
     places.filter(asked).copied().collect()
 }
 
-/// Accepts a new MAC only if the known one is silent: a host that claims another host's address must not take over its
-/// copies while that host is there.
+/// Decides where a known host is. A new MAC is accepted only if the known MAC does not answer: a host that claims the
+/// address of another host must not get that host's copies while that host answers.
 fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
     let places = places(&host.question(), answers);
     let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
@@ -412,7 +410,7 @@ impl<'a> ControllerHeader<'a> {
         header.map(ControllerHeader)
     }
 
-    /// A packet-out with every field of the header; fields other than the port are padding.
+    /// A packet-out with every field of the header. All fields except the port are padding.
     fn packet(&self, egress_port: u16, payload: Vec<u8>) -> PacketOut {
         let metadata = self.0.metadata.iter().map(|field| PacketMetadata {
             metadata_id: field.id,

@@ -13,17 +13,17 @@ use p4runtime_proto::p4::v1::{Entity, Update, entity};
 /// The purpose of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// The SFU's own address and the port that copies leave by.
+    /// Writes the SFU's own address and the output port of copies.
     Address,
     /// Records the planned changes of presenters, for a command that finds the change interrupted.
     Journal,
-    /// Takes off presenters that leave or change their group.
+    /// Switches off presenters that leave or change their group.
     Unlink,
     /// Writes state that no packet can see yet.
     Prepare,
     /// Activates the groups' new versions, one value per group.
     Flip,
-    /// Puts presenters on.
+    /// Switches presenters on.
     Link,
     /// Removes the head of the journal.
     End,
@@ -35,12 +35,12 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Stage::Address => "the SFU's own address",
-            Stage::Journal => "what is to happen to presenters",
+            Stage::Journal => "the journal of the presenters' changes",
             Stage::Unlink => "the removal of presenters",
             Stage::Prepare => "the new viewers",
             Stage::Flip => "the groups' switch to their new viewers",
             Stage::Link => "the presenters",
-            Stage::End => "that all presenters are put on",
+            Stage::End => "the end of the journal",
             Stage::Cleanup => "the removal of what is no longer used",
         })
     }
@@ -119,7 +119,7 @@ pub trait Target {
     /// Why a call failed.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Reads entities; a wildcard returns all that match.
+    /// Reads entities; a wildcard stands for all entities that match.
     fn read(
         &mut self,
         entities: Vec<Entity>,
@@ -161,7 +161,8 @@ pub struct RunError<E: std::error::Error + 'static> {
     pub source: E,
 }
 
-/// First and last step that packets notice. They decide which state a stopped plan leaves.
+/// The first and the last step that change how packets are forwarded. A plan that stops before, between or after these
+/// steps leaves different states.
 struct Noticed {
     first: usize,
     last: usize,

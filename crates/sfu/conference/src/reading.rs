@@ -99,7 +99,7 @@ impl Reading {
         rate(before, now, self.seconds_since(earlier))
     }
 
-    /// A presenter's rate; `None` as in `viewer_rate`.
+    /// A presenter's rate; `None` if a reading lacks the group, or no time has passed.
     pub fn presenter_rate(&self, earlier: &Reading, group: GroupId) -> Option<Rate> {
         let before = earlier.totals.get(&group)?.received;
         rate(

@@ -4,11 +4,11 @@
 //! but a packet that arrived earlier may still read it. Only a drain makes unlinked slots free, and
 //! only free slots are allocated, so the controller never writes a block that a packet may read.
 //!
-//! Allocation is first fit, under one invariant: one free run stays at least as long as the largest
-//! group (`reserve`). Then every pool can be compacted: the group beside that run can always slide
-//! to the run's other end, in one move that does not overlap itself. Without the invariant, large
-//! blocks with gaps a little shorter than a block could block compaction of a pool that is half
-//! free.
+//! Allocation is first fit, under one invariant: one run of free slots stays at least as long as the
+//! largest group (`reserve`). Then every pool can be compacted: the group beside that run can always
+//! be moved to the run's other end, without an overlap of its old and new slots. Without the
+//! invariant, a pool that is half free could consist of large blocks with gaps a little shorter than
+//! a block, and no block could be moved.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Move {
     pub to: Block,
 }
 
-/// Direction in which groups slide; the free slots move the other way.
+/// The direction in which groups are moved. The free slots then move in the other direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slide {
     /// Groups above the longest free run move to its start.
@@ -145,8 +145,8 @@ impl Slots {
         }
     }
 
-    /// The next move that makes the longest free run longer. The group's old block stays in use
-    /// until the caller unlinks it. `None`: no group can slide that way.
+    /// Returns the next move that makes the longest free run longer, or `None` if no group can be
+    /// moved in this direction. The group's old block stays in use until the caller unlinks it.
     pub fn slide(&mut self, way: Slide) -> Option<Move> {
         let run = self.runs().max_by_key(|run| run.len)?;
         let (neighbour, group, base) = match way {
@@ -181,7 +181,7 @@ impl Slots {
     }
 
     fn keeps_reserve(&self, run: Block, len: u32) -> bool {
-        // Backwards, because the longest run is usually at the end of the pool.
+        // The search goes backwards, because the longest run is usually at the end of the pool.
         run.len - len >= self.reserve
             || self
                 .runs()
@@ -244,8 +244,8 @@ impl CounterIds {
         }
     }
 
-    /// Marks an index that the switch already uses. An index outside the array, or one used twice,
-    /// comes from another controller; its viewers then share counts.
+    /// Marks an index that the switch already uses. Only another controller writes an index outside
+    /// the array or uses an index twice; the viewers with the same index then share a counter.
     pub fn occupy(&mut self, id: u32) {
         if let Some(taken) = self.taken.get_mut(id as usize)
             && !std::mem::replace(taken, true)

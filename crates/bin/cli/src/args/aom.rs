@@ -57,7 +57,7 @@ pub struct Serve {
     /// The address of this host at which members connect
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
-    /// The address that member files name, if members reach the service at another than --listen
+    /// The service's address in member files, if members reach it at another address than --listen
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub advertise: Option<SocketAddr>,
     /// The source MAC address of the sequencer's packets
@@ -69,7 +69,7 @@ pub struct Serve {
     /// How long a new epoch waits for connected members to acknowledge it, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub ack_deadline_ms: u64,
-    /// Replace the program of a switch that runs another one, with all its entries
+    /// If the switch runs another program, replace that program and discard its entries
     #[arg(long)]
     pub replace_program: bool,
 }
@@ -145,7 +145,7 @@ pub enum AomMember {
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
-    /// Remove a member; it is told, and receives no later message
+    /// Remove a member; its process is informed, and receives no later message
     Remove {
         /// The group's name
         group: String,

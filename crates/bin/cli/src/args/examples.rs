@@ -93,7 +93,8 @@ Examples:
   reprise watch                 # a live table
   reprise watch --json | jq '.latencies[] | {of, id, p99_ns}'    # a line a second
 
-Rates and \"mean now\" are of the last second, quantiles of all since the program was set.";
+Rates and \"mean now\" cover the last second. The quantiles of ports cover the time since the switch
+started, those of streams the time since the program was set.";
 
 pub(super) const COMPILE_EXAMPLES: &str = "\
 Examples:
@@ -133,8 +134,8 @@ Examples:
   reprise viewer refresh
   reprise viewer refresh --every 60          # in the background, or as a service
 
-Viewers that were added with --mac stay as they are. One that does not answer, or for whom several
-hosts answer, or who is on another port now, stays as it is, with a word on standard error.";
+Viewers that were added with --mac stay as they are. A viewer that does not answer, for which several
+hosts answer, or that is on another port now, also stays as it is, with a message on standard error.";
 
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:

@@ -45,7 +45,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         ack_deadline_ms,
         replace_program,
     } = serve;
-    // Before keys are in memory.
+    // Core dumps must be forbidden before keys are in memory.
     secret_memory::no_core_dumps()?;
     let loaded = program::load(&path, None)?;
     let sequencer = Sequencer::new(loaded.p4info, loaded.json, &mac, ports);
@@ -108,7 +108,7 @@ fn advertised(listen: SocketAddr, advertise: Option<SocketAddr>) -> Result<Socke
     let address = advertise.unwrap_or(listen);
     if address.ip().is_unspecified() || address.port() == 0 {
         return Err(Failure::new(format!(
-            "{address} is no address that a member could connect to, and members' files say it: name one with --advertise"
+            "{address} is no address that a member could connect to, but would be in the member files: give another with --advertise"
         )));
     }
     Ok(address)
@@ -126,7 +126,7 @@ fn ready(global: &Global, folder: &Path, address: SocketAddr) {
     }
 }
 
-/// Logs the service's events: members that connect and leave, epochs, a lost sequencer. Never keys.
+/// Logs the service's events: members that connect and leave, epochs, a lost sequencer. Keys are never logged.
 fn log_to_standard_error() {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
@@ -171,7 +171,7 @@ async fn group(global: &Global, folder: &Path, command: AomGroup) -> Result<(), 
                 },
                 (AomVariant::Signed, ..) => {
                     return Err(Failure::new(
-                        "a signed group has a signer: name its port of the switch with --signer-port and its public key with --signer-key (`reprise-signer key public`)",
+                        "a signed group needs a signer: give its port of the switch with --signer-port and its public key with --signer-key (`reprise-signer key public`)",
                     ));
                 }
             };
@@ -273,7 +273,7 @@ async fn with_file(
         .write_all(text.as_bytes())
         .and_then(|()| file.sync_all());
     written.map_err(|error| {
-        let next = format!("{message}, but its file cannot be written ({}): have another made with `reprise aom member file {group} {member} --output FILE`", files::why(&error));
+        let next = format!("{message}, but its file cannot be written ({}): make another file with `reprise aom member file {group} {member} --output FILE`", files::why(&error));
         Failure::in_file(path, &next)
     })?;
     print_done(global, &message, view.as_deref(), Some(path.to_owned()));
@@ -289,7 +289,7 @@ fn why_not_new(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             format!(
-                "{why}, and a member's key is not written over one: name another, or move it away"
+                "{why}, and a member's key never overwrites a file: give another name, or move the file away"
             )
         }
         _ => why,
@@ -305,12 +305,12 @@ fn print_done(global: &Global, message: &str, group: Option<&GroupView>, file: O
     output::text(message);
     if let Some(file) = file {
         output::text(format!(
-            "{file} is the member's, and a secret: copy it to where it runs"
+            "{file} is the member's secret: copy it to the host where the member runs"
         ));
     }
 }
 
-/// Prints how long a change of epoch stopped the group, and which members it did not reach.
+/// Prints for how long a change of epoch stopped the group, and which members have not been sent the epoch.
 fn print_epoch(global: &Global, group: Option<&GroupView>) {
     let Some(group) = group.filter(|_| !global.json) else {
         return;
@@ -322,7 +322,7 @@ fn print_epoch(global: &Global, group: Option<&GroupView>) {
     let names: Vec<&str> = away.map(|member| member.member.as_str()).collect();
     if !names.is_empty() {
         output::text(format!(
-            "not connected, and told of the epoch when they are: {}",
+            "not connected, and sent the epoch when they connect: {}",
             names.join(", ")
         ));
     }

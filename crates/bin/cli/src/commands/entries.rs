@@ -112,7 +112,7 @@ impl RuntimeFile {
     }
 }
 
-/// A table or action of one program that the other lacks or has in another form.
+/// Describes a table or action of the P4Info `named` that the running program lacks or has in another form.
 fn first_lack(named: &P4Info, running: &P4InfoIndex) -> Option<String> {
     let table = named.tables.iter().find(|table| {
         let other = running.table_by_id(id_of(table.preamble.as_ref()));
@@ -229,7 +229,8 @@ impl Apply {
         })??)
     }
 
-    /// The switch's entries that the file concerns, or all with `--replace`.
+    /// The switch's entries in the tables that the file uses, and its groups and sessions if the file has some; with
+    /// `--replace` all entries.
     async fn state(&mut self, index: &P4InfoIndex, entries: &Entries) -> Result<State, Failure> {
         let is_asked = |wanted: fn(&Key) -> bool| self.replaces || entries.order.iter().any(wanted);
         let mut asked = Vec::new();
@@ -259,7 +260,7 @@ impl Apply {
         Ok(held.into_iter().filter_map(of_entity).collect())
     }
 
-    /// Writes in batches. After a stop, the next run continues from the switch's state.
+    /// Writes the changes in batches. If it stops before the end, the next run continues from the switch's state.
     async fn write(
         &mut self,
         changes: &[Change],
@@ -278,7 +279,7 @@ impl Apply {
             }
             Ok(())
         };
-        // A signal between two batches counts too.
+        // This also notices a signal between two batches.
         let written = unless_interrupted(all).await;
         progress.end();
         match written {
@@ -290,7 +291,8 @@ impl Apply {
         }
     }
 
-    /// The failure after a stop. Reads the state again, because a failed batch may be partly done.
+    /// The failure of writes that stopped before the end. Reads the state again, because a failed batch may be partly
+    /// done.
     async fn stopped(
         &mut self,
         why: Option<ClientError>,
@@ -347,7 +349,7 @@ impl Apply {
         }
         if let Some(loaded) = loaded {
             output::text(format!(
-                "~ program {loaded}: everything of the one before is gone"
+                "~ program {loaded}: all state of the previous program is lost"
             ));
         } else if changes.is_empty() {
             output::text("no change");

@@ -40,7 +40,7 @@ pub async fn of_switch(
     .with(document))
 }
 
-/// Exports the state of a file, for a program, without a switch.
+/// Exports the conference of a file, without a switch. The form depends on the given program.
 pub fn of_file(
     global: &Global,
     (path, program): (&Path, &Path),

@@ -55,7 +55,7 @@ pub async fn every(
             Err(error) => {
                 watch.next_round = Instant::now();
                 let line = error.to_string();
-                // Once, not every second while the trouble lasts.
+                // A failure is reported once, not every second while it lasts.
                 if trouble.as_ref() != Some(&line) {
                     error.report("reprise");
                 }
@@ -71,7 +71,8 @@ struct Watch {
     group: Option<GroupId>,
     interval: Duration,
     next_round: Instant,
-    /// Asked since the last round, so that a host which repeats its ARP is not asked every second.
+    /// The hosts that were asked since the last round because of ARP packets from these places. A host that repeats
+    /// such packets is not asked every second.
     judged: BTreeSet<(Neighbour, Place)>,
 }
 
@@ -132,8 +133,8 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
-/// The viewers whose ARP packet came from another place. A switch with several workers has records of each; if these
-/// differ, it refuses the read, and only the rounds remain.
+/// The viewers whose last ARP packet came from another place. In a switch with several workers, each worker has its own
+/// records. If the records differ, the switch refuses the read; then only the periodic rounds find a viewer that moved.
 async fn heard(
     session: &mut Session,
     known: &Macs,
@@ -150,7 +151,8 @@ async fn heard(
     }
 }
 
-/// The viewers that have moved, of all or of `hosts`. A viewer in doubt stays, with a message.
+/// Asks all viewers, or only `hosts`, and returns those that have moved. A viewer about which there is doubt stays as
+/// it is, and a message says why.
 async fn ask(
     session: &mut Session,
     group: Option<GroupId>,

@@ -42,7 +42,7 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     }
 }
 
-/// Connects each time: the program may differ from a second ago.
+/// Reads all counters over a new connection, because the program may have changed since the last reading.
 async fn read(global: &Global) -> Result<(Session, Reading), Failure> {
     let mut session = Session::open(global).await?;
     let reading = reading::read(&mut session.client, &session.p4info, &session.program).await?;
@@ -93,7 +93,7 @@ fn print_notes(now: &Reading) {
     } = &now.snapshot;
     if !left_over.is_empty() {
         output::text("");
-        output::text("a change is under way or was interrupted; the next one settles:");
+        output::text("a change is unfinished; the next change completes or removes:");
         left_over
             .iter()
             .for_each(|text| output::text(format!("  {text}")));

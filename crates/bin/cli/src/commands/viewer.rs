@@ -12,8 +12,8 @@ use crate::args::{Global, Viewer};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Stands for an unknown MAC while the rest is checked, so that a refused command sends no ARP
-/// request. Never written.
+/// Stands for an unknown MAC while everything else is checked, so that a refused command sends no
+/// ARP request. It is never written to the switch.
 const PLACEHOLDER: Mac = Mac([2, 0, 0, 0, 0, 0]);
 
 pub async fn run(global: &Global, command: Viewer) -> Result<(), Failure> {

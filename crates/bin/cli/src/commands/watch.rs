@@ -35,7 +35,7 @@ pub fn link(port: &PortCounters) -> Option<&'static str> {
     }
 }
 
-/// As `link`, with the number of queues that are not served.
+/// The state of the interface as text, with the number of queues that are not served.
 pub fn link_cell(port: &PortCounters) -> String {
     let link = link(port).unwrap_or("-");
     match port.unserved_queues {
@@ -117,7 +117,7 @@ impl Pair<'_> {
         )
     }
 
-    /// Every drop reason that occurred: where, why, before, now.
+    /// Every drop reason that occurred: its place, the reason, the count before, the count now.
     fn drops(&self) -> Vec<(String, &str, u64, u64)> {
         let count = |drops: &[DropCounter], reason: &str| {
             let found = drops.iter().find(|drop| drop.reason == reason);
@@ -208,7 +208,8 @@ impl Pair<'_> {
         output::text("");
     }
 
-    /// Quantiles cover the whole time since the start, because the histograms are never reset.
+    /// Prints the times in the switch. Quantiles of ports cover the time since the switch started, quantiles of streams
+    /// the time since the program was set.
     fn print_latencies(&self) {
         if self.now.latencies.is_empty() {
             return output::text("no packet has left yet");
@@ -350,7 +351,7 @@ fn title(latency: &Latency) -> String {
     }
 }
 
-/// Captures can have long names.
+/// Shortens a port's name to the width of its column: the names of capture files can be long.
 fn shortened(name: &str) -> String {
     const WIDTH: usize = 24;
     if name.chars().count() <= WIDTH {

@@ -1,4 +1,4 @@
-//! The options of p4c's programs: names, values, and meaning here.
+//! The options of p4c's programs: their names, their values, and what this compiler does with each.
 
 use super::Name;
 use crate::failure::Failure;

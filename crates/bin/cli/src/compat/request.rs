@@ -65,7 +65,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `None` if the command line was answered (`--help`, `--version`).
+    /// Parses a command line. Answers `--help` and `--version` itself, and then returns `None`.
     pub fn parse(name: Name, words: Vec<String>) -> Result<Option<Request>, Failure> {
         let (given, inputs) = options::split(name, words)?;
         if given.iter().any(|given| given.does == Does::Help) {

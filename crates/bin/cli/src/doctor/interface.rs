@@ -65,7 +65,7 @@ fn packet_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
             "AF_PACKET",
             "works, and the interface has an IP address",
             format!(
-                "the host would answer beside the switch: ip addr flush dev {name}, or share it by destinations (PORT@afxdp:{name},ADDRESS)"
+                "the host would answer in addition to the switch: ip addr flush dev {name}, or share it by destinations (PORT@afxdp:{name},ADDRESS)"
             ),
         );
     }
@@ -82,7 +82,7 @@ fn xdp_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
         return Finding::advice(
             "AF_XDP",
             error.to_string(),
-            "run as root outside any user namespace to have it; AF_PACKET does without",
+            "run as root outside any user namespace to have it; AF_PACKET works without it",
         );
     }
     let Some(features) = report.xdp else {
@@ -116,7 +116,7 @@ fn kernel_engine(report: &InterfaceReport, permissions: &Permissions) -> Finding
     }
     if permissions.xdp_program.is_err() {
         let advice =
-            "run as root outside any user namespace to have it; the native engine does without";
+            "run as root outside any user namespace to have it; the native engine works without it";
         return Finding::advice(what, "no permission for XDP programs", advice);
     }
     let runs = format!("--engine kernel -i PORT@afxdp:{name}");
@@ -155,7 +155,7 @@ fn queues(report: &InterfaceReport) -> Finding {
         "queues",
         n_queues.to_string(),
         format!(
-            "an AF_XDP port has a socket for each; one is cheaper: ethtool -L {name} combined 1"
+            "an AF_XDP port has a socket for each queue; one queue is cheaper: ethtool -L {name} combined 1"
         ),
     )
 }

@@ -106,7 +106,7 @@ impl Machine {
             1 => Finding::advice(
                 "cores",
                 "1",
-                "leave --wait spin alone: it would take the core from everything else",
+                "do not use --wait spin: it would take the only core from everything else",
             ),
             n => Finding::ok("cores", n.to_string()),
         }

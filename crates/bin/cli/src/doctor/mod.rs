@@ -15,7 +15,7 @@ use crate::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    /// As it should be, or without consequence.
+    /// Good, or of no consequence.
     Ok,
     /// Works, but could be faster or needs care.
     Advice,

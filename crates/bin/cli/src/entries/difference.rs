@@ -41,10 +41,10 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes that give a switch these entries, and with `replaces` exactly these. An entry that
+/// The changes after which a switch has these entries, and with `replaces` no others. An entry that
 /// refers to a group is written after the group and removed before it. New entries are written
-/// before old ones are removed, so every packet matches one of them, except in a table that has no
-/// room for both.
+/// before old entries are removed, so every packet matches an old or a new one. The exception is a
+/// table that has no room for both.
 pub fn difference(
     state: &State,
     entries: &Entries,
@@ -125,7 +125,8 @@ fn removal(names: &Names, key: &Key, held: &Held) -> Change {
     }
 }
 
-/// Orders updates: old entries of full tables, new entries, all other old entries.
+/// Orders updates: first removals from tables that have no room for old and new entries, then new
+/// and changed entries, then all other removals.
 fn in_order(
     names: &Names,
     state: &State,

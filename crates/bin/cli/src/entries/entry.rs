@@ -147,7 +147,7 @@ pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
             let params = params.iter().map(|(id, value)| (*id, value.clone()));
             let action = entities::action(*action_id, params);
             entry.action = Some(entities::table_action(action));
-            // Fields that only a read has: a write would set the counter.
+            // These fields come from the read. A write with them would set the counter.
             entry.counter_data = None;
             entry.time_since_last_hit = None;
             entry.is_const = false;

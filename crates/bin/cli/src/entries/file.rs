@@ -1,5 +1,5 @@
-//! A runtime file: the program that it is for, and its entries, by the names of that program's
-//! P4Info.
+//! Reads a runtime file: which program it is for, and its entries, whose names are those in the
+//! program's P4Info.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -245,7 +245,7 @@ fn fields(node: &Node, table: &config::Table) -> Result<BTreeMap<u32, Match>, Fi
     Ok(fields)
 }
 
-/// Converts a match. `None`: it matches everything, so P4Runtime omits the field.
+/// Converts a match. Returns `None` if it matches every value: P4Runtime then omits the field.
 fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>, FileError> {
     let kind = Kind::of_bitwidth(field.bitwidth);
     let bits = field.bitwidth.unsigned_abs();

@@ -1,4 +1,5 @@
-//! A value of a JSON file with its place, with which every message about it begins.
+//! A value of a JSON file, and its place in the file. Every message about the value begins with the
+//! place.
 
 use std::fmt;
 

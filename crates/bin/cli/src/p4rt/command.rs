@@ -71,7 +71,7 @@ pub struct Query {
 pub enum Keeps {
     #[default]
     All,
-    /// Entries that match this one; its missing parts match anything.
+    /// Entries that match this entry, whose missing parts match anything.
     Like(Box<TableEntry>),
     /// Entities that differ from a program's initial state.
     Written,
@@ -183,7 +183,7 @@ fn file(items: &mut Items, what: &str) -> Parsed<PathBuf> {
     items.expect_word(what).map(PathBuf::from)
 }
 
-/// The type of update; `None` for a read.
+/// The type of update that a verb stands for; `None` if the verb is a read.
 fn change(verb: &str) -> Option<update::Type> {
     match verb {
         "add" => Some(update::Type::Insert),
@@ -304,7 +304,7 @@ fn digest(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Command> {
     if kind == update::Type::Delete {
         return Ok(write(kind, all(id, None)));
     }
-    // A user wants to see single digests at once.
+    // By default the switch sends each digest at once, in a list of one.
     let mut config = digest_entry::Config {
         max_timeout_ns: 0,
         max_list_size: 1,
@@ -473,8 +473,8 @@ fn primary(verb: &str, items: &mut Items) -> Parsed<Command> {
     })
 }
 
-/// Everything that a controller can write, referenced objects first. Counts belong to the data plane; so may the cells
-/// of registers.
+/// A query for everything that a controller can write. Objects come before the entries that refer to them. Counters are
+/// left out, because packets write them; so are registers, unless `with_registers` is set.
 fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
     schema.expect_names()?;
     let mut all = Vec::new();
@@ -514,7 +514,8 @@ fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
     })
 }
 
-/// Whether a cell is not zero, a meter has rates, or a value set has members; all other entities exist only if written.
+/// Whether an entity differs from the program's initial state: a register cell that is not zero, a meter with rates, a
+/// value set with members. All other entities exist only if a controller wrote them.
 fn is_written(entity: &Entity) -> bool {
     match entity.entity.as_ref() {
         Some(entity::Entity::RegisterEntry(it)) => !it.data.as_ref().is_none_or(is_zero),
@@ -559,7 +560,7 @@ fn is_like(entity: &Entity, filter: &TableEntry) -> bool {
         && has_action()
 }
 
-/// The key of an entity's printed line, to show a filter again.
+/// The key of an entry, in the words of the line that writes the entry.
 pub fn key_words(schema: &Schema, entry: &TableEntry) -> String {
     print::key(schema, entry).join(" ")
 }

@@ -1,4 +1,5 @@
-//! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. Pure.
+//! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. It does no
+//! I/O.
 
 use p4runtime_client::{Object, ValueType, alias, has_order, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
@@ -216,7 +217,7 @@ fn arguments(schema: &Schema, usage: &Usage, args: &[Token]) -> Place {
     }
 }
 
-/// Places for a program or another file, and for what follows a program.
+/// What may follow in a command with a file: the file, or attributes after a program.
 fn file(usage: &Usage, args: &[Token]) -> Place {
     match named(args) {
         _ if args.is_empty() => Place::File,
@@ -237,7 +238,7 @@ fn listed(schema: &Schema, usage: &Usage, words: &[&str], args: &[Token]) -> Pla
     }
 }
 
-/// Places after the name of an object.
+/// What may follow the name of an object.
 fn of_object(
     schema: &Schema,
     kind: Object,
@@ -272,7 +273,7 @@ fn of_object(
 
 const RATES: &[&str] = &["cir=", "cburst=", "pir=", "pburst=", "eburst="];
 
-/// No space after a word that a value follows.
+/// The completed word: with a space after it, unless a value follows.
 fn end_of(word: &str) -> String {
     if word.ends_with('=') {
         word.to_owned()
@@ -434,7 +435,7 @@ fn of_table(schema: &Schema, table: &config::Table, words: &str, args: &[Token])
     place
 }
 
-/// Places in a member of a one-shot: its action, then its weight and port.
+/// What may follow in a member of a one-shot action set: its action, then its weight and port.
 fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     let begin = inside.iter().rposition(|it| it.kind == Kind::Mark(','));
     let member = &inside[begin.map_or(0, |at| at + 1)..];
@@ -445,7 +446,7 @@ fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     }
 }
 
-/// Places for key fields without a value, or for the value of one.
+/// What may follow in a key: the value of the field before the cursor, or else fields without a value and attributes.
 fn fields(
     schema: &Schema,
     fields: &[config::MatchField],

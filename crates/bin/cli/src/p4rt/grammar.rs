@@ -11,7 +11,7 @@ pub enum Arg {
     None,
     /// The name of an object of this kind, and the rest of the line.
     Object(Object),
-    /// A counter or a direct counter; likewise for meters.
+    /// The name of a counter or direct counter. `Meter` is the name of a meter or direct meter.
     Counter,
     Meter,
     File,
@@ -49,7 +49,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "table delete" "TABLE FIELD=VALUE... [priority=N]" TABLE,
         "Delete an entry.", "table delete routes dst=10.0.1.0/24";
     "table list" "[TABLE [FIELD=VALUE...] [priority=N] [metadata=HEX] [-> ACTION]]" TABLE,
-        "Print entries, of all tables or those that a filter leaves, as lines that write them.", "table list routes -> forward";
+        "Print the entries of all tables, or those that match a filter, as commands that write them.", "table list routes -> forward";
     "table get" "TABLE FIELD=VALUE... [priority=N]" TABLE,
         "Print one entry.", "table get routes dst=10.0.1.0/24";
     "table default" "TABLE [-> ACTION(...)]" TABLE,
@@ -75,17 +75,17 @@ pub const COMMANDS: &[Usage] = usages! {
     "group list" "[PROFILE [ID]]" PROFILE,
         "Print groups.", "group list";
     "counter list" "[COUNTER [INDEX | FIELD=VALUE...]]" Arg::Counter,
-        "Print counters: cells of an array, or by entry of direct ones.", "counter list counts 3";
+        "Print counters: cells of an array, or direct counters with the keys of their entries.", "counter list counts 3";
     "counter set" "COUNTER INDEX|*|FIELD=VALUE... packets=N bytes=N" Arg::Counter,
         "Set a counter; * is every cell.", "counter set counts 3 packets=0 bytes=0";
     "counter reset" "COUNTER INDEX|*|FIELD=VALUE..." Arg::Counter,
         "Set a counter to 0.", "counter reset counts *";
     "meter list" "[METER [INDEX | FIELD=VALUE...]]" Arg::Meter,
-        "Print meters: cells of an array, or by entry of direct ones.", "meter list rates";
+        "Print meters: cells of an array, or direct meters with the keys of their entries.", "meter list rates";
     "meter set" "METER INDEX|*|FIELD=VALUE... cir=RATE cburst=SIZE pir=RATE pburst=SIZE [eburst=SIZE]" Arg::Meter,
         "Set a meter's rates, in its unit a second, and its bursts.", "meter set rates 3 cir=10 cburst=5 pir=20 pburst=10";
     "meter reset" "METER INDEX|*|FIELD=VALUE..." Arg::Meter,
-        "Take a meter's rates away: every packet is green.", "meter reset rates 3";
+        "Remove a meter's rates: every packet is then green.", "meter reset rates 3";
     "register list" "[REGISTER [INDEX]]" REGISTER,
         "Print cells of registers.", "register list slots 3";
     "register set" "REGISTER INDEX|* VALUE" REGISTER,
@@ -95,7 +95,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "valueset set" "VALUE_SET {VALUE, ...}" VALUE_SET,
         "Set all members of a value set.", "valueset set trunks {0x800, 0x86dd}";
     "valueset clear" "VALUE_SET" VALUE_SET,
-        "Take all members out.", "valueset clear trunks";
+        "Remove all members of a value set.", "valueset clear trunks";
     "multicast add" "GROUP {PORT:INSTANCE|BACKUP_PORT:INSTANCE, ...} [metadata=HEX]" Arg::None,
         "Insert a multicast group.", "multicast add 1 {1, 2:5, 3:1|4:1}";
     "multicast modify" "GROUP {PORT:INSTANCE, ...} [metadata=HEX]" Arg::None,
@@ -113,11 +113,11 @@ pub const COMMANDS: &[Usage] = usages! {
     "clone list" "[SESSION]" Arg::None,
         "Print clone sessions.", "clone list";
     "digest add" "DIGEST [list=N] [timeout=TIME] [ack=TIME]" DIGEST,
-        "Ask for a digest: so many in a list, so long until a list is sent, so long until an unconfirmed one comes again.", "digest add seen_t list=1 ack=1s";
+        "Ask for a digest: list is the most digests in a list, timeout the longest time until a list is sent, ack the time until an unconfirmed list is sent again.", "digest add seen_t list=1 ack=1s";
     "digest modify" "DIGEST [list=N] [timeout=TIME] [ack=TIME]" DIGEST,
-        "Ask for it otherwise.", "digest modify seen_t list=10 timeout=1s";
+        "Change these settings of a digest.", "digest modify seen_t list=10 timeout=1s";
     "digest delete" "DIGEST" DIGEST,
-        "Ask for it no more.", "digest delete seen_t";
+        "Stop asking for a digest.", "digest delete seen_t";
     "digest list" "[DIGEST]" DIGEST,
         "Print which digests are asked for.", "digest list";
     "watch" "[packets] [digests] [idle] [count=N] [time=TIME] [ack=no]" Arg::Words(&["packets", "digests", "idle", "count=", "time=", "ack=no"]),
@@ -127,11 +127,11 @@ pub const COMMANDS: &[Usage] = usages! {
     "pipeline show" "" Arg::None,
         "Print the program's name, its objects and its cookie.", "pipeline show";
     "pipeline set" "PROGRAM [p4info=FILE] [cookie=N]" Arg::File,
-        "Load a program, P4 source or BMv2 JSON with its P4Info; all state of the one before is gone.", "pipeline set p4/sfu.p4 cookie=7";
+        "Load a program, P4 source or BMv2 JSON with its P4Info; all state of the previous program is lost.", "pipeline set p4/sfu.p4 cookie=7";
     "pipeline verify" "PROGRAM [p4info=FILE]" Arg::File,
         "Ask whether the switch can run a program; nothing changes.", "pipeline verify p4/sfu.p4";
     "pipeline save" "PROGRAM [p4info=FILE] [cookie=N]" Arg::File,
-        "Send a program that `pipeline commit` puts into force; until then reads and writes are for it.", "pipeline save p4/sfu.p4";
+        "Send a program for a later `pipeline commit`. Reads and writes are for it from now on; packets still use the previous program.", "pipeline save p4/sfu.p4";
     "pipeline commit" "" Arg::None,
         "Put the saved program into force.", "pipeline commit";
     "pipeline reconcile" "PROGRAM [p4info=FILE] [cookie=N]" Arg::File,
@@ -155,9 +155,9 @@ pub const COMMANDS: &[Usage] = usages! {
     "primary show" "" Arg::None,
         "Print whether this shell may write, and the election id.", "primary show";
     "primary take" "[ELECTION_ID]" Arg::None,
-        "Become primary, with the highest election id plus one or this one.", "primary take";
+        "Become primary, with this election id or with one above the highest id so far.", "primary take";
     "primary release" "" Arg::None,
-        "Leave the primary role to another controller; the next write takes it again.", "primary release";
+        "Give up the primary role; the next write takes it again.", "primary release";
     "capabilities" "" Arg::None,
         "Print the P4Runtime version that the server speaks.", "capabilities";
     "source" "FILE" Arg::File,
@@ -165,7 +165,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "help" "[COMMAND]" Arg::Words(&[]),
         "Print all commands, or all about one.", "help table add";
     "exit" "" Arg::None,
-        "End; Ctrl-D too.", "exit";
+        "End the shell, as Ctrl-D does.", "exit";
 };
 
 /// Synonyms of verbs.
@@ -245,7 +245,8 @@ fn other<'w>(words: &[(&str, &'static str)], word: &'w str) -> &'w str {
     found.map_or(word, |(_, meant)| meant)
 }
 
-/// BMv2's command line writes `table_add`, and puts the action before the key.
+/// The error for an unknown command. For a command of BMv2's command line, such as `table_add`, it names the shell's
+/// command, whose arguments have another order.
 fn unknown(word: &str) -> String {
     let spaced = word.replace('_', " ");
     let spaced = spaced.replace("mc mgrp create", "multicast add");

@@ -1,12 +1,12 @@
 //! `reprise p4rt`: a P4Runtime shell for users without a controller, and its script mode. It works with any server, and
 //! takes names and types from the P4Info.
 //!
-//! In reading order: [`words`] parses a line into a tree of words; [`schema`] is the P4Info that names are found
-//! in; [`print`] prints entities as lines, [`json`] as JSON; [`typed`] builds entities from words; [`grammar`]
-//! lists every command; [`command`] parses a line into a command; [`complete`] finds what may follow in a line;
-//! [`info`] describes a program. All these are pure. [`shell`] executes commands: [`pipeline`] those about the program,
-//! [`role`] those about the primary role, [`writes`] changes of entities, [`stream`] messages from the switch.
-//! [`script`] runs lines of files, [`terminal`] those that a user types.
+//! In reading order: [`words`] parses a line into a tree of words; [`schema`] finds names in the P4Info; [`print`]
+//! prints entities as lines, [`json`] as JSON; [`typed`] builds entities from words; [`grammar`] lists every command;
+//! [`command`] parses a line into a command; [`complete`] finds the words that may follow in a line; [`info`] describes
+//! a program. All these modules do no I/O. [`shell`] executes commands: [`pipeline`] has the commands about the
+//! program, [`role`] those about the primary role, [`writes`] those that change entities, [`stream`] those about
+//! messages from the switch. [`script`] runs the lines of files, [`terminal`] the lines that a user types.
 
 mod command;
 mod complete;

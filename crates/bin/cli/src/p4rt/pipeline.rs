@@ -1,4 +1,5 @@
-//! The switch's program: set, shown, saved to files. Checks whether the shell's names belong to it.
+//! The commands that set the switch's program, show it, and save it to files. Also finds out whether the shell's names
+//! belong to the switch's program.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::{files, output};
 const UNKNOWN_ID: &str = "of the P4Info";
 
 /// Thrift's `load_new_config_file` saves programs without P4Info.
-const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, which reads and writes are for until it is in force: set one that has with `pipeline set PROGRAM.p4`";
+const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, and reads and writes are for that program until it is in force: set a program that has P4Info with `pipeline set PROGRAM.p4`";
 
 pub struct Loaded<'c> {
     pub program: &'c Path,
@@ -92,7 +93,7 @@ impl Shell {
             PipelineAction::Verify | PipelineAction::VerifyAndSave
         );
         if is_in_force && self.choices.p4info.is_none() {
-            // As the switch returns it, so that a later read can be compared with it.
+            // The shell keeps the P4Info as the switch returns it, so that a later read can be compared with it.
             self.load_schema().await?;
             if self.schema.lack.is_none() {
                 schema = Schema::new(self.schema.p4info.clone()).named(name);
@@ -213,7 +214,8 @@ impl Shell {
         self.print(place, json!({ "file": file }), || format!("{file} written"));
     }
 
-    /// A refused read or write, with a possible cause if the switch's program is not the one whose names the shell has.
+    /// The failure of a refused read or write. It names a possible cause if the switch's program is not the one whose
+    /// names the shell has.
     pub(super) async fn refused(&mut self, error: ClientError) -> Stop {
         let why = match &error {
             ClientError::Refused { code, message, .. } => self.other_program(*code, message).await,
@@ -228,8 +230,8 @@ impl Shell {
         Stop::from(error).and(why.as_deref().unwrap_or_default())
     }
 
-    /// Why the switch may not know a name in a request. It reads the switch's program, so that not every mistake gets
-    /// this explanation.
+    /// Returns why the switch may not know a name in a refused request, or `None` if the names are those of the
+    /// switch's program. Reads the switch's program, so that only requests with wrong names get this explanation.
     pub(super) async fn other_program(&mut self, code: Code, message: &str) -> Option<String> {
         let may_be = matches!(
             code,
@@ -255,7 +257,7 @@ impl Shell {
                     .to_owned(),
             ),
             _ if message.contains(UNKNOWN_ID) => Some(
-                "; another controller may have saved a program, which reads and writes are for until it is in force: `pipeline reload` reads its names then"
+                "; another controller may have saved a program, and reads and writes are for that program until it is in force: `pipeline reload` reads its names then"
                     .to_owned(),
             ),
             _ => None,

@@ -1,5 +1,5 @@
-//! Prints entities as the lines that write them. What cannot be written follows as a comment: counts, the time since
-//! the last hit, that an entry is const.
+//! Prints entities as the lines (commands) that write them. Parts that cannot be written follow as a comment: counts,
+//! the time since the last hit, that an entry is const.
 
 use p4runtime_client::bytestring::{hex, number, short_hex};
 use p4runtime_client::{Object, SECRET, ValueType, entities, is_secret};
@@ -25,7 +25,7 @@ pub const KEY_PREFIX: &str = "key.";
 struct Line {
     words: Vec<String>,
     notes: Vec<String>,
-    /// Whether a controller cannot write it.
+    /// Whether a controller cannot write the entity.
     is_comment: bool,
 }
 
@@ -139,7 +139,7 @@ fn table_entry(schema: &Schema, entry: &TableEntry) -> Line {
     line
 }
 
-/// Key fields, and other parts that identify an entry or belong to it.
+/// The words for an entry's key fields, priority, idle timeout and metadata.
 pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     let table = schema.table_by_id(entry.table_id);
     let fields = table.map_or(&[][..], |table| table.match_fields.as_slice());
@@ -229,7 +229,7 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
         Some(T::Optional(it)) => ty.text(&it.value),
         Some(T::Lpm(it)) => format!("{}/{}", ty.text(&it.value), it.prefix_len),
         Some(T::Ternary(it)) => {
-            // A mask has no name.
+            // Names of values are not used beside a mask, which may leave out bits of the value.
             format!(
                 "{}&&&{}",
                 ty.format.text(&it.value),
@@ -259,7 +259,8 @@ fn table_action(schema: &Schema, action: &TableAction) -> Vec<String> {
     }
 }
 
-/// Names of selection modes and sizes that differ from the selector's own.
+/// The names of P4Runtime's action selection modes and size semantics, by number. Number 0 is the selector's own, which
+/// is not printed.
 pub const MODES: &[&str] = &["", "hash", "random"];
 pub const SIZES: &[&str] = &["", "sum_of_weights", "sum_of_members"];
 
@@ -632,7 +633,7 @@ pub fn replica_text(replica: &Replica) -> String {
     all.join("|")
 }
 
-/// Also accepts the older form, which servers may still return.
+/// The text of a replica's port, also in the deprecated form that servers may still return.
 #[expect(deprecated, reason = "the older form of a port")]
 fn replica_port(kind: &replica::PortKind) -> String {
     match kind {
@@ -673,7 +674,7 @@ pub fn port_text(port: &[u8]) -> String {
     }
 }
 
-/// Exact, in the largest possible unit: `5s`, `1500ms`.
+/// The exact time, in the largest unit of which it is a whole number: `5s`, `1500ms`.
 pub fn duration(ns: i64) -> String {
     for (unit, of_unit) in UNITS {
         if ns % of_unit == 0 {
@@ -691,7 +692,7 @@ pub const UNITS: [(&str, i64); 4] = [
     ("ns", 1),
 ];
 
-/// For a user: up to three decimals.
+/// The rounded time, with at most three decimals, for a user.
 pub fn coarse(ns: i64) -> String {
     let ns = ns as f64;
     match ns {

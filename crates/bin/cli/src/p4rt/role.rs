@@ -18,8 +18,8 @@ impl Shell {
         })
     }
 
-    /// Becomes primary, on the program for which the command was parsed: another controller may have set another
-    /// program while this shell was not primary.
+    /// Becomes primary. Fails if the switch no longer has the program for which the command was parsed: another
+    /// controller may have set another program while this shell was not primary.
     pub(super) async fn expect_primary(&mut self) -> Done {
         if self.client.election_id().is_none() {
             self.take_role().await?;
@@ -29,7 +29,7 @@ impl Shell {
             return Ok(());
         }
         let batch = match self.batch.take() {
-            Some(_) => ", and the open batch was of the other: it is forgotten",
+            Some(_) => ", and the open batch was for the old program: it is forgotten",
             None => "",
         };
         Err(Stop::failed(format!(

@@ -7,7 +7,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 
 use super::words::Atom;
 
-/// A message about a line: expected, found, next step.
+/// A parsed value, or a message for the user: what was expected and found, and the next step.
 pub type Parsed<T> = Result<T, String>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ impl Schema {
         Schema { file, ..self }
     }
 
-    /// For a switch without names.
+    /// The schema of a switch from which no P4Info can be read.
     pub fn without(lack: Lack) -> Schema {
         Schema {
             index: P4InfoIndex::absent(lack.message()),
@@ -76,7 +76,8 @@ impl Atom {
     }
 }
 
-/// Finds a name among those of an owner. `kind` is `field of table "t"`, and messages say `field "f" of table "t"`.
+/// Finds a name among the names of an owner, such as the fields of a table. `kind` has the form `field of table "t"`;
+/// messages then contain `field "f" of table "t"`.
 pub fn find_of<'n, T: Copy>(
     kind: &str,
     wanted: &str,

@@ -109,7 +109,7 @@ impl Script {
         if let Some(n) = shell.open_batch() {
             let updates = output::count(n, "update");
             return Err(Failure::new(format!(
-                "the commands end with a batch of {updates} that nothing of is written: `commit` is missing"
+                "the commands end with an open batch of {updates}, and nothing of it is written: `commit` is missing"
             )));
         }
         match self.n_failed {

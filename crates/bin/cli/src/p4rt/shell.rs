@@ -35,11 +35,11 @@ pub struct Choices {
 
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// `None`: from the command line, or typed.
+    /// The file that has the command; `None` if the command is from the command line, or typed.
     pub file: Option<String>,
     pub line: Option<usize>,
     pub text: String,
-    /// Number of nested files that run it.
+    /// The number of files that are nested at the command: 1 for a file that the command line names.
     pub depth: usize,
 }
 
@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// The members with which every document of the command begins.
+    /// The members with which every JSON document of the command begins.
     fn document(&self) -> Value {
         let mut document = json!({});
         if let Some(file) = &self.file {
@@ -82,7 +82,7 @@ impl Place {
 }
 
 pub enum Stop {
-    /// It failed; the message has not been printed yet.
+    /// The command failed; the message has not been printed yet.
     Failed(String, Value),
     Interrupted,
     Exit,
@@ -130,11 +130,12 @@ pub struct Shell {
     /// Number of messages dropped because the queue was full.
     pub(super) n_lost: u64,
     pub(super) interrupts: Signal,
-    /// The stream was lost: the switch may have another program since then.
+    /// Whether the stream was lost, so that the switch may have another program since then.
     pub(super) is_stale: bool,
-    /// The switch turned out to have another program than at this shell's last write.
+    /// Whether the switch turned out to have another program than at this shell's last write.
     pub(super) is_replaced: bool,
-    /// This shell saved the program: the switch reads and writes for it, but forwards with the previous program.
+    /// Whether this shell has saved the program without a commit: reads and writes are for this program, but the switch
+    /// forwards with the previous one.
     pub(super) is_saved: bool,
 }
 
@@ -170,7 +171,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// The prompt shows the state that the next line will meet.
+    /// The prompt. It shows whether a batch is open, and whether this shell is primary.
     pub fn prompt(&self) -> String {
         let state = match (self.open_batch(), self.client.election_id()) {
             (Some(n), _) => format!(" ({} collected)", output::count(n, "update")),
@@ -269,7 +270,7 @@ impl Shell {
         }
     }
 
-    /// Prints the command's document, or the text unless it is empty.
+    /// Prints the command's document with `--json`, else the text unless it is empty.
     pub(super) fn print(&self, place: &Place, found: Value, text: impl FnOnce() -> String) {
         if !self.global.json {
             let text = text();
@@ -324,7 +325,7 @@ impl Shell {
         while self.interrupts.poll_recv(&mut context).is_ready() {}
     }
 
-    /// `None` after Ctrl-C.
+    /// The result of the work, or `None` after Ctrl-C.
     pub async fn or_interrupted<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         unless_interrupted(&mut self.interrupts, work).await
     }

@@ -21,8 +21,8 @@ use crate::output;
 const WAITING_MAX: usize = 1_000;
 
 impl Shell {
-    /// Queues messages for `watch`, and returns the first that a user must see at once. Pending as
-    /// long as there is none.
+    /// Queues messages for `watch`, and returns a text about the first message of which a user must
+    /// know at once. The future is pending until such a message comes.
     pub async fn next_notice(&mut self) -> String {
         loop {
             let message = self.client.next_message().await;
@@ -59,10 +59,11 @@ impl Shell {
             self.n_lost += 1;
         }
         self.waiting.push_back(message);
-        is_first.then(|| format!("{notice} came: `watch` prints what waits"))
+        is_first.then(|| format!("{notice} came: `watch` prints the queued messages"))
     }
 
-    /// Queues messages that have already arrived. One that a user must see at once is a failure.
+    /// Queues messages that have already arrived. Fails if one of them is an error, or reports that
+    /// this shell is no longer primary.
     fn take_messages(&mut self) -> Done {
         loop {
             let Some(message) = ready_message(&mut self.client) else {
@@ -83,7 +84,7 @@ impl Shell {
     pub(super) async fn packet_out(&mut self, packet: PacketOut, place: &Place) -> Done {
         self.expect_primary().await?;
         self.client.packet_out(packet).await?;
-        // A refusal arrives on the stream. The switch answers another call only after sending it.
+        // The switch reports a refused packet-out on the stream, before it answers the next call.
         self.client.capabilities().await?;
         self.take_messages()?;
         self.print(place, json!({ "sent": 1 }), String::new);
@@ -96,7 +97,7 @@ impl Shell {
         if self.n_lost > 0 {
             let n = self.n_lost;
             output::error_line(format_args!(
-                "reprise: {n} older messages had no place and are lost"
+                "reprise: the queue was full, so {n} older messages are lost"
             ));
             self.n_lost = 0;
         }

@@ -154,7 +154,7 @@ struct Key<'s> {
     fields: &'s [config::MatchField],
     /// Owner of the fields, for messages.
     of: String,
-    /// Outer `None`: not given. Inner `None`: matches anything.
+    /// The match of each field: `None` if the field was not given, `Some(None)` if it matches anything.
     found: Vec<Option<Option<Match>>>,
     /// Remarks about values that the shell changed.
     notes: Vec<String>,
@@ -252,7 +252,7 @@ impl<'s> Key<'s> {
     }
 }
 
-/// Parses a field's match; `None`: anything.
+/// Parses a field's match. Returns `None` if it matches anything.
 fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parsed<Option<Match>> {
     let bits = ty.format.bits();
     let kind = match_type(field);
@@ -300,7 +300,7 @@ fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parse
     })
 }
 
-/// If a prefix or mask clears bits of the typed value: the resulting match, for a remark.
+/// If a prefix or mask clears bits of the typed value, returns a remark that shows the resulting match.
 fn left_out(
     ty: &ValueType,
     field: &config::MatchField,

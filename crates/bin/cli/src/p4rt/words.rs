@@ -1,4 +1,5 @@
-//! Parses a line of the shell into a tree of words: quotes, brackets and commas. Knows no names.
+//! Parses a line of the shell into a tree of words: quotes, brackets and commas. It does not look at the meaning of the
+//! words.
 
 use std::fmt;
 

@@ -19,7 +19,7 @@ const FAILED_SHOWN_MAX: usize = 20;
 pub(super) struct Batch {
     atomicity: Atomicity,
     updates: Vec<Update>,
-    /// One for each update.
+    /// The place of the command of each update.
     places: Vec<Place>,
 }
 
@@ -43,8 +43,9 @@ impl Shell {
         Ok(())
     }
 
-    /// Repeats a group's size, which is set when the group is inserted and must be in every change of its members. It
-    /// comes from the open batch's last change of the group, or from the switch.
+    /// Adds the group's `max_size` to a change of a group that leaves it out: P4Runtime sets the size when the group is
+    /// inserted, and requires the same size in every change. The size comes from the open batch's last change of the
+    /// group, or from the switch.
     async fn keep_max_size(&mut self, update: &mut Update) -> Done {
         let is_modify = update.r#type() == update::Type::Modify;
         let Some(group) = group_of(update).filter(|group| is_modify && group.max_size == 0) else {
@@ -172,7 +173,7 @@ impl Shell {
     pub(super) async fn clear(&mut self, query: Query, place: &Place) -> Done {
         if self.batch.is_some() {
             return Err(Stop::failed(
-                "`table clear` reads first what it deletes, so it is no part of a batch: `commit` or `abort` before",
+                "`table clear` first reads the entries that it deletes, so it cannot be part of a batch: `commit` or `abort` before",
             ));
         }
         self.expect_primary().await?;

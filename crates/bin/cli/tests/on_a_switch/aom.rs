@@ -192,7 +192,7 @@ fn a_person_sees_groups_and_members_as_a_table() {
     let added = switch.ok(&format!(
         "aom member add counter m0 --output m0.member {MEMBER}"
     ));
-    assert_has(&added, "m0.member is the member's, and a secret");
+    assert_has(&added, "m0.member is the member's secret");
     let shown = switch.ok("aom group show");
     assert_starts(&shown, "counter: 239.1.0.1, number 2, tagged\n  epoch ");
     assert_has(&shown, ", active; last number 0\n");

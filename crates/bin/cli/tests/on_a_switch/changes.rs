@@ -144,7 +144,7 @@ fn the_program_is_loaded_when_asked_and_only_if_it_is_another() {
         "s1-runtime.json: the switch has no pipeline yet: add --pipeline to load the one that the file names"
     );
     let loaded =
-        format!("~ program build/prog.json: everything of the one before is gone\n{ADDED}");
+        format!("~ program build/prog.json: all state of the previous program is lost\n{ADDED}");
     let dry = switch.ok("entries apply s1-runtime.json --pipeline --dry-run");
     let dry: Vec<&str> = dry.lines().collect();
     assert_eq!(dry.len(), loaded.lines().count(), "{dry:?}");

@@ -275,7 +275,7 @@ fn batches_are_one_write_with_an_atomicity() {
     let printed = switch.ok("begin atomic\ntable add replicated 4 -> NoAction\nabort");
     assert_eq!(printed, "1 update forgotten\n");
     let error = switch.fails(&[], "begin\ntable add replicated 4 -> NoAction");
-    assert_has(&error, "end with a batch of 1 update");
+    assert_has(&error, "end with an open batch of 1 update");
     assert_has(&error, "`commit` is missing");
     assert_eq!(switch.ok("table list replicated 4"), "");
 }

@@ -251,7 +251,7 @@ pub(super) fn expect_selector(table: &Table) -> Done {
     }
 }
 
-/// Checks a table's type: with an action profile, or with one that has groups.
+/// A check that a table has an action profile, or one with groups.
 type Expect = fn(&Table) -> Done;
 
 fn add_indirect(

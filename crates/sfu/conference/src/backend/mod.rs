@@ -3,14 +3,16 @@
 //!
 //! The controller keeps nothing between two commands: only the switch keeps the state.
 //!
-//! Each packet sees one version. State that a packet may read never changes. A new version is
-//! written to places to which no group refers. Then one value per group (a register cell, a
-//! multicast group) changes. The places of the old version are reused only after a drain. Every
-//! plan begins with a drain, because the controller does not know which places were unlinked
-//! earlier. [`presenters`] describes how a presenter changes.
+//! Each packet sees one version of a group. State that a packet may read never changes: a new
+//! version is written to places (slots of the registers, or table entries) to which no group
+//! refers. Then one value per group (a register cell, a multicast group) changes from the old
+//! places to the new ones. The old places are reused only after a drain, when no packet reads them
+//! any more. Every plan begins with a drain, because the controller does not know which places an
+//! earlier command unlinked. [`presenters`] describes how a presenter changes.
 //!
-//! After every step, [`SfuProgram::read`] can tell which version is in force and what is left over.
-//! [`SfuProgram::settle`] completes or undoes an interrupted change; every change begins with it.
+//! After every step, [`SfuProgram::read`] can find out which version is in force and which remains
+//! of an interrupted change the switch holds. [`SfuProgram::settle`] completes or undoes an
+//! interrupted change; every change begins with it.
 
 mod own_addresses;
 mod presenters;
@@ -68,10 +70,10 @@ enum Layout {
     Replication(replication::Layout),
 }
 
-/// The program in the switch is none that the controller knows.
+/// Why the program in the switch is not an SFU that the controller knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// The program lacks an object, or has another one of its name.
+    /// The program lacks an object, or its object of that name has another shape.
     #[error(transparent)]
     Object(#[from] ObjectError),
     /// The program is neither of the two SFU programs.
@@ -116,7 +118,7 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
 pub enum PlanError {
     /// The conference has viewers, but the SFU has no own address.
     #[error(
-        "the SFU has no own address yet, so copies have no port to leave by: `reprise address set --port 1 --ip IP --mac MAC`"
+        "the SFU has no own address yet, so copies have no output port: `reprise address set --port 1 --ip IP --mac MAC`"
     )]
     NoAddress,
     /// The conference has viewers on a port without an own address.
@@ -237,8 +239,8 @@ impl SfuProgram {
     }
 
     /// Reads until two successive readings are equal, because one reading takes several requests
-    /// and another controller may write between them. `None`: another controller writes without a
-    /// pause.
+    /// and another controller may write between them. Returns `None` if no two are equal, because
+    /// another controller writes without a pause.
     ///
     /// # Errors
     /// A read failed.
@@ -257,8 +259,8 @@ impl SfuProgram {
         Ok(None)
     }
 
-    /// Completes or undoes an interrupted change, and deletes its remains. Every change begins with
-    /// it.
+    /// Completes or undoes an interrupted change, and deletes its remains. Every change must begin
+    /// with this call.
     ///
     /// # Errors
     /// A call failed, or the switch holds state that this controller did not write.
@@ -284,8 +286,8 @@ impl SfuProgram {
         })
     }
 
-    /// The received and transmitted counts of every group of the snapshot. Only the transmitted
-    /// ones may need a read: the snapshot has the presenters' counts.
+    /// The received and transmitted counts of every group of the snapshot. The snapshot has the
+    /// received counts; the transmitted ones may need a read.
     ///
     /// # Errors
     /// A read failed.
@@ -330,8 +332,9 @@ impl SfuProgram {
         }
         let plan = match (&self.kind, &snapshot.layout) {
             (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
-                // If the pool has no room for the deleted groups beside those that their presenters
-                // move to, the deleted groups go first.
+                // If a presenter of a deleted group moves to another group, the deleted group
+                // normally keeps its slots until the presenter has moved. If the pool has no room
+                // for this, deleted groups are deleted first.
                 let late = objects.plan(layout, desired, self.changes(snapshot, desired, false));
                 match late {
                     Ok(plan) => plan,
@@ -352,8 +355,8 @@ impl SfuProgram {
         })
     }
 
-    /// The step that adds an address, beside those in force, from which ARP requests for MACs are
-    /// sent. The next change deletes it or makes it the own address.
+    /// The step that adds an address, beside the addresses in force, as the source of ARP requests.
+    /// The next change deletes the added address or makes it an own address.
     pub fn ask_from(&self, snapshot: &Snapshot, own: &OwnAddress) -> Plan {
         let mut plan = Plan::default();
         let update = self.own_addresses.ask_from(&snapshot.addresses, own);
@@ -387,7 +390,7 @@ impl Snapshot {
     fn understand(&mut self) {
         let conference = &mut self.conference;
         for address in self.addresses.in_force().into_values() {
-            // Its parts were checked by the read, and there is no group yet: this cannot fail.
+            // This cannot fail: the read checked the address, and the conference has no group yet.
             conference.set_address(address).unwrap_or_default();
         }
         self.left_over.extend(self.addresses.left_over());
@@ -418,8 +421,8 @@ impl Snapshot {
     }
 }
 
-/// Refuses viewers that have no own address to be served from, if there are more of them than now:
-/// commands can repair such a state step by step.
+/// Refuses viewers on a port without an own address, if the desired conference has more of them
+/// than the current one. So commands can repair such a state step by step.
 fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), PlanError> {
     let now = unserved(current);
     for (port, n_viewers) in unserved(desired) {
@@ -460,8 +463,8 @@ struct Changes {
 }
 
 impl Changes {
-    /// Appends the steps before the groups change. After them no packet of a presenter that leaves
-    /// its group is under way.
+    /// Appends the steps before the groups change. After these steps no packet of a presenter that
+    /// leaves its group is in the switch.
     fn begin(&mut self, plan: &mut Plan) {
         plan.write(Stage::Address, std::mem::take(&mut self.address.before));
         let steps = &mut self.presenters;
@@ -471,7 +474,8 @@ impl Changes {
         plan.drain();
     }
 
-    /// Appends the steps after the groups changed. After them no packet sees the old version.
+    /// Appends the steps after the groups have changed. After these steps no packet sees the old
+    /// version.
     fn end(self, plan: &mut Plan) {
         plan.write(Stage::Link, self.presenters.link);
         plan.write(Stage::Address, self.address.after);
@@ -482,7 +486,7 @@ impl Changes {
     }
 }
 
-/// Joins the first few texts and counts the rest.
+/// Joins the first few texts, and says how many others there are.
 fn few(texts: &[String]) -> String {
     const SHOWN_MAX: usize = 3;
     let mut text = texts[..texts.len().min(SHOWN_MAX)].join("; ");

@@ -1,9 +1,10 @@
 //! The SFU's own addresses in the switch, also after an interrupted change.
 //!
-//! An address changes in steps: the new entry is added, both addresses answer, the old entry is deleted. A later
-//! address has a higher generation in its entry's metadata. Of two addresses on one port, the later is in force and the
-//! other is left over; if the program serves one port, this holds for all addresses. An address that only serves as the
-//! source of ARP requests is marked, and is left over once the request is done.
+//! An address changes in steps: the controller adds the new entry, the SFU then answers for both addresses, and the
+//! controller deletes the old entry. The metadata of an entry has a generation, which is higher for a later address. If
+//! a port has two addresses, the later one is in force, and the other one is a remain of an interrupted change. (If the
+//! program serves one port only, only the latest of all addresses is in force.) An address that serves only as the
+//! source of ARP requests has a mark in its metadata, and is a remain once the requests are done.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -21,9 +22,9 @@ use crate::model::OwnAddress;
 
 #[derive(Clone, Debug)]
 pub(super) struct OwnAddresses {
-    /// By ingress port: the addresses that answer.
+    /// The table of the addresses for which the SFU answers, by ingress port.
     table: Table,
-    /// By egress port: the source addresses of copies. `None`: the program serves one port.
+    /// The table of the source addresses of copies, by egress port. `None` if the program serves one port only.
     ports: Option<Table>,
 }
 
@@ -40,7 +41,7 @@ struct OwnEntry {
     mark: Mark,
 }
 
-/// The controller's metadata of an entry; empty if it is the default.
+/// The metadata that the controller gives an entry. The default is stored as empty metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 struct Mark {
     /// Higher for a later address.
@@ -49,7 +50,7 @@ struct Mark {
     asking: bool,
 }
 
-/// Updates before the groups change, after they changed, and when no packet sees the old version.
+/// Updates to make before the groups change, after they have changed, and when no packet sees the old version any more.
 #[derive(Default)]
 pub(super) struct AddressUpdates {
     pub(super) before: Vec<Update>,
@@ -77,7 +78,7 @@ impl OwnAddresses {
         tables.map(Table::wildcard).collect()
     }
 
-    /// Parses every entry; describes another controller's entries in `foreign`.
+    /// Parses every entry. Adds descriptions of entries that another controller wrote to `foreign`.
     pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Entries {
         let mut entries = Entries {
             several_ports: self.ports.is_some(),
@@ -108,7 +109,7 @@ impl OwnAddresses {
         entries
     }
 
-    /// The updates that leave exactly the desired addresses.
+    /// The updates after which the switch has exactly the desired addresses.
     pub(super) fn updates(
         &self,
         entries: &Entries,
@@ -153,7 +154,8 @@ impl OwnAddresses {
         updates
     }
 
-    /// Adds an address as the source of ARP requests, beside those in force; `None` if it is already there.
+    /// The update that adds an address as the source of ARP requests, beside the addresses in force; `None` if the
+    /// switch already has the address.
     pub(super) fn ask_from(&self, entries: &Entries, own: &OwnAddress) -> Option<Update> {
         let mut entries = entries.own.iter();
         let there = entries.any(|entry| key(&entry.address) == key(own));
@@ -177,7 +179,8 @@ impl OwnAddresses {
     }
 }
 
-/// Deletes a port's address last: until packets that saw the old groups have left, their copies may leave by that port.
+/// Adds the updates of the table of source addresses. A port's address is deleted last: copies of packets that saw the
+/// old groups may still leave by that port.
 fn port_updates(
     table: &Table,
     ports: &BTreeMap<u16, OwnAddress>,
@@ -201,8 +204,8 @@ fn port_updates(
 }
 
 impl Entries {
-    /// The addresses in force: the latest one that is not only a source of ARP requests, for each port, or in all if
-    /// the program serves one port.
+    /// The addresses in force: for each port the latest address that is not only a source of ARP requests. If the
+    /// program serves one port only, this is one address in all.
     pub(super) fn in_force(&self) -> BTreeMap<u16, OwnAddress> {
         let mut latest: BTreeMap<u16, OwnEntry> = BTreeMap::new();
         for entry in self.own.iter().filter(|entry| !entry.mark.asking) {

@@ -2,20 +2,22 @@
 //! both a group's presenter and its viewers.
 //!
 //! A presenter's packets must reach the old or the new viewers of its group, never those of another
-//! group. So a presenter that leaves a group whose viewers change is off during the change. An
+//! group. So a presenter that leaves a group whose viewers change is *off* during the change: its
+//! entry stays, but requires a source MAC that no packet has, so the switch drops its packets. An
 //! interrupted change must not lose the group. Hence the metadata of the table's own entries holds
-//! a journal:
+//! a journal. A change takes these steps:
 //!
 //! 1. Every presenter that leaves its group gets a *record* in its entry: its successor, a
 //!    fingerprint of the group's new viewers, and the old viewers.
-//! 2. The *head*, an entry that no packet matches, states that all records are written. Only then
-//!    is a presenter taken off: its entry stays, with a MAC that no packet has.
-//! 3. Viewers change, presenters are put on.
+//! 2. The *head*, an entry that no packet matches, is inserted. It states that all records are
+//!    written. Only then are presenters switched off.
+//! 3. The viewers change, and the new presenters are switched on.
 //! 4. The head is deleted, then the records and the entries that hold them.
 //!
-//! A command that finds a head compares. If all groups with a record have their new viewers, the
-//! command completes the change. Otherwise it undoes the change and first records this in the head,
-//! so that another interruption does not reverse the decision. Records without a head mean nothing.
+//! A command that finds a head compares the records with the groups. If all groups with a record
+//! have their new viewers, the command completes the change. Otherwise it undoes the change, and
+//! first writes this decision into the head, so that another interruption does not reverse the
+//! decision. Records without a head are ignored.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::Ipv4Addr;
@@ -36,7 +38,8 @@ const HEAD: Key = (Ipv4Addr::new(0, 0, 0, 1), None);
 /// The MAC of a presenter that is off: no frame has the broadcast address as its source.
 const OFF: Mac = Mac([0xff; 6]);
 
-/// The identity of a stream.
+/// The identity of a stream: the presenter's address, and the UDP port if the program has UDP
+/// ports.
 type Key = (Ipv4Addr, Option<u16>);
 
 #[derive(Clone, Debug)]
@@ -49,7 +52,7 @@ pub(super) struct Presenters {
 pub(super) struct Entries {
     entries: BTreeMap<Key, Entry>,
     head: Option<Head>,
-    /// The current change is undone: [`Entries::meaning`] found it incomplete.
+    /// Whether the current change must be undone, because [`Entries::meaning`] found it incomplete.
     taken_back: bool,
 }
 
@@ -73,7 +76,7 @@ struct Link {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Record {
     group: GroupId,
-    /// MAC of the presenter when it is on.
+    /// The MAC that the presenter's entry requires when the presenter is on.
     mac: Option<Mac>,
     /// The group's presenter after the change.
     next: (Ipv4Addr, Option<u16>, Option<Mac>),
@@ -83,8 +86,8 @@ struct Record {
     before: Option<Vec<RecordedViewer>>,
 }
 
-/// IP, MAC, whether the MAC was looked up, UDP port, port. A tuple, because its JSON is short and
-/// there may be thousands.
+/// IP, MAC, whether the MAC was looked up, UDP port, port. It is a tuple because the JSON of a tuple
+/// is short, and a record may have thousands of viewers.
 type RecordedViewer = (Ipv4Addr, Mac, bool, Option<u16>, Option<u16>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -145,8 +148,8 @@ impl Presenters {
         })
     }
 
-    /// Half of the table is reserved for presenters that replace others, and one entry for the
-    /// head.
+    /// The maximum number of groups. Half of the table is reserved for presenters that replace
+    /// others, and one entry is reserved for the head.
     pub(super) fn groups_max(&self) -> usize {
         self.table.size.saturating_sub(1) / 2
     }
@@ -301,7 +304,7 @@ impl Presenters {
         }
     }
 
-    /// Puts a presenter on, and clears the record in its entry.
+    /// Switches a presenter on, and clears the record in its entry.
     fn link(
         &self,
         there: Option<&Entry>,
@@ -364,13 +367,13 @@ enum Found {
 
 /// What happens to an entry before the groups change.
 enum Way {
-    /// Nothing; it may be rewritten when presenters are put on.
+    /// The entry stays. It may be rewritten when presenters are switched on.
     Stays,
-    /// It is deleted before the groups change.
+    /// The entry is deleted before the groups change.
     Unlink,
-    /// It is deleted after the head.
+    /// The entry is deleted after the head.
     Late,
-    /// It gets a record; `off`: it is off while the groups change.
+    /// The entry gets a record. If `off`, the presenter is off while the groups change.
     Record { record: Record, off: bool },
 }
 
@@ -380,7 +383,7 @@ impl Entries {
         self.head.is_some()
     }
 
-    /// Every group that an entry names: their viewers must be read.
+    /// Every group that an entry or its record refers to. The viewers of these groups must be read.
     pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.entries.values().flat_map(|entry| {
             let recorded = entry.record.as_ref().map(|record| record.group);
@@ -388,7 +391,7 @@ impl Entries {
         })
     }
 
-    /// Decides which presenters are in force, by the viewers that each group has in the switch.
+    /// Decides from the viewers that each group has in the switch which presenters are in force.
     pub(super) fn meaning(
         &mut self,
         viewers: &BTreeMap<GroupId, Vec<Viewer>>,
@@ -399,7 +402,7 @@ impl Entries {
             let finish = head == Head::Change && self.has_new_viewers(viewers);
             self.taken_back = !finish;
             meaning.unfinished = Some(if finish {
-                "presenters that are not put on yet"
+                "presenters that are not switched on yet"
             } else {
                 "new presenters, and viewers of groups whose presenter was to change"
             });
@@ -410,7 +413,7 @@ impl Entries {
             .values()
             .map(|(p, _)| key_of(p))
             .collect();
-        // If two entries name one group, the entry with the group's record is the older one.
+        // If two entries have the same group, the entry with the group's record is the older one.
         let mut rest: Vec<(&Key, &Entry)> = self.entries.iter().collect();
         rest.sort_by_key(|(_, entry)| entry.has_own_record());
         for (key, entry) in rest {
@@ -483,7 +486,7 @@ impl Entries {
 }
 
 impl Entry {
-    /// Whether it holds the record of the group that it names, not of a group that it left.
+    /// Whether the entry holds the record of its own group, not of a group that the presenter left.
     fn has_own_record(&self) -> bool {
         let record = self.record.as_ref();
         record.is_some_and(|record| record.group == self.group)
@@ -513,7 +516,8 @@ fn key_of(presenter: &Presenter) -> Key {
     (presenter.ip, presenter.udp_port)
 }
 
-/// FNV-1a, 64 bits: every version of the controller must compute the same value.
+/// The fingerprint of a group's viewers: FNV-1a with 64 bits. Another version of the controller may
+/// compare the value, so the algorithm must not change.
 fn fingerprint(viewers: &[Viewer]) -> u64 {
     let bytes = viewers.iter().flat_map(|viewer| {
         let [udp_port, port] =

@@ -1,5 +1,5 @@
-//! `sfu_recirculation.p4`: a group is a block of slots in three registers. Its cell of a fourth
-//! register, `(base << 32) | count`, names the block.
+//! `sfu_recirculation.p4`: a group is a block of slots in three registers. The group's cell in a
+//! fourth register, `(base << 32) | count`, refers to the block.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -47,7 +47,7 @@ struct Slot {
     ip: Ipv4Addr,
     mac: Mac,
     looked_up: bool,
-    /// Index of its counter, constant as long as it is a viewer.
+    /// The index of the viewer's counter, which is constant as long as the viewer is in the group.
     id: u32,
 }
 
@@ -69,8 +69,9 @@ impl Objects {
             .min(self.viewer_ids.size)
     }
 
-    /// Half of the pool is reserved for new blocks while the old ones are in use. A group takes at
-    /// most a quarter, so that a block and the allocator's reserve fit into that half.
+    /// The limits of the program. Half of the pool is reserved for new blocks while the old ones are
+    /// in use. A group takes at most a quarter of the pool, so that a block and the allocator's
+    /// reserve fit into the reserved half.
     pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let pool = self.pool_slots() as usize;
         let last_group = u16::try_from(self.groups.size.saturating_sub(1)).unwrap_or(u16::MAX);
@@ -240,7 +241,7 @@ impl Layout {
     /// Describes the remains that the next change completes.
     pub(super) fn left_over(&self, conference: &Conference) -> Option<String> {
         let (is_new, _) = session_update(self, conference)?;
-        (!is_new).then(|| "a clone session that copies leave by, by another port".to_owned())
+        (!is_new).then(|| "a clone session that sends copies to another port".to_owned())
     }
 }
 
@@ -261,7 +262,8 @@ impl Slot {
     }
 }
 
-/// The update that points the clone session at the SFU's port; `true`: it creates the session.
+/// The update that sets the clone session's port to that of the SFU's own address, and whether the
+/// update creates the session. `None` if the session has this port already.
 fn session_update(layout: &Layout, desired: &Conference) -> Option<(bool, Update)> {
     let port = desired.address().map(|address| address.port);
     let session = |port| entities::clone_session(CLONE_SESSION, port);
@@ -334,8 +336,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Removes the leaving viewers first, if the counters do not suffice for old and new viewers
-    /// together.
+    /// If the counters do not suffice for old and new viewers together, plans to remove the viewers
+    /// that leave before others are added.
     fn make_counters_free(&mut self, desired: &Conference) -> Result<(), PlanError> {
         let known = |id: &GroupId| -> HashSet<Ipv4Addr> {
             self.placed
@@ -438,7 +440,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Allocates a block: at once, else after a drain, else after moving other groups together.
+    /// Allocates a block: at once if there is room, else after a drain, else after other groups were
+    /// moved closer together.
     fn room(&mut self, len: u32, id: GroupId) -> Result<Block, PlanError> {
         if let Some(block) = self.pool.allocate(len, id) {
             return Ok(block);

@@ -29,7 +29,7 @@ pub(super) struct Layout {
     orphans: Vec<u16>,
 }
 
-/// The replicas of a group, one per viewer, in order.
+/// The replicas of a group, one per viewer, in the group's order.
 #[derive(Clone, Default, Debug)]
 struct Copies {
     /// Whether the multicast group exists. After an interrupted change a stream may lack its group.
@@ -51,7 +51,8 @@ impl Objects {
         })
     }
 
-    /// Half of the viewers' table is reserved for new entries while the old ones are in use.
+    /// The limits of the program. Half of the viewers' table is reserved for new entries while the
+    /// old ones are in use.
     pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let viewers_max = self.viewers.size / 2;
         Capabilities {
@@ -288,8 +289,8 @@ fn delete_group(id: u16) -> Update {
     entities::delete(entities::multicast_group(id, []))
 }
 
-/// Whether both viewers have the same entry of `viewers`. The port is not part of it: the group
-/// stores it.
+/// Whether both viewers have the same entry of `viewers`. Their ports may differ: the multicast
+/// group stores the port, not the entry.
 fn is_one_entry(one: &Viewer, other: &Viewer) -> bool {
     let port = other.port;
     Viewer { port, ..*one } == *other
@@ -306,7 +307,7 @@ fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
             LOOKED_UP => true,
             _ => return None,
         },
-        // The replica gives the port.
+        // `copies_of` sets the port to that of the replica.
         port: None,
     };
     Some(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))

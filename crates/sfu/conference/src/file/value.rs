@@ -60,7 +60,7 @@ impl Word for bool {
 
 pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Result<T, D::Error> {
     let expected = T::EXPECTED;
-    // As a string: deserialized as a number, `010` would be 10 or 8.
+    // The value is read as a string, since the YAML library could read the number `010` as 10 or as 8.
     let Ok(text) = Option::<String>::deserialize(deserializer) else {
         let came = "a list, keys with values, or a tag";
         return Err(D::Error::custom(format!("expected {expected}, got {came}")));

@@ -18,7 +18,7 @@ use crate::p4rt::words::Item;
 /// What the name of a counter or meter refers to.
 enum Found<'s> {
     Array(u32, i64),
-    /// A direct one, of this table.
+    /// The direct counter or meter of this table.
     Direct(&'s config::Table),
 }
 
@@ -77,7 +77,7 @@ fn counted<'s>(schema: &'s Schema, kind: &str, name: &str) -> Parsed<Found<'s>> 
     }
 }
 
-/// Parses the index of a cell; `None`: all cells.
+/// Parses the index of a cell. Returns `None` for all cells.
 fn index(items: &mut Items, size: i64, is_read: bool) -> Parsed<Option<Index>> {
     let word = match items.peek() {
         None if is_read => return Ok(None),
@@ -94,7 +94,8 @@ fn index(items: &mut Items, size: i64, is_read: bool) -> Parsed<Option<Index>> {
     })
 }
 
-/// Splits off the key of an entry; items from `packets=` or `cir=` on stay.
+/// Parses the key of an entry. Returns the entry, and separately the items that have one of the names in `values`, such
+/// as `packets=`.
 fn entry_key(
     schema: &Schema,
     table: &config::Table,
@@ -118,7 +119,7 @@ fn entry_key(
 const COUNT_WORDS: &[&str] = &["packets", "bytes"];
 const RATE_WORDS: &[&str] = &["cir", "cburst", "pir", "pburst", "eburst"];
 
-/// A filter for entries. With a whole key it reads one entry.
+/// The command that reads the counters or meters of all entries that match a filter.
 fn filtered(entity: impl Fn(TableEntry) -> entity::Entity, filter: TableEntry) -> Command {
     let all = every_entry(filter.table_id);
     Command::Read(Query {
