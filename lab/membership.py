@@ -11,8 +11,7 @@ from lab.delays import Packet
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One state of a group: its viewers in order, and the time in which the command ran that made
-    it.
+    """One state of a group: its viewers in order, and when the command ran that made it.
 
     The version came into force at some moment between `begun_ns` and `done_ns`.
     """
@@ -47,8 +46,7 @@ def possible_versions(versions: Sequence[Version], arrived_ns: int, last_ns: int
 
 
 def find_mixtures(packets: Sequence[Packet], versions: Sequence[Version]) -> list[Mixture]:
-    """The packets whose copies, as an ordered list, match no version that was possible at their
-    time.
+    """The packets whose copies, as an ordered list, match no version possible at their time.
 
     Versions only advance, so a packet may not match an older version than an earlier packet.
     `versions` must be in the order of the commands. A packet without copies is judged at its

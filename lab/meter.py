@@ -1,5 +1,4 @@
-"""Sends streams through an SFU and times the copies: runs `lab/peers/meter.c` and reads its
-results.
+"""Sends streams through an SFU and times the copies, by running `lab/peers/meter.c`.
 
 A delay is the time from right before a packet is handed to the hosts' interface until the kernel's
 time stamp of its copy at this interface. It includes the SFU and two passes through the veth pair.

@@ -1,5 +1,4 @@
-"""Packet traces of real media: departure times and sizes of the RTP packets of a camera or
-microphone.
+"""Packet traces of real media: departure times and sizes of a camera's or microphone's packets.
 
 A trace is a file in this folder: gzip of one line of JSON about its origin (`Facts`), then CSV with
 a line for each packet. `python -m lab.media make` made them with ffmpeg (`lab.media.make` says

@@ -1,5 +1,6 @@
-"""Makes the traces: ffmpeg generates and encodes a picture and a voice, and its RTP muxer makes the
-packets.
+"""Makes the traces: ffmpeg generates and encodes a picture and a voice.
+
+Its RTP muxer makes the packets.
 
 The picture resembles a person in front of a camera that does not move: a detailed, still
 background, something that moves in the middle, and a sensor's noise. The voice is noise in

@@ -163,8 +163,10 @@ def _sustained(one: Sequencer, lossless: float, effort: Effort) -> float:
 
 
 def _delays(folder: Path, kind: str, effort: Effort) -> None:
-    """Measures delays with four receivers, at shares of the highest lossless rate, which is found
-    first."""
+    """Measures delays with four receivers, at shares of the highest lossless rate.
+
+    This rate is found first.
+    """
     here = tempfile.TemporaryDirectory(prefix="reprise-neobft-")
     with here as name, sequencer(kind, Path(name) / kind) as one:
         one.set_receivers(4)

@@ -156,8 +156,10 @@ class Apply(Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: gives the SFU another address on a port, to which this port's presenters then
-    send."""
+    """`address set`: gives the SFU another address on a port.
+
+    This port's presenters then send to it.
+    """
 
     runs_alone: ClassVar[bool] = True
     port: int
@@ -216,15 +218,13 @@ class Choices:
     the presenter's source address."""
 
     def _may_view(self, presenter: int, viewer: Viewer) -> bool:
-        """Whether a host can be a viewer of this presenter: a host drops packets from its own
-        address."""
+        """Whether a host can view this presenter: a host drops packets from its own address."""
         return self.has_ports or viewer.host != presenter
 
     def change(
         self, conference: Conference, choose: random.Random, busy: Busy, *, alone: bool
     ) -> Change | None:
-        """A random change that is possible in this state and touches nothing busy; None if none is
-        found."""
+        """A random change that is possible in this state and touches nothing busy, or None."""
         makers: list[Maker] = [
             *[self._add_viewer] * 5,
             *[self._remove_viewer] * 3,
