@@ -86,7 +86,7 @@ class Totals:
     bytes_sent: int
     """The bytes of whole frames without FCS."""
     sending_s: float
-    """From the first packet to the last."""
+    """The time from the first packet to the last."""
     copies_due: int
     copies: int
     """Without duplicates."""

@@ -39,7 +39,7 @@ class P4Priority(ConferenceRow):
 
 @dataclass(frozen=True, slots=True)
 class Forwarder:
-    """What identifies a row of fanout.csv. `engine` is empty if the SFU has only one."""
+    """The columns that identify a row of fanout.csv. `engine` is empty if the SFU has only one."""
 
     row: str
     engine: str

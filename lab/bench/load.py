@@ -36,7 +36,7 @@ class Run:
     seconds: float
     copies: int
     copies_while_sending: int
-    """Of both streams, if there are two."""
+    """The copies of both streams, if there are two."""
     copies_of_viewer_min: int
     copies_of_viewer_max: int
     audio_sent: int
@@ -102,12 +102,12 @@ class Sample:
     first_copy_ns: int
     last_copy_ns: int
     sum_ns: int
-    """Of all copies."""
+    """The sum of the delays of all copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What the sink saw at one address, in a run of `watching`.
+    """The sink's record of one address, in a run of `watching`.
 
     Addresses are numbered from the first viewer's, which is 0.
     """

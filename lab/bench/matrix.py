@@ -34,7 +34,7 @@ FANOUTS_QUICK = (COMPARED_FANOUT,)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the user selected for this run. All other settings are those of `make bench`."""
+    """The user's selection for this run. All other settings are those of `make bench`."""
 
     only: tuple[str, ...] = ()
     fanouts: tuple[int, ...] = ()

@@ -29,7 +29,7 @@ BUSY_S = 2.0
 
 
 def reduction_pct(before: float, after: float) -> float:
-    """By how many percent `after` is less than `before`; NaN if `before` is 0."""
+    """Returns by how many percent `after` is less than `before`; NaN if `before` is 0."""
     return 100.0 * (1.0 - after / before) if before else float("nan")
 
 

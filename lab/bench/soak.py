@@ -46,7 +46,7 @@ IDLE_STREAM_IP = IPv4Address("10.0.0.77")
 SPARE_S = 120.0
 SAMPLE_S = 1.0
 GROWTH_MAX_KIB = 1024
-"""By how much the switch's memory may grow between the end of the run's first tenth and the end."""
+"""The most that the switch's memory may grow from the end of the run's first tenth to the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def of_native(
 ) -> Iterator[tuple[int, float]]:
     """For each fan-out: the kernel engine's rate divided by the native engine's on AF_XDP.
 
-    Both rates were counted at `sink`.
+    Both rates are counted at `sink`.
     """
     ours, theirs = _of(rows, OURS, "kernel", sink), _of(rows, OURS, "native", sink)
     for fanout in sorted(ours.keys() & theirs.keys()):

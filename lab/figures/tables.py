@@ -236,7 +236,8 @@ def runs_beside(one: Series, table: PublishedTable) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rivals:
-    """What a comparison needs: results of the thesis' two SFUs and of ours under one load.
+    """The results that a comparison needs: those of the thesis' two SFUs and of ours under one
+    load.
 
     They may be in different parts of the experiment.
     """

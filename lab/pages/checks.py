@@ -35,8 +35,8 @@ NS_PER_PACKET_MAX = 150.0
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
-"""By how much the loss of the urgent stream may exceed the other's where packets have no priority,
-as a share of its packets."""
+"""The most by which the urgent stream's loss may exceed the other stream's where packets have no
+priority; both are shares of the stream's packets."""
 Rate = FanoutRow | ScalingRow | SwitchingRow | PiscesRow
 COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
 

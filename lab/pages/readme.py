@@ -26,7 +26,7 @@ class MarkerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KeptStudy:
-    """What README and docs/performance.md show of a kept study."""
+    """The parts of a kept study that README and docs/performance.md show."""
 
     name: str
     where: str

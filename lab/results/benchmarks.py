@@ -80,8 +80,7 @@ class OverloadRow(BenchmarkRow):
     offered_pps: float
     """The rate that the load really sent; one processor cannot send every multiple."""
     viewers_spread_pct: float
-    """By how many percent the viewer with the fewest copies has fewer than the one with the
-    most."""
+    """The distance of the viewer with the fewest copies from the one with the most, in percent."""
     drops: float
     """Packets and copies that the switch counted as dropped, for any reason."""
     vanished: float

@@ -113,7 +113,7 @@ class RunRow(Placed):
     misordered: int
     strangers: int
     viewers_spread_pct: float | None
-    """By how many percent the average delay of the slowest viewer is above that of the fastest."""
+    """The percentage by which the slowest viewer's average delay is above the fastest viewer's."""
     fairness: float | None
     """Jain's index over the shares that viewers got of their due copies: 1 is fair."""
     jitter_avg_s: float | None

@@ -15,8 +15,7 @@ _COLUMNS = ["check", "verdict", "found"]
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Something that must hold in a benchmark, whether it does (None: not measured), and the
-    values."""
+    """Something that must hold in a benchmark, and whether it does (None: not measured)."""
 
     name: str
     holds: bool | None

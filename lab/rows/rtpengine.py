@@ -109,8 +109,7 @@ class RtpEngine(RedirectedRow):
         return dict(reply)
 
     def _reply(self, daemon: Child, control: socket.socket, request: str, cookie: str) -> str:
-        """Repeats the request if no reply comes; rtpengine recognises a cookie that it has
-        answered."""
+        """Repeats the request if no reply comes. rtpengine recognises a cookie that it answered."""
         for _ in range(N_TRIES):
             try:
                 control.send(request.encode())
