@@ -1,4 +1,4 @@
-"""Rows of a Python file that is no part of the project: an experiment names it (`rows_from`)."""
+"""Loads rows from a user's own Python file, which an experiment names in `rows_from`."""
 
 import importlib.util
 import inspect
@@ -19,10 +19,12 @@ class RowsError(ValueError):
 
 
 def add_rows(file: Path, original: Path | None = None) -> None:
-    """Adds the rows that the file defines, in place of another such file's of the same name.
+    """Adds the rows that the file defines to `ROWS`.
 
-    A study has a copy of the file. While the original is there and has not changed, that is run, so
-    that what stands beside it is found.
+    A row replaces one of the same name from another such file.
+
+    `file` may be a study's copy. As long as `original` exists with the same bytes, `original` is
+    loaded instead, so that it can import the modules in its own folder.
     """
     if original is not None and _is_alike(original, file):
         file = original
@@ -51,11 +53,11 @@ def _classes(file: Path) -> list[type]:
     if not file.is_file() or spec is None or spec.loader is None:
         raise RowsError(f"{file}: expected a Python file, found none")
     module = importlib.util.module_from_spec(spec)
-    # Modules beside it are imported as they are by `python FILE`.
+    # The file can import modules from its own folder, as with `python FILE`.
     sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever a stranger's file does
+    except Exception as error:  # the user's file may raise anything
         raise RowsError(f"{file}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(file.parent.resolve()))
@@ -64,7 +66,7 @@ def _classes(file: Path) -> list[type]:
 
 
 def _is_meant(row: type[Row]) -> bool:
-    """Whether a class with missing methods was meant as a row, and not as a base class."""
+    """Whether an abstract class was meant as a row, not as a base class: a row sets `name`."""
     return "name" in vars(row)
 
 

@@ -1,7 +1,8 @@
 """Runs a command beside a running switch: `python -m lab.beside_switch [-p FILE.p4] -- COMMAND`.
 
-The command runs in the switch's own network namespace, its exit code is this module's. The gRPC
-address is in `REPRISE_SWITCH`, where `reprise` looks, and in `REPRISE_P4RUNTIME` for other clients.
+The command runs in the switch's own network namespace, and this module ends with the command's exit
+code. The environment has the switch's gRPC address in `REPRISE_SWITCH`, which `reprise` reads, and
+in `REPRISE_P4RUNTIME` for other clients.
 """
 
 import argparse

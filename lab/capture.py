@@ -1,8 +1,11 @@
-"""Captures the SFU's link at the bridge into a pcap file with nanoseconds; `python -m lab.capture`.
+"""`python -m lab.capture`: captures the SFU's link at the bridge into a pcap file.
 
-One AF_PACKET socket with a memory-mapped ring (TPACKET_V2: V3 delays by its block timeout) sees
-both directions, stamped by the kernel. It counts the frames that it lost. `read_capture` refuses
-such a run, since a loss of the capture would look like a loss of the switch.
+Times are in nanoseconds.
+
+One AF_PACKET socket with a memory-mapped ring sees both directions, with the kernel's time stamps.
+The ring is TPACKET_V2, because V3 delays frames by its block timeout. The kernel counts the frames
+that the socket lost. `read_capture` refuses a run with such losses, because a frame lost by the
+capture would look like a frame lost by the switch.
 """
 
 import argparse
@@ -31,7 +34,7 @@ ETH_P_ALL = 3
 BLOCK_LEN_BYTES = 1 << 16
 RING_LEN_BYTES = 64 << 20
 SLOT_OVERHEAD_BYTES = 128
-"""At most this lies before a frame in its slot: the header, the address, alignment."""
+"""The most bytes that come before a frame in its slot: the header, the address, alignment."""
 STANDARD_MTU_BYTES = 1500
 
 # struct tpacket2_hdr of linux/if_packet.h: status, length, captured length, offset of the
@@ -40,7 +43,7 @@ _SLOT_HEADER = struct.Struct("=IIIHHII")
 
 
 class CaptureError(RuntimeError):
-    """The capture is not whole, so nothing may be concluded from it."""
+    """The capture is incomplete, so nothing may be concluded from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,9 @@ def start_capture(
     interface: str = SFU_LINK_AT_BRIDGE,
     mtu_bytes: int = STANDARD_MTU_BYTES,
 ) -> Child:
-    """Starts to capture `interface`; when it returns no frame is missed any more.
+    """Starts to capture `interface`. From the moment it returns, every frame is captured.
 
-    `Child.finish` waits until the link is quiet and makes the file whole.
+    `Child.finish` waits until the link is quiet and completes the file.
     """
     this = [sys.executable, "-m", "lab.capture"]
     child = namespace.start([*this, interface, str(file), "--mtu", str(mtu_bytes)], log)
@@ -89,14 +92,14 @@ def _statistics_file(file: Path) -> Path:
 
 
 class _Ring:
-    """A receive ring: frames in slots that the kernel fills and we give back."""
+    """A receive ring: the kernel fills slots with frames, and this class gives them back."""
 
     def __init__(self, interface: str, mtu_bytes: int) -> None:
         self.slot_len_bytes = 2048
         while self.slot_len_bytes < mtu_bytes + SLOT_OVERHEAD_BYTES:
             self.slot_len_bytes *= 2
         self.n_slots = RING_LEN_BYTES // self.slot_len_bytes
-        # Protocol 0 at first: nothing is received before the ring is there.
+        # Protocol 0 at first, so that nothing is received before the ring exists.
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -145,7 +148,8 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
             ring.write_all_to(output)
         statistics = ring.statistics()
         ring.write_all_to(output)
-    # There may be more frames than were counted: those that came after the count.
+    # The file may have more frames than the kernel counted, because frames can come after the
+    # count.
     if statistics.n_captured > ring.n_written:
         raise CaptureError(f"kernel counted {statistics.n_captured}, written {ring.n_written}")
     whole = Statistics(ring.n_written, statistics.n_dropped)

@@ -177,7 +177,7 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
 
 
 def _benches(arguments: argparse.Namespace) -> list[Path]:
-    """The programs that measure what an experiment asks for; `make demo` builds none."""
+    """The benchmark programs that the study needs. `make demo` does not build them."""
     if arguments.study == ALL:
         return [PIPELINE_BENCH]
     parts = _experiment(arguments.study, is_quick=arguments.quick).benchmarks
@@ -186,7 +186,7 @@ def _benches(arguments: argparse.Namespace) -> list[Path]:
 
 
 def _choose_processors(arguments: argparse.Namespace) -> None:
-    """Begins this program anew where the experiment names other processors than it has."""
+    """Restarts this program if the experiment wants other processors than it was started with."""
     if arguments.study == ALL:
         return
     wanted = _experiment(arguments.study, is_quick=arguments.quick).processors
@@ -203,16 +203,16 @@ def _choose_processors(arguments: argparse.Namespace) -> None:
 
 
 def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
-    """Each study into a folder of its own, then the page over them.
+    """Runs each study into a folder of its own, then writes the page that lists them.
 
-    With `--resume` those that are whole are left alone, and those that were not begun begin.
+    With `--resume`, complete studies are left alone, interrupted ones continue, and the rest start.
     """
     if arguments.resume not in (None, Path()):
         raise FolderError(f"--resume of {ALL} takes no folder, found {arguments.resume}")
     code = 0
     made = []
     for name in known():
-        if name == DEMO:  # the thesis in small
+        if name == DEMO:  # a short form of the thesis
             continue
         print(f"reprise-lab: {name}", file=sys.stderr)
         newest = _newest(arguments, name) if arguments.resume is not None else None
@@ -257,7 +257,7 @@ def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
 
 
 def _check_only(arguments: argparse.Namespace) -> None:
-    """A misspelt name would leave everything out in silence."""
+    """Rejects unknown names in `--only`: a misspelt name would silently leave everything out."""
     found = _experiments(arguments)
     rows = [name for one in found for part in one.loads for name in part.rows]
     choices = dict.fromkeys([*rows, *(part.part for one in found for part in one.benchmarks)])
@@ -267,7 +267,10 @@ def _check_only(arguments: argparse.Namespace) -> None:
 
 
 def _install_packages(arguments: argparse.Namespace) -> None:
-    """Installs what the study's rows lack; a row whose package cannot be had is left out."""
+    """Installs the packages that the study's rows lack.
+
+    A row whose package cannot be installed is left out.
+    """
     rows = {
         name
         for one in _experiments(arguments)

@@ -1,4 +1,4 @@
-"""Okabe and Ito's, which people with colour blindness tell apart."""
+"""Okabe and Ito's colours, which people with colour blindness can tell apart."""
 
 BLUE = "#0072b2"
 GREEN = "#009e73"
@@ -9,4 +9,4 @@ SKY = "#56b4e9"
 GREY = "#7f7f7f"
 BROWN, VIOLET, OLIVE, PINK = "#8c564b", "#6a3d9a", "#8a8a00", "#e377c2"
 NAVY, SAND, RED = "#393b79", "#b8860b", "#8b0000"
-"""Beside those seven: rows of one figure are told apart by their markers, too."""
+"""More than Okabe and Ito's seven colours. Markers also tell the rows of one figure apart."""

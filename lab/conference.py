@@ -1,4 +1,4 @@
-"""One switch with one group in a star, and the measured burst through it."""
+"""Runs a switch with one group in a star, and measures a burst of packets through it."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ SPARE_S = 120.0
 
 
 class LabError(RuntimeError):
-    """The lab itself failed, not the switch: a viewer's socket overflowed."""
+    """The lab itself failed, not the switch: for example, a viewer's socket overflowed."""
 
 
 @dataclass(slots=True)
@@ -58,9 +58,9 @@ class Observation:
 def conference(
     program: Path, folder: Path, n_hosts: int, *, is_in_kernel: bool = False
 ) -> Iterator[Conference]:
-    """A running switch with its address and a group whose presenter is host 1, no viewers yet.
+    """Starts a star and a switch with an address and a group, whose presenter is host 1.
 
-    The program, too, is brought by the controller.
+    The group has no viewers yet. The switch starts empty: the controller sets the program, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "switch.log"
@@ -75,7 +75,7 @@ def conference(
 def switch_with_group(
     star: Star, program: Path, log: Path, *, is_in_kernel: bool = False
 ) -> Iterator[tuple[Child, Controller]]:
-    """A switch running `program`, with its address and a group of the presenter's, no viewers."""
+    """Starts a switch and sets `program`, an address and a group with host 1 as presenter."""
     with start_switch(star, log, is_in_kernel=is_in_kernel) as switch:
         controller = Controller(star)
         controller.set_pipeline(program)
@@ -91,9 +91,9 @@ def at_stream_port(hosts: Sequence[int], udp_port: int = SFU_UDP_PORT) -> list[t
 
 @contextlib.contextmanager
 def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> Iterator[None]:
-    """While it is open the SFU's link is captured and sockets receive; then all files are whole.
+    """During the block the SFU's link is captured and sockets receive; then all files are complete.
 
-    `receivers` are (host, UDP port).
+    `receivers` are pairs of host and UDP port.
     """
     folder.mkdir(parents=True, exist_ok=True)
     hosts = sorted({host for host, _ in receivers})
@@ -126,7 +126,7 @@ def send_burst(star: Star, burst: Burst, folder: Path) -> None:
 
 
 def measure(running: Conference, burst: Burst, folder: Path) -> tuple[Observation, Summary]:
-    """Sends `burst` to the present viewers; its raw files and summary go to `folder`."""
+    """Sends `burst` to the current viewers. Raw files and the summary go to `folder`."""
     with observed(running.star, folder, at_stream_port(running.viewers, burst.udp_port)):
         send_burst(running.star, burst, folder)
     observation = read_observation(folder)

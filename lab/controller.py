@@ -1,4 +1,4 @@
-"""Types for the operator: runs `reprise` against the switch of a star."""
+"""Acts as the operator: runs `reprise` against the switch of a star."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ class Controller:
         self._binary = binary
 
     def reprise(self, *arguments: str) -> str:
-        """Runs `reprise` with `arguments` where the switch's gRPC address is; its output."""
+        """Runs `reprise` with `arguments` in the switch's namespace; returns its output."""
         argv = [str(self._binary), "--switch", GRPC_ADDRESS, *arguments]
         return self._star.sfu.run(argv, timeout_s=COMMAND_TIMEOUT_S)
 

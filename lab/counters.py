@@ -13,7 +13,10 @@ TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Everything counted at one moment, or between two; metrics by name with labels."""
+    """All counters at one moment, or their growth between two moments.
+
+    A key is a metric's name with its labels.
+    """
 
     metrics: Mapping[str, int]
 
@@ -35,7 +38,7 @@ class Counters:
 
     @property
     def receive_drops(self) -> int:
-        """Frames that were lost at a port before the switch saw them, counted there."""
+        """Frames that were lost at a port before the switch saw them, as the port counted them."""
         return self.sum_of("reprise_port_receive_drops_total")
 
     @property
@@ -49,7 +52,7 @@ class Counters:
 
     @property
     def drops(self) -> dict[str, int]:
-        """Packets dropped by a reason, by its name; the ports' as `rx` and `tx`."""
+        """Dropped packets by the reason's name. The ports' own drops are under `rx` and `tx`."""
         by_reason = {
             key.partition('reason="')[2].rstrip('"}'): n
             for key, n in self.metrics.items()
@@ -59,7 +62,7 @@ class Counters:
 
     @property
     def vanished_inside(self) -> int:
-        """Packets that came or were made, and neither left nor were dropped nor wait: 0."""
+        """Packets that came or were made, and neither left, were dropped, nor wait: should be 0."""
         event = "reprise_packets_total"
         made = sum(self.sum_of(event, f'"{name}"') for name in ("received", "cloned", "replicated"))
         gone = sum(self.sum_of(event, f'"{name}"') for name in ("transmitted", "to_cpu"))
@@ -68,7 +71,10 @@ class Counters:
 
 
 def parse_metrics(text: str) -> Counters:
-    """Prometheus' text format; values that are no whole numbers (latencies) are left out."""
+    """Parses Prometheus' text format.
+
+    Values that are not whole numbers (latencies) are left out.
+    """
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")
@@ -78,7 +84,7 @@ def parse_metrics(text: str) -> Counters:
 
 
 def read_metrics(namespace: Namespace) -> Counters:
-    """Asks the switch that runs in a namespace."""
+    """Reads the metrics of the switch that runs in a namespace."""
 
     def ask() -> str:
         with urllib.request.urlopen(f"http://{METRICS_ADDRESS}/metrics", timeout=TIMEOUT_S) as said:
@@ -89,12 +95,12 @@ def read_metrics(namespace: Namespace) -> Counters:
 
 
 def device_drops(namespace: Namespace, interface: str) -> int:
-    """Frames that the kernel says it lost at an interface, in either direction."""
+    """Frames that the kernel counts as dropped at an interface, in either direction."""
     return sum(_drops(namespace, interface))
 
 
 def device_refusals(namespace: Namespace, interface: str) -> int:
-    """Frames that were sent at an interface, and not taken at the other end of its veth pair."""
+    """Frames that were sent at an interface and not accepted by the other end of its veth pair."""
     return _drops(namespace, interface)[1]
 
 

@@ -1,4 +1,4 @@
-"""CSV files whose rows are dataclasses: fields are the columns."""
+"""CSV files whose rows are dataclasses: each field is a column."""
 
 import csv
 import io
@@ -16,14 +16,17 @@ class ColumnError(ValueError):
 
 
 def text_of(lines: Iterable[Sequence[str]]) -> str:
-    """Lines of cells as CSV."""
+    """Writes lines of cells as CSV."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
 
 
 def short_cell(_: str, value: object) -> str:
-    """A value with six digits; one that was not measured is an empty cell."""
+    """Writes a value to six digits.
+
+    A value that was not measured (NaN or None) is an empty cell.
+    """
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else str(value)
@@ -32,7 +35,7 @@ def short_cell(_: str, value: object) -> str:
 def csv_text(
     kind: type[Any], rows: Iterable[Any], cell: Callable[[str, Any], str] = short_cell
 ) -> str:
-    """Rows of a kind under their header; `cell` writes the value of a column."""
+    """Writes rows of a dataclass as CSV, with a header. `cell` writes a column's value as text."""
     names = [column.name for column in fields(kind)]
     return text_of([names, *([cell(name, getattr(row, name)) for name in names] for row in rows)])
 
@@ -43,9 +46,11 @@ def lines_of(rows: Sequence[dict[str, object]]) -> str:
 
 
 def rows_of(kind: type[Row], text: str, name: str) -> list[Row]:
-    """The rows of a file; further columns are left alone, `name` is for errors.
+    """Reads the rows of a CSV text.
 
-    A column with a default is younger than some files, and may be missing.
+    Columns that `kind` lacks are ignored; errors begin with `name`.
+
+    A column whose field has a default may be missing, because some files are older than the column.
     """
     columns = fields(kind)  # type: ignore[arg-type]
     reader = csv.DictReader(io.StringIO(text))
@@ -60,14 +65,14 @@ def rows_of(kind: type[Row], text: str, name: str) -> list[Row]:
 
 
 def numbers_of(kind: type[Row], file: Path) -> tuple[Row, ...]:
-    """The rows of a file of which each cell is a whole number."""
+    """Reads the rows of a file in which every cell is a whole number."""
     names = [column.name for column in fields(kind)]  # type: ignore[arg-type]
     with file.open(newline="") as lines:
         return tuple(kind(*(int(line[name]) for name in names)) for line in csv.DictReader(lines))
 
 
 def _value(kind: Any, text: str, name: str) -> Any:
-    """An empty cell is None where the column may be, not a number where it is one."""
+    """Reads a cell. An empty cell is None in an optional column, and NaN in a column of floats."""
     try:
         if kind in (float | None, int | None):
             return _value(kind.__args__[0], text, name) if text else None

@@ -1,7 +1,8 @@
 """The demonstration behind `make demo`: a conference through both SFU programs, measured.
 
-For each program: a real video, then the thesis' bursts (section 3.2) with growing numbers of
-viewers. Exit code 0 only if every copy arrived once, in order, and every frame was decoded right.
+Each program forwards an encoded video, then the thesis' bursts (section 3.2) with growing numbers
+of viewers. The exit code is 0 only if every copy arrived once and in order, and every video frame
+was decoded correctly.
 """
 
 import argparse
@@ -57,7 +58,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Progress:
-    """Prints the current action, with the seconds since the start."""
+    """Prints each step, with the seconds since the start."""
 
     def __init__(self) -> None:
         self._start_s = time.monotonic()
@@ -66,12 +67,12 @@ class Progress:
         print(f"[{time.monotonic() - self._start_s:5.1f} s] {text}", flush=True)
 
     def block(self, text: str) -> None:
-        """A table or a heading, apart from the steps."""
+        """Prints a table or a heading, set apart from the steps."""
         print(f"\n{text}\n", flush=True)
 
 
 def demonstrate(folder: Path, progress: Progress) -> bool:
-    """Runs everything; raw files go to `folder`; whether all was as it should be."""
+    """Runs everything and writes raw files to `folder`. Returns whether all went right."""
     progress.say(f"ffmpeg encodes a test video: {VIDEO_S} s, {video.SIZE}, H.264")
     clip = video.make_video(VIDEO_S, folder / "video")
     all_right = True
@@ -91,7 +92,10 @@ def demonstrate(folder: Path, progress: Progress) -> bool:
 
 
 def show_bursts(running: Conference, progress: Progress) -> bool:
-    """The bursts with their table; whether every copy left once, in order, and was delivered."""
+    """Measures the bursts and prints their table.
+
+    Returns whether every copy left once, in order, and was delivered.
+    """
     rows = []
     all_right = True
     least = VIEWER_COUNTS[0]
@@ -118,7 +122,10 @@ def show_bursts(running: Conference, progress: Progress) -> bool:
 
 
 def show_video(running: Conference, clip: video.Video, progress: Progress) -> bool:
-    """The video with its table; whether every viewer decoded every frame bit for bit."""
+    """Sends the video and prints its table.
+
+    Returns whether every viewer decoded every frame bit for bit.
+    """
     running.grow(N_VIDEO_VIEWERS)
     progress.say(
         f"viewers: {N_VIDEO_VIEWERS}, by `reprise viewer add`; h{PRESENTER} sends the video over "
@@ -139,9 +146,9 @@ def show_video(running: Conference, clip: video.Video, progress: Progress) -> bo
 
 @contextlib.contextmanager
 def results_folder(final: Path) -> Iterator[Path]:
-    """A folder that gets the name `final` when all is in it, and vanishes on Ctrl-C.
+    """Yields a new folder, which is renamed to `final` after the block, and removed on Ctrl-C.
 
-    After another failure it stays, `.partial` in its name, for its logs tell why.
+    After any other failure the folder stays, with `.partial` in its name, because its logs say why.
     """
     partial = final.with_name(final.name + ".partial")
     partial.mkdir(parents=True)

@@ -1,8 +1,10 @@
-"""An experiment: a YAML file in `lab/experiments/`, checked against the types here. Pure.
+"""An experiment is a YAML file, such as those in `lab/experiments/`.
 
-An experiment has parts. A part names rows and their load, and may be swept: each value of `sweep`
-makes a part of its own, in order. Any field can be swept, by its path (`streams.0.bitrate_mbps`).
-`python -m lab.experiment` prints the schema as JSON.
+The types here describe and check it. Pure.
+
+An experiment has parts. A part names rows (SFUs) and the load that they get. A part with `sweep`
+stands for several parts, one for each value that `sweep` lists for a field. Any field can be swept,
+by its path (`streams.0.bitrate_mbps`). `python -m lab.experiment` prints the schema as JSON.
 """
 
 import copy
@@ -38,12 +40,15 @@ from lab.sites import MTU_BYTES, SFU_UDP_PORT, SITES, Site
 FOLDER = Path(__file__).with_name("experiments")
 ETHERNET_BYTES = 14
 TRIAL_S = 60.0
-"""Of RFC 2544, section 24."""
+"""RFC 2544's duration of a trial (section 24)."""
 _SPAN = re.compile(r"(\d+)\.\.(\d+)(?: by (\d+))?")
 
 
 class ExperimentError(ValueError):
-    """The file is no experiment; the message says what was expected, what came, and where."""
+    """The file is not a valid experiment.
+
+    The message says what was expected, what was found, and where.
+    """
 
 
 class _Model(BaseModel):
@@ -51,7 +56,7 @@ class _Model(BaseModel):
 
 
 def _numbers(value: object) -> object:
-    """`3`, `1..11`, `2..50 by 4` or a list of such."""
+    """Makes a list of numbers from `3`, `1..11`, `2..50 by 4`, or a list of these."""
     if isinstance(value, list):
         return [number for one in value for number in _as_list(_numbers(one))]
     if isinstance(value, str):
@@ -77,31 +82,32 @@ _FrameLens = Annotated[
 
 
 class StreamOf(_Model):
-    """A stream that each sender sends: steady, at random, or a trace of real media."""
+    """A stream that each sender sends: at a steady rate, at random, or as a trace of real media."""
 
     name: str = "stream"
     udp_port: Annotated[int, Field(ge=1024, le=65535)] = SFU_UDP_PORT
     viewers: Literal["all", "half"] = "all"
-    """Every participant but the sender, or every second one of all of them."""
+    """The viewers: all participants but the sender, or every second participant but the sender."""
     bitrate_mbps: Annotated[float, Field(gt=0)] | None = None
-    """Steady; whole frames without FCS count."""
+    """A steady rate, of whole Ethernet frames without FCS."""
     packets_per_s: Annotated[float, Field(gt=0)] | None = None
-    """Steady."""
+    """A steady rate."""
     frame_len_bytes: _FrameLens = 1400
-    """Or at random between two."""
+    """The length of frames without FCS; two numbers: at random between these."""
     interval_ms: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] | None = None
-    """At random between two."""
+    """The time between packets, at random between these two."""
     media: str | None = None
-    """A trace in `lab/media/`."""
+    """The name of a trace in `lab/media/`."""
     pcap: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] | None = None
-    """A capture beside the experiment's file: the times and lengths of its frames."""
+    """A capture in the folder of the experiment's file. Its frames give the times and lengths."""
     _folder: Path = PrivateAttr(default=Path())
     packets: Annotated[int, Field(ge=1)] | dict[int, Annotated[int, Field(ge=1)]] | None = None
-    """A burst of so many, or so many by the number of participants; otherwise it lasts as long as
-    the part's `duration_s`."""
+    """How many packets the stream has, or a mapping from the number of participants to this number.
+    Without it the stream lasts as long as the part's `duration_s`."""
 
     def packets_at(self, participants: int) -> int | None:
-        """Of its burst, if it is one."""
+        """The number of packets at a number of participants; None if the stream has no such limit.
+        """
         if isinstance(self.packets, dict):
             return self.packets[participants]
         return self.packets
@@ -112,7 +118,7 @@ class StreamOf(_Model):
 
     @property
     def packets_max(self) -> int:
-        """Of its burst at any number of participants; 0: it is none."""
+        """The largest number of packets, over all numbers of participants; 0 if there is none."""
         if isinstance(self.packets, dict):
             return max(self.packets.values())
         return self.packets or 0
@@ -137,7 +143,10 @@ class StreamOf(_Model):
 
 
 class Search(_Model):
-    """Sizes that are found: doubled until a row is broken, and then the knee halved in."""
+    """Searches for the largest size that a row can serve.
+
+    The size grows by the factor `growth` until the row breaks; then the gap is halved.
+    """
 
     first: Annotated[int, Field(ge=1)] = 1
     most: Annotated[int, Field(ge=1, le=4096)] = 4096
@@ -151,7 +160,10 @@ class Search(_Model):
         return self
 
     def next(self, broken: Mapping[int, bool]) -> int | None:
-        """The size to try next, from the results so far; None if there is no more."""
+        """The size to try next.
+
+        `broken` says for each size so far whether the row broke. None: done.
+        """
         good, bad, size = 0, 0, self.first
         while size in broken and not broken[size] and size < self.most:
             good, size = size, min(self.growth * size, self.most)
@@ -191,33 +203,37 @@ def _senders(value: object) -> object:
 
 
 class Part(_Model):
-    """Rows that are offered the same."""
+    """A part whose rows all get the same load."""
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
     topology: Literal["one_port", "port_per_host"] = "one_port"
     rows: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
-    """`ENGINE PORT WAIT`, for rows that have a choice; without any, each row's usual one."""
+    """`ENGINE PORT WAIT`, for rows that have a choice. If empty, each row has its usual variant."""
     senders: Annotated[
         Annotated[int, Field(ge=1, le=64)] | Literal["everybody"], BeforeValidator(_senders)
     ] = 1
-    """`one`; so many, which are the first participants and send to all others; or `everybody`."""
+    """Who sends: `one`, `everybody`, or a number; then the first so many participants send to all
+    others."""
     viewers: _Sizes = ()
-    """With one sender: of its streams. Several numbers, or `{first:, most:}` to find the knee."""
+    """With one sender: its numbers of viewers. Several numbers, or `{first:, most:}` to search for
+    the largest that each row can serve."""
     participants: _Sizes = ()
-    """With everybody sending: how many there are."""
+    """With more senders: the numbers of participants, in the same form."""
     streams: Annotated[tuple[StreamOf, ...], Field(min_length=1)]
     duration_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     runs: Annotated[int, Field(ge=1, le=100)] = 3
     seed: int = 1
     limit_ms: Annotated[float, Field(gt=0)] = 150.0
-    """A row is broken that loses copies, or whose last copy's p99 is above this: ITU-T G.114's
-    bound of a conversation, or 20 ms for musicians."""
+    """A row counts as broken if it loses copies, or if the 99th percentile of its last copies'
+    delay is above this limit. 150 ms is ITU-T G.114's bound for conversations; musicians need 20
+    ms."""
     stop_when_broken: bool = False
-    """No larger size once a row is broken."""
+    """Whether larger sizes are left out once a row is broken."""
     split: bool = False
-    """A sender's packets go to its streams in turn, and are not sent in each."""
+    """Whether a sender's packets are shared out over its streams in turn, instead of being sent in
+    each stream."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -258,7 +274,7 @@ class Part(_Model):
             raise ValueError("split: expected streams of the same interval_ms, lengths and packets")
 
     def _check_variants(self) -> None:
-        """A misspelt one must not leave a row out in silence."""
+        """Rejects unknown variants: a misspelt one must not silently leave a row out."""
         having = [name for name in self.rows if len(ROWS[name].variants) > 1]
         every = {str(one) for name in having for one in ROWS[name].variants}
         for variant in self.variants:
@@ -288,7 +304,7 @@ class Part(_Model):
             _check_once("viewers" if self.senders == 1 else "participants", sizes)
 
     def variants_of(self, row: str) -> list[Variant]:
-        """Those of a row that are run."""
+        """The variants of a row that are run."""
         known = ROWS[row].variants
         if not self.variants or len(known) == 1:
             return [known[0]]
@@ -309,17 +325,18 @@ class Part(_Model):
 
     @property
     def size_max(self) -> int:
-        """The most participants that it may come to."""
+        """The largest number of participants that a run of the part may have."""
         sizes = self.participants or self.viewers
         return (sizes.most if isinstance(sizes, Search) else max(sizes)) + self._alone
 
     @property
     def _alone(self) -> int:
-        """Participants beside those that are counted: the one sender."""
+        """How many participants a size leaves out: the one sender, if sizes are numbers of viewers.
+        """
         return 1 if self.senders == 1 else 0
 
     def sizes(self, broken: Mapping[int, bool]) -> list[int]:
-        """Participants at which it is run, with the results so far, in order."""
+        """The numbers of participants to run, in order. `broken` has the results so far."""
         sizes = self.participants or self.viewers
         if isinstance(sizes, Search):
             by_size = {size - self._alone: is_broken for size, is_broken in broken.items()}
@@ -334,7 +351,7 @@ class Part(_Model):
         return [size for size in wanted if size <= worst]
 
     def cells(self, place: "Place", broken: Mapping[int, bool]) -> list["Cell"]:
-        """The runs of a place, as far as they are known."""
+        """The runs of a place. `broken` has the results so far, on which the sizes can depend."""
         return [
             Cell(place, size, size if self.senders == "everybody" else self.senders, run)
             for size, run in itertools.product(self.sizes(broken), range(1, self.runs + 1))
@@ -355,7 +372,7 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 
 
 class Benchmark(_Model):
-    """The measurement of a benchmark (`lab/study/suite.py`)."""
+    """A part that runs a benchmark (`lab/study/suite.py`)."""
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
@@ -373,21 +390,22 @@ class Benchmark(_Model):
         "neobft",
     ]
     only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
-    """What is measured whose name holds one of these words; all of it without any."""
+    """Only what has one of these words in its name is measured; without words, everything."""
     fanouts: Annotated[tuple[Size, ...], BeforeValidator(_numbers)] = ()
-    """Copies a packet, where there is a choice."""
+    """Copies of each packet, for benchmarks that let these be chosen."""
     rounds: Annotated[int, Field(ge=0)] = 0
-    """How often; 0: as is usual."""
+    """How often the benchmark is repeated; 0: its usual number."""
     trial_s: Annotated[float, Field(ge=0.1, le=3600)] = TRIAL_S
-    """How long the trials are that decide, where rates are searched for."""
+    """The duration of deciding trials, for benchmarks that search for rates."""
     rows: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
-    """Of `rows_from`: what enters `fanout` beside the project's rows."""
+    """Rows of `rows_from` that `fanout` measures beside the project's rows."""
     short: bool = False
-    """In the shortest form that has all that the report shows."""
+    """Whether the benchmark runs in its shortest form, which still has everything that the report
+    shows."""
 
     @property
     def file(self) -> str:
-        """What it writes last: with this file it is done."""
+        """The file that the benchmark writes last. Once it exists, the benchmark is done."""
         return f"{self.measure}.csv"
 
 
@@ -400,7 +418,7 @@ _FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 
 class Processors(_Model):
-    """Where the row and the load run."""
+    """The processors on which the row and the load run."""
 
     sfu: Annotated[int, Field(ge=0, le=4095)] = 0
     load: Annotated[int, Field(ge=0, le=4095)] = 1
@@ -413,26 +431,30 @@ class Processors(_Model):
 
 
 class Interfaces(_Model):
-    """Interfaces of the machine in place of a veth pair, joined by a cable or a switch."""
+    """Two interfaces of the machine, joined by a cable or a switch.
+
+    They take the place of a veth pair.
+    """
 
     hosts: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
     sfu: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
 
 
 class Experiment(_Model):
-    """A file."""
+    """The content of an experiment's file."""
 
     experiment: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
     about: str
     source: str
     rows_from: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+\.py$")] = ""
-    """A Python file beside this one with rows of its own (docs/add-a-row.md)."""
+    """A Python file in this file's folder that defines further rows (docs/add-a-row.md)."""
     files: Annotated[tuple[_FileName, ...], BeforeValidator(_as_list)] = ()
-    """Files beside this one that `rows_from` or a load needs: the study's folder has copies."""
+    """Files in this file's folder that `rows_from` or a load needs. The study's folder gets
+    copies."""
     processors: Processors = Processors()
-    """The row's and the load's."""
+    """The processors on which the row and the load run."""
     interfaces: Interfaces | None = None
-    """In place of the veth pair, for loads on one port."""
+    """Interfaces of the machine that take the place of the veth pair, for loads on one port."""
     parts: Annotated[
         tuple[
             Annotated[
@@ -467,7 +489,7 @@ class Experiment(_Model):
 
     @property
     def beside(self) -> list[str]:
-        """The names of all files that it needs."""
+        """The names of all files beside the experiment's own that it needs."""
         pcaps = [of.pcap for part in self.loads for of in part.streams if of.pcap]
         return list(dict.fromkeys(filter(None, [self.rows_from, *self.files, *pcaps])))
 
@@ -495,7 +517,7 @@ class Experiment(_Model):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The common set-up of all sizes and runs: a row in a variant, of a part."""
+    """A row in a variant, in a part: the set-up that all its sizes and runs have in common."""
 
     part: str
     topology: str
@@ -504,7 +526,7 @@ class Place:
 
     @property
     def key(self) -> tuple[str, str, str, str, str, str]:
-        """What rows of results of it have in common."""
+        """The columns that are equal in all result rows of this place."""
         of = self.variant
         return (self.part, self.topology, self.row, of.engine, of.port, of.wait)
 
@@ -519,7 +541,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: at a size, for the so-manieth time."""
+    """One run: of a place, at a number of participants; `run` counts the repetitions from 1."""
 
     place: Place
     participants: int
@@ -528,12 +550,12 @@ class Cell:
 
     @property
     def viewers(self) -> int:
-        """Of a stream, where all others view it."""
+        """The viewers of a stream, if all others view it."""
         return self.participants - 1
 
     @property
     def name(self) -> str:
-        """A file's name; sorts by size and run."""
+        """The base name of the run's files. Names sort by size and run."""
         return f"{self.place.name}-{self.viewers:04d}viewers-run{self.run}"
 
     def __str__(self) -> str:
@@ -541,7 +563,7 @@ class Cell:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which no field stands twice: the one above would be ignored in silence."""
+    """Loads YAML and rejects a field that occurs twice: the first would silently be ignored."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [str(key.value) for key, _ in node.value]
@@ -555,10 +577,13 @@ class _Loader(yaml.SafeLoader):
 def parse(
     text: str, name: str, *, is_quick: bool = False, original: Path | None = None
 ) -> Experiment:
-    """An experiment from a file's text, or what its parts say of `quick`.
+    """Parses an experiment's file.
 
-    `name` is the file's path: for errors, and for the files that it names, which are beside it. Of
-    a copy in a study's folder `original` is where the experiment's file was.
+    With `is_quick` it parses the short form, which the parts' `quick` fields describe.
+
+    `name` is the file's path. It is used in errors, and its folder has the files that the
+    experiment names. If the file is a copy in a study's folder, `original` is the path of the
+    experiment's own file.
     """
     try:
         content = yaml.load(text, _Loader)
@@ -581,14 +606,14 @@ def parse(
     except RowsError as error:
         raise ExperimentError(f"{name}: rows_from: {error}") from None
     except ValidationError as error:
-        # An item that a list lacks because it is wrong is no error of its own.
+        # A list that is too short only because an item is wrong is not reported as a second error.
         found = [one for one in error.errors() if one["type"] != "too_short" or not one["input"]]
         lines = [_where(one) for one in found]
         raise ExperimentError(f"{name}: " + f"\n{name}: ".join(lines)) from None
 
 
 def _chosen(parts: list[object], name: str, *, is_quick: bool) -> list[object]:
-    """The parts of a study, or of its short form, each as often as it is swept."""
+    """The parts of a study, or of its short form, with sweeps expanded."""
     chosen = [one for part in parts for one in _quick(part, name, is_quick=is_quick)]
     if parts and not chosen:
         raise ExperimentError(f"{name}: there is no short form: every part says `quick: false`")
@@ -609,7 +634,7 @@ def known() -> dict[str, Path]:
 
 
 _TAGS = ("load", "benchmark", "one", "between", "search", "sizes")
-"""What pydantic puts into a place where there is a choice."""
+"""The words that pydantic adds to the path of an error where a field has a choice of types."""
 _EXPECTED = {
     "missing": "expected, but missing",
     "extra_forbidden": "there is no such field",
@@ -629,7 +654,7 @@ _EXPECTED = {
 
 
 def _where(error: Mapping[str, Any]) -> str:
-    """The expected and the found value at a place."""
+    """Describes an error: the path of the field, what was expected there, and what was found."""
     place = ".".join(str(part) for part in error["loc"] if part not in _TAGS)
     plain = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "expected")
     said = _EXPECTED.get(error["type"], plain)
@@ -639,7 +664,11 @@ def _where(error: Mapping[str, Any]) -> str:
 
 
 def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
-    """The part; in a quick study changed by its field `quick`, or nothing if that is false."""
+    """The part without its field `quick`.
+
+    In a quick study the fields in `quick` replace the part's, and `quick: false` leaves the part
+    out.
+    """
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}

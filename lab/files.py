@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that one process changes at a time."""
+"""Writes files that appear whole or not at all, and locks folders for one process at a time."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ _PARTIAL = ".partial"
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file beside and renames it."""
+    """Writes a temporary file in the same folder and renames it to `path`."""
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + _PARTIAL)
@@ -29,7 +29,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def alone(place: Path) -> Iterator[bool]:
-    """Whether no other process is in such a block of the same folder; the kernel ends the lock."""
+    """Yields whether this process got the lock of a folder.
+
+    It holds the lock until the end of the block. The kernel releases the lock if the process dies.
+    """
     descriptor = os.open(place, os.O_RDONLY)
     try:
         try:

@@ -30,14 +30,14 @@ def mac_bytes(mac: str) -> bytes:
 
 
 def arp_announcement(ip: str, mac: str) -> bytes:
-    """RFC 5227, "ARP Announcement"."""
+    """An ARP announcement (RFC 5227) of `ip` at `mac`, as a frame."""
     address = IPv4Address(ip).packed
     arp = bytes.fromhex("0001080006040001") + mac_bytes(mac) + address + bytes(6) + address
     return (b"\xff" * 6 + mac_bytes(mac) + b"\x08\x06" + arp).ljust(60, b"\0")
 
 
 def internet_checksum(data: bytes) -> int:
-    """The ones' complement sum of RFC 1071, complemented; 0 over data that holds a right one."""
+    """The Internet checksum of RFC 1071; 0 over data that already contains a right checksum."""
     # The largest sum of 64 KiB fits 32 bits, so the carries are folded once at the end.
     padded = data + b"\0" * (len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
@@ -95,7 +95,10 @@ def parse_udp(frame: bytes) -> UdpFrame | None:
 
 
 def checksums_are_right(frame: bytes) -> bool:
-    """Whether the IPv4 and UDP checksums of an IPv4/UDP `frame` are right; a UDP 0 is not."""
+    """Whether the IPv4 and UDP checksums of `frame` are right.
+
+    A UDP checksum of 0 counts as wrong.
+    """
     header_len = (frame[14] & 0x0F) * 4
     udp_at = ETHERNET_LEN_BYTES + header_len
     udp_len: int = struct.unpack_from("!H", frame, udp_at + 4)[0]

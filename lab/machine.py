@@ -15,7 +15,10 @@ from lab.switch import SWITCH
 
 
 def session(command: Sequence[str]) -> dict[str, str]:
-    """Facts about this session, as text by name; of files their names: elsewhere paths differ."""
+    """Facts about this session, as text by name.
+
+    Of the command's file arguments only the names are kept, because paths differ on other machines.
+    """
     program, *words = command
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,4 +1,7 @@
-"""Judges a run in which the group changed: each packet must meet exactly one version. Pure."""
+"""Judges a run in which a group changed.
+
+Every packet must be forwarded by exactly one version of the group. Pure.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +11,9 @@ from lab.delays import Packet
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One state of a group: its viewers in order, and when the command that made it ran.
+    """One state of a group: its viewers in order, and when the command ran that made it.
 
-    The command made the version at some moment from `begun_ns` to `done_ns`.
+    The version came into force at some moment between `begun_ns` and `done_ns`.
     """
 
     begun_ns: int
@@ -20,7 +23,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A packet whose copies equal no version that it can have met."""
+    """A packet whose copies match none of the versions that may have been in force."""
 
     packet_idx: int
     destinations: tuple[str, ...]
@@ -30,7 +33,8 @@ class Mixture:
 def possible_versions(versions: Sequence[Version], arrived_ns: int, last_ns: int) -> range:
     """Indices of the versions that may have been in force from `arrived_ns` to `last_ns`.
 
-    Version k is over when the command of k + 1 is done, and not yet there before its own began.
+    Version k is certainly not in force before its own command began, nor after the command of
+    version k + 1 was done.
     """
     first = 0
     while first + 1 < len(versions) and versions[first + 1].done_ns < arrived_ns:
@@ -42,11 +46,11 @@ def possible_versions(versions: Sequence[Version], arrived_ns: int, last_ns: int
 
 
 def find_mixtures(packets: Sequence[Packet], versions: Sequence[Version]) -> list[Mixture]:
-    """The packets whose copies, as an ordered list, equal no version possible at their time.
+    """The packets whose copies, as an ordered list, match no version possible at their time.
 
-    Versions only move on: a packet also may not meet an older version than an earlier packet did.
-    `versions` must be in the order of the commands; the last copies of a packet without any copies
-    are taken to have left when it arrived.
+    Versions only advance, so a packet may not match an older version than an earlier packet.
+    `versions` must be in the order of the commands. A packet without copies is judged at its
+    arrival.
     """
     mixtures: list[Mixture] = []
     oldest = 0

@@ -1,7 +1,7 @@
-"""Sends streams through an SFU and times the copies: `lab/peers/meter.c` as Python types.
+"""Sends streams through an SFU and times the copies, by running `lab/peers/meter.c`.
 
-Delays are from right before a packet is handed to the hosts' interface to the kernel's stamp of its
-copy there: the SFU, and twice the veth pair.
+A delay is the time from right before a packet is handed to the hosts' interface until the kernel's
+time stamp of its copy at this interface. It includes the SFU and two passes through the veth pair.
 """
 
 import json
@@ -17,13 +17,14 @@ from lab.process import run
 from lab.sites import LOAD_CPU, SFU_IP, Site, Stream, on_cpu
 
 FRAME_LEN_MAX_BYTES = 9014
-"""Of a jumbo frame, without FCS."""
+"""The length of a jumbo frame, without FCS."""
 FRAME_LEN_MIN_BYTES = HEADERS_LEN_BYTES + 2
 SHORT_FRAME_BELOW_BYTES = HEADERS_LEN_BYTES + 28
-"""Shorter frames say with two bytes which packet they are, of `SHORT_STREAMS_MAX` streams."""
+"""Frames shorter than this have only two bytes to identify their packet, in at most
+`SHORT_STREAMS_MAX` streams."""
 SHORT_STREAMS_MAX = 32
 QUIET_S = 1.0
-"""A run in which copies are missing is over when none came for so long."""
+"""A run in which copies are missing ends when no copy has come for this long."""
 LIMIT_S = 300.0
 SPARE_S = 120.0
 EMPTY_LOOP_S = 0.05
@@ -31,7 +32,7 @@ EMPTY_LOOP_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Packets of one size in equal intervals."""
+    """Packets of one size at equal intervals."""
 
     n_packets: int
     interval_ns: float
@@ -62,7 +63,7 @@ class Trace:
 
 
 def least_frame_len(packets: Steady | Trace) -> int:
-    """The smallest frame's length in bytes; of no packets the largest there is."""
+    """The length of the smallest frame in bytes; `FRAME_LEN_MAX_BYTES` if there are no packets."""
     if isinstance(packets, Steady):
         return packets.frame_len_bytes
     return min((length for _, length in packets.packets), default=FRAME_LEN_MAX_BYTES)
@@ -70,7 +71,7 @@ def least_frame_len(packets: Steady | Trace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The sent packets of a stream, and the number of viewers due."""
+    """A stream, its packets, and the number of viewers that must get each packet."""
 
     stream: Stream
     packets: Steady | Trace
@@ -79,39 +80,39 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Of all packets of a run."""
+    """The sums over all packets of a run."""
 
     sent: int
     bytes_sent: int
-    """Of whole frames without FCS."""
+    """The bytes of whole frames without FCS."""
     sending_s: float
-    """From the first packet to the last."""
+    """The time from the first packet to the last."""
     copies_due: int
     copies: int
     """Without duplicates."""
     copies_while_sending: int
     others: int
-    """Frames that are no copy, or came to nobody."""
+    """Frames that are not copies, or were addressed to no participant."""
     refusals: int
-    """How often the interface took no packet at once; it was tried again."""
+    """How often the interface did not accept a packet at once, so that the meter tried again."""
     samples_lost: int
-    """Copies that the instrument had no room for: such a run says nothing."""
+    """Copies that the meter could not store. A run with such copies must be discarded."""
     late_max_ns: int
-    """The most that a packet left after it was due."""
+    """The longest time by which a packet was sent late."""
     stopped: bool
     sent_of_streams: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A packet whose copies were all timed; delays since it was sent."""
+    """A packet all of whose copies were timed. Delays count from its sending."""
 
     stream: int
-    """Counts the run's streams from 0."""
+    """The stream's index in the run, from 0."""
     sequence: int
     frame_bytes: int
     sent_ns: int
-    """Since the first sample."""
+    """Nanoseconds since the first sample."""
     copies: int
     first_copy_ns: int
     last_copy_ns: int
@@ -120,7 +121,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A stream's result at a participant. The first three of all packets, then of samples."""
+    """A stream's result at a participant.
+
+    `copies`, `duplicates` and `misordered` are of all packets, the later fields of the samples.
+    """
 
     stream: int
     participant: int
@@ -144,7 +148,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class EmptyLoop:
-    """Gaps between two looks at the clock of a loop that does nothing else."""
+    """The gaps between two readings of the clock, in a loop that does nothing else."""
 
     loops: int
     seconds: float
@@ -154,7 +158,7 @@ class EmptyLoop:
 
 
 class MeterError(RuntimeError):
-    """The instrument failed, not the SFU: the run says nothing."""
+    """The meter failed, not the SFU: the run must be discarded."""
 
 
 def measure(
@@ -166,7 +170,7 @@ def measure(
     quiet_s: float = QUIET_S,
     limit_s: float = LIMIT_S,
 ) -> Seen:
-    """Sends all of it and waits for the copies; raises `MeterError` or `ChildError`."""
+    """Sends all packets and waits for the copies. Raises `MeterError` or `ChildError`."""
     plan = folder / "plan"
     plan.write_text(_plan(site, sendings, folder))
     samples, slots = folder / "samples.csv", folder / "slots.csv"
@@ -190,7 +194,7 @@ def totals_of(content: dict[str, Any]) -> Totals:
 
 
 def empty_loop(cpu: int, seconds: float = EMPTY_LOOP_S) -> EmptyLoop:
-    """The time that the machine takes from a processor's only process."""
+    """Measures how long and often the machine interrupts the only process on a processor."""
     argv = on_cpu(cpu, [str(program("meter")), "--empty-loop", str(seconds)])
     return EmptyLoop(**json.loads(run(argv, timeout_s=seconds + SPARE_S)))
 

@@ -2,10 +2,10 @@
 
     h1 ... hN  --veth--  bridge  --veth--  sfu0 (no address; the switch alone speaks there)
 
-Everything is made with ip(8) in namespaces of its own and removed when the `Star` is left,
-whatever the reason. The bridge forwards at once (no spanning tree), knows every host beforehand
-(permanent entries, so no copy is flooded) and does not snoop on multicast. IPv6 is off, so no
-frame is on a link that the lab did not send.
+The star is made with ip(8) in namespaces of its own, which are removed when the context of `Star`
+ends for any reason. The bridge forwards at once (no spanning tree), knows every host from the start
+(static entries, so no copy is flooded) and does not snoop on multicast. IPv6 is off, so that only
+the lab's own frames are on the links.
 """
 
 import atexit
@@ -45,7 +45,7 @@ _serial_numbers = itertools.count(1)
 
 
 class NamespaceError(RuntimeError):
-    """Network namespaces cannot be had here."""
+    """Network namespaces cannot be made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,10 @@ class Namespace:
         return NAMESPACES / self.name
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """`argv` to be run inside; unlike `ip netns exec` this leaves all mounts alone."""
+        """The command that runs `argv` inside.
+
+        Unlike `ip netns exec` it leaves all mounts alone.
+        """
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 120.0) -> str:
@@ -77,7 +80,10 @@ class Namespace:
             return executor.submit(inside).result()
 
     def set_offload(self, interface: str, *, on: bool) -> None:
-        """Transmit checksum offload of `interface`; off makes the sender finish its checksums."""
+        """Turns transmit checksum offload of `interface` on or off.
+
+        If it is off, the sender writes complete checksums into its packets.
+        """
         self.run(["ethtool", "-K", interface, "tx", "on" if on else "off"])
 
     def udp_counters(self) -> dict[str, int]:
@@ -88,10 +94,10 @@ class Namespace:
 
 
 class Network(ABC):
-    """Namespaces that exist while the context lasts, and go whatever ends it.
+    """Namespaces that exist during the context and are removed when it ends for any reason.
 
-    Several networks may exist at once, in one process or in many: names hold the process and a
-    number.
+    Several networks may exist at once, in one process or in many: their names contain the process
+    id and a number.
     """
 
     def __init__(self) -> None:
@@ -100,7 +106,7 @@ class Network(ABC):
     @property
     @abstractmethod
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All of them."""
+        """All namespaces of the network."""
 
     @abstractmethod
     def _make(self) -> None:
@@ -109,7 +115,7 @@ class Network(ABC):
     def __enter__(self) -> Self:
         require_namespaces()
         remove_leftovers()
-        # An interrupt between the last line of a `with` and `__exit__` would skip the latter.
+        # An interrupt between the last line of a `with` block and `__exit__` would skip `__exit__`.
         atexit.register(self.remove)
         try:
             self._make()
@@ -186,14 +192,15 @@ class Star(Network):
         )
 
     def _attach(self, port: str, mac: str) -> None:
-        """Connects `port`, behind which `mac` is."""
+        """Connects `port` to the bridge and enters `mac` as the address behind it."""
         run(["ip", "-n", self.bridge.name, "link", "set", port, "master", "br0"])
         # Not "add": the bridge may have learnt the address already.
         entry = [mac, "dev", port, "master", "static"]
         run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
 
 
-# By hand, for sysctl(8) is in no bare system; a kernel without IPv6 has nothing to turn off.
+# Writes to /proc, because a minimal system lacks sysctl(8). A kernel without IPv6 has nothing to
+# turn off.
 _DISABLE_IPV6 = """
 for switch in /proc/sys/net/ipv6/conf/all/disable_ipv6 \\
               /proc/sys/net/ipv6/conf/default/disable_ipv6; do
@@ -203,12 +210,12 @@ done
 
 
 def disable_ipv6(namespace: Namespace) -> None:
-    """Turns IPv6 off on all interfaces of `namespace`, those to come too."""
+    """Turns IPv6 off on all present and future interfaces of `namespace`."""
     namespace.run(["sh", "-c", _DISABLE_IPV6])
 
 
 def enter(namespace_path: str) -> None:
-    """Moves the calling thread into the network namespace that a file holds."""
+    """Moves the calling thread into the network namespace of a file in /run/netns."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(namespace_path).open() as namespace:
         if libc.setns(namespace.fileno(), CLONE_NEWNET) != 0:
@@ -217,7 +224,8 @@ def enter(namespace_path: str) -> None:
 
 
 def require_namespaces() -> None:
-    """Raises `NamespaceError` with the missing requirement, or returns."""
+    """Raises `NamespaceError` with what is missing, if this process cannot make network namespaces.
+    """
     if os.geteuid() != 0:
         raise NamespaceError(
             "network namespaces need root: run `make demo` or `make test`, or begin the command "
@@ -233,7 +241,7 @@ def require_namespaces() -> None:
 
 
 def is_root_of_system() -> bool:
-    """Whether this process may load BPF programs: root, and not of a user namespace."""
+    """Whether this process may load BPF programs: it is root, and not only in a user namespace."""
     map_of_all = ["0", "0", "4294967295"]
     return os.geteuid() == 0 and Path("/proc/self/uid_map").read_text().split() == map_of_all
 

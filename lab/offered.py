@@ -1,4 +1,4 @@
-"""The load of a run: the streams of all senders, their viewers, their packets. Pure."""
+"""Computes the load of a run: the streams of all senders, their viewers and packets. Pure."""
 
 import itertools
 import math
@@ -27,7 +27,8 @@ def viewers_of(of: StreamOf, stream: Stream, site: Site, cell: Cell) -> list[Par
 
 
 def viewer_numbers(of: StreamOf, sender: int, participants: int) -> list[int]:
-    """A stream's viewers by number: everybody, or each second one, but not its sender."""
+    """The numbers of a stream's viewers: all participants or every second one, without the sender.
+    """
     everybody = range(1, participants + 1)
     chosen = everybody[1::2] if of.viewers == "half" else everybody
     return [number for number in chosen if number != sender]
@@ -36,7 +37,7 @@ def viewer_numbers(of: StreamOf, sender: int, participants: int) -> list[int]:
 def copies_due(
     part: Part, participants: int, sent_of_streams: Sequence[int]
 ) -> dict[tuple[int, int], int]:
-    """How many copies are due of each stream, counted from 0, at each participant."""
+    """How many copies of each stream must reach each participant, by (stream, participant)."""
     n_of = len(part.streams)
     return {
         (stream, viewer): n_sent
@@ -46,16 +47,20 @@ def copies_due(
 
 
 def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
-    """Copies that never came to a viewer due; copies to others do not make up for them."""
+    """How many copies never came to a viewer that must get them.
+
+    A surplus elsewhere does not count.
+    """
     came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
     return sum(max(0, n - came.get(where, 0)) for where, n in due.items())
 
 
 def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:
-    """The load of a run; the same for every row."""
+    """The streams and packets of a run. They are the same for every row."""
     sendings = []
     for of, stream in streams_of(part, site, cell):
-        # Streams that share packets have the same ones, of which each takes its own.
+        # With `split`, a sender's streams draw the same packets, of which each stream then takes
+        # its share.
         number = stream.sender.number if part.split else stream.number
         chance = random.Random(f"{part.seed} {cell.run} {number}")
         packets = packets_of(of, part, chance, cell)
@@ -67,7 +72,7 @@ def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:
 
 
 def packets_of(of: StreamOf, part: Part, chance: random.Random, cell: Cell) -> Steady | Trace:
-    """The packets of a stream; those of several senders begin at moments of their own."""
+    """The packets of a stream. With several senders each stream begins at a random moment."""
     n_packets, n_senders = of.packets_at(cell.participants), cell.senders
     if of.interval_ms is not None:
         return _at_random(of, part, chance, n_packets)
@@ -85,15 +90,16 @@ def packets_of(of: StreamOf, part: Part, chance: random.Random, cell: Cell) -> S
     )
     n_packets = n_packets or max(1, round(part.duration_s * 1e9 / interval_ns))
     if of.bitrate_mbps:
-        # The true bitrate counts all packets over the time from the first to the last, which has
-        # one interval less than packets; so the sender goes slower by that much.
+        # The true bitrate is that of all packets, divided by the time from the first packet to the
+        # last. This time has one interval less than there are packets, so the interval is made
+        # longer accordingly.
         interval_ns *= n_packets / max(1, n_packets - 1)
     start_ns = int(chance.random() * interval_ns) if n_senders > 1 else 0
     return Steady(n_packets, interval_ns, of.frame_len_bytes, start_ns)
 
 
 def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int | None) -> Trace:
-    """So many, or as many as there is time for."""
+    """`n_packets` random packets, or as many as fit into the part's duration."""
     least_ms, most_ms = of.interval_ms or (math.nan, math.nan)
     sizes = (
         of.frame_len_bytes if isinstance(of.frame_len_bytes, tuple) else (of.frame_len_bytes,) * 2
@@ -107,10 +113,12 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int |
 
 
 def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Random | None) -> Trace:
-    """A trace; of several senders each is at a moment of its own in it.
+    """The packets of a trace.
 
-    The few packets too short for the meter's mark (a last fragment, H.264's parameter sets) are
-    made as long as it needs.
+    With several senders (`chance`) it begins at a random moment of the trace.
+
+    A few packets are too short for the meter's mark (a last fragment, H.264's parameter sets). They
+    are made longer.
     """
     trace = media.read(name)
     begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
@@ -120,7 +128,10 @@ def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Rando
 
 
 def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
-    """A capture once, as long as the part lasts; short frames are as long as the meter needs."""
+    """The packets of a capture, once, up to the part's duration.
+
+    Frames too short for the meter's mark are made longer.
+    """
     found = times_and_lengths(of.pcap_file.read_bytes())
     packets = [(at, length) for at, length in found if at < part.duration_s * 1e9][:n_packets]
     least = SHORT_FRAME_BELOW_BYTES
@@ -128,5 +139,5 @@ def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:
-    """How long it takes to send all of it."""
+    """How long it takes to send all packets."""
     return max(sending.packets.duration_s for sending in sendings)

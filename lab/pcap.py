@@ -7,14 +7,14 @@ from dataclasses import dataclass
 MAGIC_NANOSECONDS = 0xA1B23C4D
 LINKTYPE_ETHERNET = 1
 _UNITS_NS = {MAGIC_NANOSECONDS: 1, 0xA1B2C3D4: 1_000}
-"""By magic number."""
+"""The unit of a record's fraction of a second, in nanoseconds, by the file's magic number."""
 FILE_HEADER_LEN_BYTES = 24
 RECORD_HEADER_LEN_BYTES = 16
 NS_PER_S = 1_000_000_000
 
 
 class PcapError(ValueError):
-    """The bytes are no pcap file of the kind the lab writes."""
+    """The bytes are not a pcap file that this module can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Record:
 
 
 def times_and_lengths(data: bytes) -> list[tuple[int, int]]:
-    """Of each frame the nanoseconds since the first one, and its length without FCS.
+    """For each frame: the nanoseconds since the first frame, and its length without FCS.
 
-    Files of others too: in microseconds, of either byte order, with frames that are cut.
+    Also reads other programs' files: in microseconds, of either byte order, with truncated frames.
     """
     orders = {"<": _magic(data, "<"), ">": _magic(data, ">")}
     order = next((one for one, magic in orders.items() if magic in _UNITS_NS), None)
@@ -53,7 +53,7 @@ def _magic(data: bytes, order: str) -> int:
 
 
 def file_header(snap_len_bytes: int) -> bytes:
-    """The header that begins a file, little endian."""
+    """The header of a file, little endian."""
     return struct.pack("<IHHiIII", MAGIC_NANOSECONDS, 2, 4, 0, 0, snap_len_bytes, LINKTYPE_ETHERNET)
 
 
@@ -63,7 +63,7 @@ def record_header(time_s: int, time_ns: int, captured_len_bytes: int, len_bytes:
 
 
 def records(data: bytes) -> Iterator[Record]:
-    """The frames of a file; raises `PcapError` for another format and for a cut file."""
+    """The frames of a file; raises `PcapError` for another format or a truncated file."""
     if len(data) < FILE_HEADER_LEN_BYTES:
         raise PcapError(f"pcap header has {FILE_HEADER_LEN_BYTES} bytes, the file {len(data)}")
     magic, *_, link_type = struct.unpack_from("<IHHiIII", data)

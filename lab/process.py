@@ -18,14 +18,16 @@ class ChildError(RuntimeError):
 
 
 def dying_with_parent(argv: Sequence[str]) -> list[str]:
-    """`argv` under setpriv(1), so that the kernel kills it should the lab be killed."""
+    """Puts `argv` under setpriv(1), so that the kernel kills the process when the lab is killed."""
     return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
 
 
 class Child:
-    """A running process in a session of its own: Ctrl-C reaches the lab, which ends its children.
+    """A running process.
 
-    It runs in the repository's root; standard output and error go to `log`.
+    It has a session of its own, so Ctrl-C reaches only the lab, which ends it.
+
+    The process runs in the repository's root; its standard output and error go to `log`.
     """
 
     def __init__(self, argv: Sequence[str], log: Path) -> None:
@@ -54,12 +56,12 @@ class Child:
         return self.log.read_text(errors="replace")
 
     def fail(self, what: str) -> ChildError:
-        """An error that ends with the last lines of the log."""
+        """Makes an error whose message ends with the last lines of the log."""
         tail = "\n".join(self.log_text().splitlines()[-20:])
         return ChildError(f"{self.name}: {what}; its log {self.log} ends with:\n{tail}")
 
     def wait_for_line(self, prefix: str, timeout_s: float) -> str:
-        """The first line of the log that begins with `prefix`."""
+        """Waits for a line of the log that begins with `prefix` and returns the first such line."""
         for line in self.lines(timeout_s):
             if line.startswith(prefix):
                 return line
@@ -68,7 +70,10 @@ class Child:
         raise self.fail(f"no line {prefix!r} within {timeout_s} s")
 
     def lines(self, timeout_s: float) -> Iterator[str]:
-        """The log's lines, from the first on, as they come; until the process or the time ends."""
+        """Yields the log's lines from the first on, as they come.
+
+        Ends when the process has ended or the time is over.
+        """
         deadline_s = time.monotonic() + timeout_s
         for line in self._log_lines():
             if line is not None:
@@ -105,7 +110,7 @@ class Child:
         self.close_stdin()
 
     def close_stdin(self) -> None:
-        """Tells a child of the lab's own to finish its work and end."""
+        """Closes standard input, which tells the lab's own programs to finish and end."""
         if self._process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
@@ -117,12 +122,12 @@ class Child:
             raise self.fail(f"still running after {timeout_s} s") from None
 
     def finish(self, timeout_s: float) -> None:
-        """Closes standard input and waits for an end without failure."""
+        """Closes standard input and waits for the process to end with exit code 0."""
         self.close_stdin()
         self.expect_success(timeout_s)
 
     def expect_success(self, timeout_s: float) -> None:
-        """Waits for an end with exit code 0."""
+        """Waits for the process to end; raises `ChildError` unless its exit code is 0."""
         if (code := self.wait(timeout_s)) != 0:
             raise self.fail(f"exit code {code}")
 
@@ -149,9 +154,9 @@ class Child:
 
 
 def cpu_ns_of_threads(pid: int) -> list[int]:
-    """Processor time of each thread of a process so far; empty where it has ended."""
-    # Nanoseconds; /proc/PID/stat counts ticks of ten milliseconds. Not by glob("*/schedstat"):
-    # that raises ProcessLookupError for a thread that ends meanwhile.
+    """The processor time so far of each thread of a process; an empty list if the process ended."""
+    # schedstat has nanoseconds; /proc/PID/stat only ticks of ten milliseconds. glob("*/schedstat")
+    # would raise ProcessLookupError for a thread that ends meanwhile.
     times: list[int] = []
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -163,7 +168,10 @@ def cpu_ns_of_threads(pid: int) -> list[int]:
 
 
 def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> str:
-    """Runs a short command to its end; its output, or `ChildError` with all it said."""
+    """Runs a short command and returns its output.
+
+    If it fails, raises `ChildError` with all output.
+    """
     done = subprocess.run(
         dying_with_parent(argv),
         input=stdin,
@@ -181,14 +189,15 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signals processes. What is asked of one that has ended says so."""
+    """Signals processes. Ignores those that have ended, since their next use reports that."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 class InTurn:
-    """What has processes, which stand while others have their turn."""
+    """Something with processes that are stopped while others have their turn (`lab.bench.turns`).
+    """
 
     __slots__ = ()
     pids: tuple[int, ...]
@@ -197,12 +206,15 @@ class InTurn:
         signal_all(self.pids, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """They run again; a stopped process cannot even end."""
+        """Lets the processes run again.
+
+        This must come before ending them: a stopped process cannot end.
+        """
         signal_all(self.pids, signal.SIGCONT)
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """They run until the end of the block."""
+        """Lets the processes run until the end of the block."""
         self.go_on()
         try:
             yield
@@ -224,7 +236,8 @@ def deaf_to_signals() -> Iterator[None]:
 def interrupt_on_termination() -> None:
     """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and Ctrl-C work.
 
-    A script's background job starts with SIGINT ignored; who sends one means it all the same.
+    A script's background job starts with SIGINT ignored, but somebody who sends it SIGINT wants it
+    to end.
     """
 
     def interrupt(signal_number: int, frame: object) -> None:

@@ -7,7 +7,8 @@ WIDTH = 30
 
 @dataclass(slots=True)
 class Estimate:
-    """How long the rest takes: as planned, and by how much runs so far took longer than planned."""
+    """Estimates the time left: the planned time, corrected by how far earlier runs were off plan.
+    """
 
     n_done: int = 0
     beyond_plan_s: float = 0.0
@@ -17,19 +18,22 @@ class Estimate:
         self.beyond_plan_s += took_s - planned_s
 
     def left_s(self, planned_s: float, n_runs: int) -> float:
-        """The time `n_runs` more runs take that are planned to take `planned_s`."""
+        """The time that `n_runs` further runs will take.
+
+        Together they are planned to take `planned_s`.
+        """
         excess_s = self.beyond_plan_s / self.n_done if self.n_done else 0.0
         return max(planned_s + excess_s * n_runs, 0.0)
 
 
 def clock(seconds: float) -> str:
-    """`seconds` as hours, minutes and seconds."""
+    """Writes `seconds` as hours, minutes and seconds."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 def bar(n_done: int, n_all: int, left_s: float, what: str) -> str:
-    """One line: how far, how long still, what is running."""
+    """A line with the progress, the time left, and what is running."""
     filled = WIDTH * n_done // n_all if n_all else WIDTH
     drawn = "#" * filled + "." * (WIDTH - filled)
     return f"[{drawn}] {n_done}/{n_all}  {clock(left_s)} left  {what}"

@@ -5,10 +5,11 @@
                            h2 ---- veth ---- p2
                            ...
 
-All hosts' ends are in one namespace, for hosts are addresses: `lab.meter` makes their packets and
-takes their copies before the kernel looks at them. The load runs on one processor, the SFU on
-another; the kernel does its work for a copy on the sender's processor, so on the SFU's. The SFU's
-namespace has an address if a row needs one (`give_address`), with a route to every host.
+A host is no more than an address, and one namespace has the hosts' ends of all pairs: `lab.meter`
+makes the hosts' packets and receives their copies before the kernel processes them. The load runs
+on one processor, the SFU on another. The kernel works for a copy on the processor that sends the
+copy, which is the SFU's. The SFU's namespace gets an address and a route to every host if a row
+needs these (`give_address`).
 """
 
 import contextlib
@@ -25,30 +26,32 @@ from lab.process import ChildError, deaf_to_signals, run
 N_PARTICIPANTS_MAX = 60_000
 SFU_IP = IPv4Address("10.0.0.1")
 NEXT_HOP_IP = IPv4Address("10.0.0.2")
-"""A router of one_port's hosts, in name only."""
+"""The next hop of the route to one_port's hosts. No such router exists: its neighbour entry has the
+hosts' MAC address."""
 NETWORK = "10.1.0.0/16"
 _FIRST = IPv4Address("10.1.0.0")
 SFU_UDP_PORT = 5004
-"""Where a stream is sent, unless it says otherwise: RTP's port of RFC 3551, section 8."""
+"""The UDP port to which a stream is sent by default: RTP's port of RFC 3551, section 8."""
 VIEWER_UDP_PORT = 6000
 RTP_SSRC = 1000
-"""Of every stream: the one that a remote publisher of Janus must have (lab/rows/janus.py)."""
+"""The SSRC of every stream. A remote publisher of Janus must have this one (lab/rows/janus.py)."""
 SFU_CPU = int(os.environ.get("REPRISE_SFU_CPU", "0"))
 LOAD_CPU = int(os.environ.get("REPRISE_LOAD_CPU", "1"))
-"""As an experiment's `processors` says: the command line sets them before anything is loaded."""
+"""The processors of the SFU and of the load. For an experiment with `processors` the command line
+sets the variables and restarts itself, so that they hold before any module is loaded."""
 MTU_BYTES = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One who sends or views, or both; numbered from 1."""
+    """A host that sends or views, or both. Participants are numbered from 1."""
 
     number: int
     ip: IPv4Address
     mac: str
-    """Where frames to it go on the link: its own address, or that of the host it shares."""
+    """The Ethernet address for frames to this participant: that of the hosts' end of its link."""
     port: int
-    """The SFU's port that it is behind, from 1."""
+    """The number of the SFU's port behind which the participant is, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +59,10 @@ class Stream:
     number: int
     sender: Participant
     udp_port: int = SFU_UDP_PORT
-    """The SFU's, and the sender's own."""
+    """The UDP port of the SFU to which the stream goes. The sender uses the same port as its
+    source."""
     viewer_udp_port: int = VIEWER_UDP_PORT
-    """Where viewers take it; a row that cannot change ports leaves the stream's."""
+    """The UDP port at which viewers receive. A row that cannot change ports leaves `udp_port`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,10 @@ def viewer_ip(place: int) -> IPv4Address:
 
 
 class Site(Network):
-    """Hosts and the SFU's place; a context manager that removes all it made."""
+    """The namespaces of the hosts and of the SFU.
+
+    A context manager, which removes all that it made.
+    """
 
     topology: str
 
@@ -91,7 +98,8 @@ class Site(Network):
         self.n_participants = n_participants
         self.mtu_bytes = MTU_BYTES
         self.real: tuple[str, str] | None = None
-        """Interfaces of the machine in place of the one veth pair: the hosts' and the SFU's."""
+        """Two interfaces of the machine that take the place of the one veth pair: the hosts' and
+        the SFU's."""
         self.hosts = Namespace(f"{self.name}-hosts")
         self.sfu = Namespace(f"{self.name}-sfu")
         self.links = tuple(_link(port) for port in range(1, self._n_links() + 1))
@@ -110,7 +118,7 @@ class Site(Network):
         return [self.participant(number) for number in range(first, first + n)]
 
     def link_of(self, number: int) -> Link:
-        """The link that a participant is behind."""
+        """The link behind which a participant is."""
         return self.links[0]
 
     def _n_links(self) -> int:
@@ -118,10 +126,10 @@ class Site(Network):
 
     @abstractmethod
     def _routes(self) -> str:
-        """What ip(8) is told in the SFU's namespace so that it reaches every participant."""
+        """The ip(8) commands by which the SFU's namespace gets a route to every participant."""
 
     def give_address(self) -> None:
-        """The SFU's kernel gets `SFU_IP` and knows every participant: for rows on UDP sockets.
+        """Gives the SFU's kernel `SFU_IP` and routes to every participant, for rows on UDP sockets.
 
         Harmless when repeated.
         """
@@ -130,7 +138,7 @@ class Site(Network):
         run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=address + self._routes())
 
     def _queues(self) -> str:
-        """What ip(8) is told of each end's queues; nothing: one."""
+        """The words for ip(8) that set the queues of each end of a pair; empty for one queue."""
         return ""
 
     def _make(self) -> None:
@@ -158,7 +166,10 @@ class Site(Network):
         run(["ip", "-n", self.hosts.name, "-batch", "-"], stdin=pairs)
 
     def _take(self, real: tuple[str, str]) -> None:
-        """Moves the interfaces into the namespaces; they keep their Ethernet addresses."""
+        """Moves the machine's interfaces into the namespaces.
+
+        They keep their Ethernet addresses.
+        """
         macs = [_mac_of(interface) for interface in real]
         link = self.links[0]
         self.links = (replace(link, host_mac=macs[0], sfu_mac=macs[1]),)
@@ -168,7 +179,8 @@ class Site(Network):
             run(["ip", "-n", namespace.name, "link", "set", name, "mtu", str(self.mtu_bytes)])
 
     def remove(self) -> None:
-        """Gives interfaces of the machine back first, under their names."""
+        """Gives the machine's interfaces back under their own names, then removes the namespaces.
+        """
         with deaf_to_signals():
             self._give_back()
         super().remove()
@@ -182,7 +194,7 @@ class Site(Network):
             if not namespace.path.exists():
                 continue
             back = ["link", "set", name, "netns", str(os.getpid()), "name", interface]
-            # One that did not come so far is not there.
+            # An interface that was not moved yet is not there.
             with contextlib.suppress(ChildError):
                 run(["ip", "-n", namespace.name, "link", "set", name, "down"])
                 run(["ip", "-n", namespace.name, *back])
@@ -219,7 +231,7 @@ class ScaledSite(Site):
 
     @abstractmethod
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
-        """One of them, from 0, and its viewers, whose addresses are in a row."""
+        """A stream by its number, from 0, and its viewers, whose addresses are consecutive."""
 
     def _routes(self) -> str:
         raise NotImplementedError("rows on UDP sockets have one stream's site")
@@ -243,12 +255,15 @@ class StreamPerPort(ScaledSite):
 
 
 class Queued(ScaledSite):
-    """All are behind one port, which has a queue for each stream: its sender's processor's."""
+    """All streams are behind one port, which has a queue for each sender's processor."""
 
     topology = "queued"
 
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
-        """The senders come first, then all viewers in a row."""
+        """A stream and its viewers.
+
+        Participants are numbered so that all senders come before all viewers.
+        """
         first = 1 + self.n_streams + number * self.n_viewers
         return Stream(number + 1, self.participant(1 + number)), self.participants(
             first, self.n_viewers

@@ -1,11 +1,11 @@
-"""How the lab uses sudo."""
+"""Ownership of results when the lab runs under sudo."""
 
 import os
 from pathlib import Path
 
 
 def give_to_user(folder: Path) -> None:
-    """Under sudo the results belong to the user who typed it."""
+    """Gives a folder to the user who called sudo; does nothing without sudo."""
     user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if user is None or group is None:
         return

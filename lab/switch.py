@@ -8,10 +8,12 @@ from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
 RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "release"))
-"""The programs that `make build` builds; `make test` has checked ones of its own."""
+"""The folder of the programs that `make build` builds. `make test` sets the variable to programs
+with checks."""
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
-"""9559 is P4Runtime's port at IANA; the loopback interface is that of the SFU's namespace."""
+"""9559 is P4Runtime's port at IANA. The address is on the loopback interface of the SFU's
+namespace."""
 READY_TIMEOUT_S = 120.0
 
 RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"
@@ -39,17 +41,17 @@ def start_switch(
     binary: Path = SWITCH,
     is_in_kernel: bool = False,
 ) -> Child:
-    """Starts the switch; when it returns the switch answers gRPC.
+    """Starts the switch. When it returns, the switch answers gRPC.
 
-    Without a `program` it waits for a controller that brings one. With `is_in_kernel` it has the
-    kernel engine, on a port through XDP.
+    Without a `program` the switch waits for a controller that sets one. With `is_in_kernel` it has
+    the kernel engine and a port by XDP.
     """
     require_build(binary)
     port = f"{SFU_PORT}@{'afxdp:' if is_in_kernel else ''}{SFU_INTERFACE}"
     argv = [str(binary), "-i", port, "--grpc", GRPC_ADDRESS]
     if is_in_kernel:
         argv += ["--engine", "kernel"]
-        # Else the link's other end takes nothing that is redirected.
+        # Without GRO the link's other end would accept no redirected frames.
         star.bridge.run(["ethtool", "-K", SFU_LINK_AT_BRIDGE, "gro", "on"])
     switch = star.sfu.start([*argv, str(program)] if program else argv, log)
     try:

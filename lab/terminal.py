@@ -1,4 +1,4 @@
-"""A line of progress: rewritten on a terminal, a line each elsewhere."""
+"""A line of progress, which is rewritten on a terminal and printed anew elsewhere."""
 
 import sys
 
@@ -10,7 +10,7 @@ class StatusLine:
         self._on_terminal = sys.stderr.isatty()
 
     def __call__(self, line: str) -> None:
-        """Shows a line in place of the one before."""
+        """Shows a line, on a terminal in place of the previous one."""
         if self._on_terminal:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
         else:

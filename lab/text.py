@@ -6,7 +6,10 @@ from lab.delays import Summary
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned to the right, the first to the left, with a rule under the header."""
+    """Writes a table with a rule under its header.
+
+    The first column is aligned left, the others right.
+    """
     widths = [max(len(row[idx]) for row in (header, *rows)) for idx in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:

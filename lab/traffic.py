@@ -1,6 +1,6 @@
 """Sends and receives the lab's test packets; run inside namespaces as `python -m lab.traffic`.
 
-Payloads are the thesis' (section 3.2): name of the sending host, sequence number, padding.
+Payloads are like the thesis' (section 3.2): name of the sending host, sequence number, padding.
 """
 
 import argparse
@@ -29,9 +29,9 @@ FRAME_LEN_BYTES = 1400
 SEQUENCE_DIGITS = 6
 PADDING = b"x"
 SPIN_NS = 200_000
-"""The last stretch before a deadline is waited for awake: a sleep ends late by tens of us."""
+"""For this long before a deadline the sender spins, because a sleep ends late by tens of us."""
 QUIET_S = 0.3
-"""Receivers and captures that were told to finish do so once nothing has come for this long."""
+"""Receivers and captures that were told to finish end once nothing has come for this long."""
 READY = "ready:"
 RECEIVE_BUFFER_BYTES = 8 << 20
 SO_TIMESTAMPNS = 35
@@ -40,7 +40,7 @@ MTU_BUFFER_BYTES = 16384
 
 
 def payload(host: int, sequence: int, frame_len_bytes: int) -> bytes:
-    """`h<host><sequence>` and padding, to make a frame of `frame_len_bytes`."""
+    """The payload `h<host><sequence>`, padded to make a frame of `frame_len_bytes`."""
     start = f"h{host}{sequence:0{SEQUENCE_DIGITS}d}".encode()
     padding = frame_len_bytes - HEADERS_LEN_BYTES - len(start)
     if padding < 0:
@@ -49,7 +49,7 @@ def payload(host: int, sequence: int, frame_len_bytes: int) -> bytes:
 
 
 def sequence_of(data: bytes) -> int | None:
-    """The sequence number in a payload, None if it is none of the lab's."""
+    """The sequence number in a payload; None if the payload is not the lab's."""
     found = re.match(rb"h\d+?(\d{%d})(?!\d)" % SEQUENCE_DIGITS, data)
     return int(found[1]) if found else None
 
@@ -61,7 +61,7 @@ def digest(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """What a sender shall send. The bit rate counts whole frames without FCS."""
+    """The packets that a sender has to send. The bit rate counts whole frames without FCS."""
 
     host: int
     n_packets: int
@@ -98,11 +98,14 @@ class Received:
     src_port: int
 
 
-# What the lab calls.
+# # Functions that the lab calls.
 
 
 def start_sender(namespace: Namespace, burst: Burst, log: Path) -> Child:
-    """Starts `burst` inside `namespace`; the child ends with exit code 0 when all is sent."""
+    """Starts to send `burst` inside `namespace`.
+
+    The child ends with exit code 0 when all is sent.
+    """
     return namespace.start([*_THIS, "send", json.dumps(asdict(burst))], log)
 
 
@@ -111,7 +114,8 @@ def start_receivers(
 ) -> Child:
     """Starts one process with an ordinary UDP socket for each (host, namespace, UDP port).
 
-    When it returns every socket is open. `Child.finish` makes it write the file `received`.
+    When it returns, every socket is open. `Child.finish` makes the process write the file
+    `received`.
     """
     arguments = [f"{host}:{udp_port}:{namespace.path}" for host, namespace, udp_port in sockets]
     child = Child([*_THIS, "receive", "--to", str(received), *arguments], log)
@@ -131,7 +135,7 @@ def read_received(path: Path) -> list[Received]:
 _THIS = [sys.executable, "-m", "lab.traffic"]
 
 
-# What runs inside the namespaces.
+# # Functions that run inside the namespaces.
 
 
 def _send(burst: Burst) -> None:
@@ -154,10 +158,10 @@ def _wait_until(deadline_ns: int) -> None:
 
 
 def grow_receive_buffer(receiver: socket.socket) -> None:
-    """Lets a burst wait there whole, however late the reader is."""
+    """Makes the receive buffer large enough for a whole burst, however late the reader is."""
     try:
         receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
-    except PermissionError:  # in a user namespace the system's limit holds
+    except PermissionError:  # in a user namespace the system's limit applies
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
 
 
@@ -186,7 +190,7 @@ def _receive(path: Path, specifications: Sequence[str]) -> None:
 
 
 def until_quiet(selector: selectors.BaseSelector, ready: str) -> Iterator[selectors.SelectorKey]:
-    """What can be read, once that is said, until standard input has ended and nothing comes."""
+    """Prints `ready`, then yields what can be read, until standard input ends and all is quiet."""
     stdin = selector.register(sys.stdin, selectors.EVENT_READ)
     print(ready, flush=True)
     timeout_s: float | None = None

@@ -1,11 +1,11 @@
-"""A real video through the SFU: ffmpeg encodes once, sends over RTP, viewers decode.
+"""Sends a video through the SFU: ffmpeg encodes it once and sends it over RTP; viewers decode it.
 
-The encoded stream is sent unchanged (`-c copy`), so a viewer that gets every packet decodes, bit
-for bit, the frames that decoding the file gives.
+The encoded stream is sent unchanged (`-c copy`). So a viewer that gets every packet decodes, bit
+for bit, the same frames as a decoder of the file.
 
-The end of an RTP stream: ffmpeg 5.1 notices it by an RTCP BYE, or after ten seconds of silence; it
-then flushes its decoder, so no frame is held back and every frame is compared, the last one too.
-(A SIGINT does not wake it while it waits for a packet.)
+ffmpeg 5.1 notices the end of an RTP stream by an RTCP BYE, or after ten seconds of silence. It then
+flushes its decoder, so that every frame is compared, also the last one. (A SIGINT does not wake
+ffmpeg while it waits for a packet.)
 """
 
 import re
@@ -21,16 +21,17 @@ from lab.netns import Namespace
 from lab.process import POLL_INTERVAL_S, Child, ChildError, run
 
 RTP_PACKET_LEN_BYTES = 1200
-"""Leaves room below an MTU of 1500 for all headers."""
+"""Small enough that a packet with all headers fits an MTU of 1500."""
 FRAMES_PER_S = 30
 SIZE = "1280x720"
 FFMPEG = ["ffmpeg", "-hide_banner", "-nostdin", "-y"]
 LISTENING_TIMEOUT_S = 120.0
 ENDING_TIMEOUT_S = 120.0
 QUIET_S = 1.0
-"""A viewer whose socket and frame count have not changed for this long has got all there is."""
+"""A viewer whose socket and frame count have not changed for this long has received everything."""
 RTCP_BYE = bytes.fromhex("80c900010000000081cb000100000000")
-"""An empty receiver report, as each compound packet begins (RFC 3550, section 6.1), and a BYE."""
+"""An empty receiver report, with which a compound packet must begin (RFC 3550, section 6.1), and a
+BYE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Watched:
 
 
 def make_video(duration_s: int, folder: Path) -> Video:
-    """Encodes ffmpeg's test pattern as H.264, a key frame each second, no reordered frames."""
+    """Encodes ffmpeg's test pattern as H.264 with a key frame each second and no reordered frames.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "video.mp4"
     pattern = f"testsrc2=size={SIZE}:rate={FRAMES_PER_S}"
@@ -64,8 +66,8 @@ def make_video(duration_s: int, folder: Path) -> Video:
     run([*quiet, *source, *encoder, *rate, "-pix_fmt", "yuv420p", str(file)], timeout_s=120.0)
     hashes = folder / "video.framemd5"
     run([*quiet, "-i", str(file), *_hashing(hashes)], timeout_s=120.0)
-    # The muxer writes the SDP when it starts, so a fraction of a second to the discard port of
-    # the machine itself is enough.
+    # The muxer writes the SDP when it starts, so it is enough to send one frame to the local
+    # discard port.
     sdp = folder / "video.sdp"
     once = ["-c", "copy", "-frames:v", "1", "-f", "rtp", "-sdp_file", str(sdp)]
     run([*quiet, "-i", str(file), *once, "rtp://127.0.0.1:9"])
@@ -73,7 +75,7 @@ def make_video(duration_s: int, folder: Path) -> Video:
 
 
 def send(video: Video, presenter: Namespace, log: Path, *, udp_port: int = SFU_UDP_PORT) -> Child:
-    """Starts to send `video` to the SFU in its own time."""
+    """Starts to send `video` to the SFU at its own frame rate."""
     url = f"rtp://{SFU_IP}:{udp_port}?pkt_size={RTP_PACKET_LEN_BYTES}"
     source = ["-v", "info", "-nostats", "-re", "-i", str(video.file)]
     return presenter.start([*FFMPEG, *source, "-c", "copy", "-an", "-f", "rtp", url], log)
@@ -86,7 +88,7 @@ def sdp_for(sdp: str, ip: str, udp_port: int) -> str:
 
 
 class Watching:
-    """A viewer's ffmpeg: decodes what comes and writes a hash of every frame."""
+    """A viewer's ffmpeg, which decodes what comes and writes a hash of every frame."""
 
     def __init__(
         self, video: Video, viewer: int, namespace: Namespace, folder: Path, udp_port: int
@@ -97,7 +99,7 @@ class Watching:
         self._hashes = folder / f"h{viewer}.framemd5"
         sdp = folder / f"h{viewer}.sdp"
         sdp.write_text(sdp_for(video.sdp, ip_of(viewer), udp_port))
-        # No reordering: the SFU keeps the order, and a wrong order shall be seen.
+        # ffmpeg must not reorder packets: the SFU keeps the order, and a wrong order must show.
         source = ["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0"]
         buffer = ["-buffer_size", str(8 << 20), "-analyzeduration", "1000000"]
         progress = ["-v", "warning", "-nostats", "-stats_period", "0.1", "-progress", "pipe:1"]
@@ -118,21 +120,22 @@ class Watching:
         return int(counts[-1]) if counts else 0
 
     def finish(self) -> Watched:
-        """Waits until nothing more comes, says goodbye, and reads what was decoded."""
+        """Waits until nothing more comes, ends the stream, and reads the decoded frames' hashes."""
         seen, changed_s = "", time.monotonic()
         while time.monotonic() - changed_s < QUIET_S:
             now = f"{self.n_frames()} {self._queue()}"
             if now != seen:
                 seen, changed_s = now, time.monotonic()
             time.sleep(POLL_INTERVAL_S)
-        # From the viewer to itself: that a stream ends is the lab's to say, not under test.
+        # The BYE goes from the viewer to itself, because the end of a stream is not under test.
         say_bye = [sys.executable, "-c", _SAY_BYE, ip_of(self.viewer), str(self._udp_port + 1)]
         self._namespace.run([*say_bye, RTCP_BYE.hex()])
         self.child.expect_success(ENDING_TIMEOUT_S)
         return Watched(self.viewer, read_frame_hashes(self._hashes))
 
     def _queue(self) -> str | None:
-        """The state of its socket with the bytes not yet read; None before it is open."""
+        """The viewer's line in /proc/net/udp, with the number of unread bytes; None without a
+        socket."""
         sockets = self._namespace.run(["cat", "/proc/net/udp"]).splitlines()
         wanted = f":{self._udp_port:04X} "
         return next((line for line in sockets if wanted in line), None)
@@ -168,10 +171,10 @@ def watch(
 
 
 def _resolve_sfu(presenter: Namespace, log: Path) -> None:
-    """Has `presenter` learn the SFU's MAC.
+    """Makes `presenter` learn the SFU's MAC.
 
-    What waits for an ARP reply may overtake or be overtaken inside the sender's own kernel, and a
-    key frame is many packets at once.
+    Packets that wait for an ARP reply may be reordered inside the sender's own kernel, and a key
+    frame is many packets at once.
     """
     deadline_s = time.monotonic() + LISTENING_TIMEOUT_S
     with presenter.start(["ping", "-c", "1", SFU_IP], log) as ping:

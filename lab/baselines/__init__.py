@@ -1,4 +1,4 @@
 """User-space SFUs, measured beside the P4 ones."""
 
 READY = "ready:"
-"""How the line begins that says that packets are awaited."""
+"""The prefix of the output line by which a program reports that it awaits packets."""

@@ -1,11 +1,13 @@
-"""An SFU of GStreamer's elements `udpsrc ! multiudpsink`; Debian's Python runs it, for PyGObject.
+"""An SFU of GStreamer's elements `udpsrc ! multiudpsink`.
 
-Viewers come and go by the sink's action signals `add` and `remove`. Each line of standard input is
-the new state of one stream, `{"udp_port": 5004, "viewers": [["10.1.0.2", 6000]]}`; the answer to
-the nth is a line `done n`. Python only controls: each stream has a thread of GStreamer's, which
-receives and sends. Two options differ from the elements' defaults: `sync=false`, since a sink that
-waits for the clock delays each packet by its `processing-deadline`, 20 ms, and `async=false` with
-it.
+Debian's own Python runs this file, because PyGObject is installed there.
+
+The sink's action signals `add` and `remove` add and remove viewers. Each line of standard input is
+the new state of one stream, `{"udp_port": 5004, "viewers": [["10.1.0.2", 6000]]}`. After the nth
+line the program prints `done n`. Python only controls: each stream has a thread of GStreamer's,
+which receives and sends. Two options differ from the elements' defaults: `sync=false`, since a sink
+that waits for the clock delays each packet by its `processing-deadline`, 20 ms, and `async=false`,
+which belongs to it.
 """
 
 import json
@@ -28,7 +30,8 @@ class Stream:
         self._sink = self._pipeline.get_by_name("viewers")
         self._pipeline.get_bus().set_sync_handler(end_at_error)
         self._pipeline.set_state(Gst.State.PLAYING)
-        # A live source has nothing to preroll: it is playing, or it has failed.
+        # A live source has nothing to preroll: when this call returns, the pipeline plays or has
+        # failed.
         change, _, _ = self._pipeline.get_state(Gst.CLOCK_TIME_NONE)
         if change == Gst.StateChangeReturn.FAILURE:
             sys.exit(f"udpsrc address={ip} port={udp_port} did not start")
@@ -42,7 +45,11 @@ class Stream:
 
 
 def end_at_error(_bus: object, message: "Gst.Message") -> "Gst.BusSyncReply":
-    """Called by the thread that posts the message, whatever the main thread waits for."""
+    """Ends the process at an error.
+
+    The thread that posts the message calls this, so it works even while the main thread waits for
+    input.
+    """
     if message.type == Gst.MessageType.ERROR:
         error, details = message.parse_error()
         print(f"{error.message} ({details})", file=sys.stderr, flush=True)

@@ -1,11 +1,12 @@
 """The server of the multicast paper's README: `python -m lab.baselines.scapy_server`.
 
 Python 3 and Scapy on a host with an interface for every participant. It sniffs on all of them and
-handles each packet asynchronously. A packet to the server goes to everybody in the group of its UDP
-port except the sender, a copy and a `sendp` each. Simple on purpose, as `scapy_sfu`.
+handles each packet asynchronously. A packet to the server goes to every member of the group of its
+UDP port except the sender. Each member gets a copy by a `sendp` of its own. The program is simple
+on purpose, like `scapy_sfu`.
 
 Each line of standard input is the new state of one group, `{"udp_port": 6363, "receivers":
-[["10.1.0.2", "02:00:00:01:00:02", "p2"]]}`; the answer to the nth is a line `done n`.
+[["10.1.0.2", "02:00:00:01:00:02", "p2"]]}`; after the nth line the program prints `done n`.
 """
 
 import argparse
@@ -37,7 +38,8 @@ def serve(own_macs: dict[str, str], own_ip: str) -> None:
                 sendp(copy, iface=interface, verbose=False)
 
     def handle(packet: Packet) -> None:
-        # The sniffer's thread would end without a word, and the process go on.
+        # Without this, an exception would end the sniffer's thread silently, and the process would
+        # go on.
         try:
             replicate(packet)
         except Exception:

@@ -1,11 +1,13 @@
 """The user-space SFU of the thesis, section 2.3: `python -m lab.baselines.scapy_sfu`.
 
-Python 3 and Scapy, the groups in a dictionary, one `sendp` a copy. Simple on purpose: it does what
-the P4 SFU does in the plainest way that Python offers, as a reader of Scapy's manual would write
-it. So `sniff` filters in Python, and each `sendp` opens and closes a socket.
+Python 3 and Scapy, the groups in a dictionary, one `sendp` for each copy. The program is simple on
+purpose: it does what the P4 SFU does in the plainest way that Python offers, as a reader of Scapy's
+manual would write it. Therefore `sniff` filters in Python, and each `sendp` opens and closes a
+socket.
 
 Each line of standard input is the new state of one stream, `{"sender": "10.1.0.1", "udp_port":
-5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; the answer to the nth is a line `done n`.
+5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; after the nth line the program prints `done
+n`.
 """
 
 import argparse
@@ -40,7 +42,10 @@ def is_for(packet: Packet, own_ip: str) -> bool:
 
 
 def listen(change: Callable[[Any], None]) -> None:
-    """Makes the change in each line of standard input and answers; ends the process with it."""
+    """Calls `change` with each line of standard input, parsed, and prints `done n`.
+
+    Ends the process when standard input ends.
+    """
     for number, line in enumerate(sys.stdin, 1):
         change(json.loads(line))
         print(f"done {number}", flush=True)

@@ -1,9 +1,12 @@
-"""Two builds of the programs, the same forwarder of each, in turns: what a change costs.
+"""Compares two builds of the programs: the same forwarder of each build runs in turn.
 
-Both are up at once, each served by a process of the lab's of its own, and one runs while the other
-is stopped (`lab.bench.turns` says why). A set of turns has new processes, and begins with the other
-build than the set before. Compared are copies a second when more is offered than either carries,
-and processor time a copy below that, which says nothing of one that spins.
+The result is what a change costs.
+
+Both forwarders are started at once, each by a lab process of its own, and one runs while the other
+is stopped (`lab.bench.turns` says why). Each set of turns starts new processes, and the builds take
+it in turn to begin a set. The comparison is of copies a second when more is offered than either
+build carries, and of processor time a copy at a lower rate. The processor time says nothing of a
+forwarder that spins.
 """
 
 import argparse
@@ -27,13 +30,14 @@ from lab.process import Child, ChildError, interrupt_on_termination
 from lab.switch import MissingBuildError
 
 TURN_S = 0.1
-"""How long a rate is offered: shorter than the processor keeps its speed, mostly."""
+"""How long a rate is offered. The processor mostly keeps its speed for longer than this."""
 BEYOND_WHAT_CAME = 1.2
 BELOW = 0.4
-"""Of what the slower one carries: the load of the processor time, at which one that sleeps does."""
+"""The rate at which processor time is measured, as a share of what the slower build carries. At
+this rate a forwarder that sleeps does sleep at times."""
 ANSWER_TIMEOUT_S = 120.0
 SET_S = 1.5
-"""What a pair of turns takes at both loads, about."""
+"""About how long a pair of turns takes at both rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,12 @@ class Set:
 
 
 def serve(forwarder: Forwarder, n_viewers: int) -> None:
-    """A build's process: each line has the copies a second to offer, 0 for the most that come."""
+    """Runs one build's forwarder, in a process of its own, and serves requests from standard input.
+
+    Each line is the copies a second to offer; 0 asks for the most that the forwarder carries.
+    """
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
-        # A stopped process cannot end.
+        # A stopped process could not end.
         stack.callback(set_up.go_on)
         load.settle(site, n_viewers)
         set_up.stand()
@@ -97,7 +104,7 @@ class Build:
         self._child.wait(ANSWER_TIMEOUT_S)
 
     def turn(self, copies_per_s: float = 0.0) -> Turn:
-        """Offers that, or finds the most that comes."""
+        """Offers this rate for one turn; 0 finds the most that the forwarder carries."""
         self._child.tell(str(copies_per_s))
         self._n_told += 1
         return Turn(**self._answer())
@@ -113,7 +120,10 @@ class Build:
 def _up(
     programs: tuple[Path, Path], forwarder: Forwarder, n_viewers: int, *, is_turned: bool
 ) -> Iterator[tuple[Build, Build]]:
-    """The old build and the new one, in the order in which they have their turns."""
+    """Starts both builds; the new one first if `is_turned`.
+
+    Yields the old build, then the new one.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="reprise-builds-") as folder,
         contextlib.ExitStack() as on,

@@ -1,4 +1,7 @@
-"""The cells of a benchmark one after the other, into files that grow with each."""
+"""Measures the cells of a benchmark one after the other.
+
+Its files are written again after each cell.
+"""
 
 import sys
 import time
@@ -21,7 +24,7 @@ from lab.switch import SWITCH, require_build
 
 
 class Planned(Protocol):
-    """A cell that knows how long it takes, about."""
+    """A cell that knows about how long it takes."""
 
     @property
     def planned_s(self) -> float: ...
@@ -31,9 +34,10 @@ Cell = TypeVar("Cell")
 PlannedCell = TypeVar("PlannedCell", bound=Planned)
 Row = TypeVar("Row", bound=BenchmarkRow)
 Failures = list[str]
-"""What could not be measured, and why, a line each."""
+"""A line for each thing that could not be measured, with the reason."""
 RAW = "raw"
-"""Where raw samples go in a benchmark's folder; what is derived from them stands above."""
+"""The folder of raw samples, inside a benchmark's folder. The files that are derived from the
+samples are in the benchmark's folder itself."""
 
 
 def prepare() -> None:
@@ -48,9 +52,11 @@ def each(
     failures: Failures,
     label: Callable[[Cell], str] = str,
 ) -> Iterator[Cell]:
-    """The cells one after the other, under a progress bar; `cell_s` is only its first guess.
+    """Yields the cells one after the other and shows a progress bar.
 
-    The caller adds to `failures` what could not be measured, and goes on.
+    `cell_s` is the bar's first guess at the time of a cell.
+
+    The caller adds to `failures` what could not be measured, and continues with the next cell.
     """
     began_s = time.monotonic()
     for number, cell in enumerate(cells):
@@ -72,7 +78,10 @@ def measured(
     cell_s: float,
     label: Callable[[Cell], str] = str,
 ) -> Failures:
-    """Measures cells into a file, which has the rows of each as soon as it is done."""
+    """Measures cells and writes their rows to a file, again after each cell.
+
+    Returns the failures.
+    """
     rows: list[object] = []
     failures: Failures = []
     for cell in each(cells, cell_s, failures, label):
@@ -94,9 +103,13 @@ def measured_sets(
     sets: str = "rounds",
     lacking: Iterable[str] = (),
 ) -> Failures:
-    """Measures cells, the sets of a benchmark, into NAME-rounds.csv of a folder, with every trial.
+    """Measures the sets of a benchmark, a cell each.
 
-    At last the sets of the same become NAME.csv. A cell that fails is returned and left out.
+    Writes their rows to NAME-rounds.csv (or what `sets` says) and every trial to
+    raw/NAME-probes.csv; `place` is the folder and NAME.
+
+    At the end the sets that measured the same thing are merged into NAME.csv. A cell that fails is
+    left out, and its failure is returned.
     """
     folder, name = place
     rows: list[Row] = []

@@ -1,6 +1,7 @@
 """Fan-out: one packet in, n copies out of the same port.
 
-It measures the rate of copies, the delay of the first and the last one, and the cost of a copy.
+The benchmark measures the rate of copies, the delay of the first and of the last copy, and the
+processor time of a copy.
 """
 
 import math
@@ -22,9 +23,9 @@ from lab.sites import OnePort
 
 FANOUTS = (1, 4, 16, 64, 256)
 PUSH_S, PUSHES = 0.2, 8
-"""How long and how often is pushed, as fast as can be: the median counts."""
+"""How long and how often frames are pushed as fast as possible. The median is the result."""
 LATENCY_RATE_PPS = 360.0
-"""1400-byte packets at 4 Mbit/s, the thesis' rate."""
+"""The packet rate of 4 Mbit/s in 1400-byte packets, which is the thesis' stream."""
 
 
 @dataclass(slots=True)
@@ -58,9 +59,9 @@ class Meter(Runner):
 def cpu_ns_per_copy(wait: str, probe: Probe | None) -> float:
     """The processor time a copy, in nanoseconds.
 
-    One that spins has its processor for itself, before and after the load too: what it takes is the
-    time between two copies. So is what the kernel takes on the sender's processor, and the sender's
-    own work is in it.
+    A forwarder that spins occupies its processor all the time, also before and after the load, so
+    its time a copy is the time between two copies. The same holds for the kernel on the sender's
+    processor; that time includes the sender's own work.
     """
     if probe is None or not probe.run.copies or probe.cpu_s is None:
         return math.nan
@@ -89,7 +90,10 @@ def row_of(
 
 
 def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
-    """The limit: what one processor pushes into the same pair, forwarding nothing."""
+    """The upper limit for all forwarders, as a row of the table.
+
+    One processor pushes frames into the same veth pair, without forwarding anything.
+    """
     rate, none = load.push(site, forwarder.port, cpu, PUSHES, PUSH_S), math.nan
     return FanoutRow(
         **asdict(forwarder),
@@ -110,7 +114,10 @@ def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
 def delays(
     site: OnePort, fanout: int, kept: Path, seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Of every packet whose copies all came: the delays of the first and the last, in us."""
+    """Offers packets and returns the delays of the first and of the last copies, in us.
+
+    Each packet's sample is kept in the file `kept`. Packets that lost a copy are left out.
+    """
     load.offer(site, fanout, LATENCY_RATE_PPS, seconds, sample_every=1, samples=kept)
     whole = [one for one in numbers_of(load.Sample, kept) if one.copies == fanout]
     return [one.first_copy_ns / 1e3 for one in whole], [one.last_copy_ns / 1e3 for one in whole]

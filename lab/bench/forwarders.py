@@ -1,4 +1,7 @@
-"""The forwarders of the benchmark: rows in their variants, each with one stream to some viewers."""
+"""The forwarders of the benchmark.
+
+A forwarder is a row in one of its variants, with one stream to some viewers.
+"""
 
 import contextlib
 import math
@@ -15,15 +18,16 @@ from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
-"""No forwarder: one processor that pushes frames, the limit of all of them."""
+"""Not a forwarder: one processor that pushes frames, which is the upper limit for all
+forwarders."""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
 AUDIO_UDP_PORT = 5006
-"""Where the second stream goes, where there is one."""
+"""The UDP port of the second stream, which only `P4Priority` has."""
 
 
 class P4Priority(ConferenceRow):
-    """The replication program with a second, urgent stream: not in the table of fan-out."""
+    """The replication program with a second, urgent stream. Only the priority benchmark uses it."""
 
     name = PRIORITY
     label = "P4, priorities"
@@ -35,7 +39,7 @@ class P4Priority(ConferenceRow):
 
 @dataclass(frozen=True, slots=True)
 class Forwarder:
-    """One row of fanout.csv; `engine` is empty where there is none to choose."""
+    """The columns that identify a row of fanout.csv. `engine` is empty if the SFU has only one."""
 
     row: str
     engine: str
@@ -51,7 +55,7 @@ class Forwarder:
 
     @property
     def is_in_kernel(self) -> bool:
-        """Whether no process sees its packets."""
+        """Whether the kernel alone forwards, so that no process sees the packets."""
         return self.port == in_kernel.PORT
 
     @property
@@ -61,15 +65,15 @@ class Forwarder:
 
 KERNEL = Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED)
 RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED)
-"""The kernel engine's peer by hand."""
+"""The hand-written XDP program that the kernel engine is compared with."""
 NATIVE = Forwarder("p4_replication", "native", "afxdp", "spin")
 TICKS_MIN = 100
-"""That tell the kernel's share to some percent."""
+"""With this many ticks the kernel's share is known to some percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """Ticks of processes: in their own code, and in the kernel for them."""
+    """Timer ticks that met processes in their own code (`user`) and in the kernel (`system`)."""
 
     user: int = 0
     system: int = 0
@@ -79,13 +83,13 @@ class Ticks:
 
     @property
     def kernel_share(self) -> float:
-        """The kernel's; not a number where too few ticks say it."""
+        """The kernel's share of the ticks; NaN if there are fewer than `TICKS_MIN`."""
         n_ticks = self.user + self.system
         return self.system / n_ticks if n_ticks >= TICKS_MIN else math.nan
 
 
 def ticks_of(pids: Iterable[int]) -> Ticks:
-    """Of processes so far; those that have ended count nothing."""
+    """The ticks of processes since they started. Processes that have ended count nothing."""
     user, system = 0, 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -98,29 +102,29 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
 class Running(InTurn):
     pids: tuple[int, ...]
     has_metrics: bool = False
-    """Whether `lab.counters` can ask it."""
+    """Whether `lab.counters` can read its metrics."""
 
     def cpu_s(self) -> float:
         return sum(sum(cpu_ns_of_threads(pid)) for pid in self.pids) / 1e9
 
     def ticks(self) -> "Ticks":
-        """How often the kernel's tick has met it, and where."""
+        """The timer ticks that have met its processes so far."""
         return ticks_of(self.pids)
 
 
 def forwarders_of(row: str, variants: Iterable[Variant]) -> list[Forwarder]:
-    """A row in these variants; none where this machine lacks something for it."""
+    """The forwarders of a row in these variants; none if this machine lacks what the row needs."""
     found = [Forwarder(row, one.engine, one.port, one.wait) for one in variants]
     return found if found and there_is(row) else []
 
 
 def there_is(row: str) -> bool:
-    """Whether this machine has the requirements of a row."""
+    """Whether this machine has everything that a row needs."""
     return row == RAW or not ROWS[row].lacks()
 
 
 def stream_of(site: OnePort) -> Stream:
-    """The one stream, or the first of two: participant 1's."""
+    """The only stream, or the first of two. Participant 1 sends it."""
     return Stream(1, site.participant(1))
 
 
@@ -130,9 +134,11 @@ def audio_of(site: OnePort) -> Stream:
 
 @contextlib.contextmanager
 def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Running]]:
-    """A site with the forwarder on it, set up for so many viewers: participants from 2 on.
+    """Makes a site and runs the forwarder on it with one stream to `n_viewers` viewers.
 
-    With audio there is a second stream, whose viewers follow the first's.
+    The viewers are the participants from 2 on.
+
+    `P4Priority` has a second stream, whose viewers are the `n_viewers` participants after these.
     """
     has_audio = forwarder.row == PRIORITY
     with (

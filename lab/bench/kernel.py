@@ -1,11 +1,14 @@
-"""Forwarding in the kernel: the kernel engine beside the relay in XDP by hand, and beside AF_XDP.
+"""Forwarding in the kernel.
 
-They take turns (`lab.bench.turns`). The kernel makes the copies on the sender's processor, which so
-has two things to do; AF_XDP has a processor to itself. All are counted at one sink, XDP's. Then, in
-shorter trials, at the other one, behind a packet that the kernel makes of each copy: what a host's
-stack would have to do in any case, and no SFU. Last the processor time of each: without a
-packet, and with the thesis' fastest stream to all its viewers; there a thread of the kernel's own
-forwards, whose time is known.
+Compares the kernel engine with a hand-written relay in XDP and with the native engine on AF_XDP.
+
+The forwarders take turns (`lab.bench.turns`). The kernel makes the copies on the sender's
+processor, which therefore also sends; an AF_XDP forwarder has a processor to itself. First the
+copies of all are counted at the XDP sink. Then, in shorter trials, they are counted at the tcx
+sink, for which the kernel makes a packet (an skb) of each copy. This is work of a receiving host's
+stack, not of an SFU. Last, the processor time of each forwarder is measured: idle, and with the
+thesis' fastest stream to the thesis' largest number of viewers. For this a kernel thread forwards,
+because its processor time is known.
 """
 
 import time
@@ -27,7 +30,7 @@ from lab.rows import ROWS, in_kernel
 FANOUTS = (1, 8, 16, 64)
 SETS = 3
 VIEWERS = 11
-"""The thesis' most."""
+"""The largest number of viewers at the thesis' fastest stream."""
 IDLE_S, BUSY_S = 2.0, 3.0
 SLEEPING = replace(NATIVE, wait="sleep")
 
@@ -55,7 +58,7 @@ def cells(
     fanouts: Sequence[int] = (),
     is_quick: bool = False,
 ) -> list[Cell | Timed]:
-    """The sets of every fan-out at one sink and the other, then the processor time of each."""
+    """The sets of every fan-out at both sinks, then the processor time of each forwarder."""
     beside = tuple(one for one in (KERNEL, RELAY, NATIVE) if there_is(one.row))
     chosen = fanouts or (FANOUTS[-1:] if is_quick else FANOUTS)
     sets = rounds or (1 if is_quick else SETS)
@@ -69,14 +72,15 @@ def cells(
 
 
 def _effort(fanout: int, sink: str, trial_s: float) -> Effort:
-    """Whole trials where the promises are, shorter ones of the other points and the other sink."""
+    """Full-length trials at the compared fan-out, shorter ones elsewhere, shortest at the tcx sink.
+    """
     if sink == TCX_SINK:
         return Effort(trial_s / CURVE_PART)
     return Effort(trial_s if fanout == COMPARED_FANOUT else trial_s / POINT_PART)
 
 
 def run(folder: Path, todo: Sequence[Cell | Timed]) -> Failures:
-    """Measures every cell; a cell that fails is returned and left out."""
+    """Measures every cell. A cell that fails is left out, and its failure is returned."""
     failures = measured_sets(
         (folder, "kernel"),
         FanoutRow,
@@ -96,7 +100,7 @@ def run(folder: Path, todo: Sequence[Cell | Timed]) -> Failures:
 def processor_time(
     forwarder: Forwarder, *, idle_s: float = IDLE_S, busy_s: float = BUSY_S
 ) -> ProcessorRow:
-    """Of one forwarder, idle and with the thesis' fastest stream."""
+    """Measures the processor time of one forwarder, idle and with the thesis' fastest stream."""
     with running(forwarder, VIEWERS) as (site, set_up):
         load.settle(site, VIEWERS)
         before_s, began_s = set_up.cpu_s(), time.monotonic()

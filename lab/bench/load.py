@@ -16,16 +16,17 @@ from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 FRAME_LEN_BYTES = 1400
 SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
-"""What a run may take longer than it sends: starting, waiting for the last copy."""
+"""How much longer a run may take than it sends, for the start and for waiting until the last copy
+comes."""
 SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
-"""What a load takes until its sink is there."""
+"""How long a load takes to start its sink."""
 LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
-"""What may still be under way when sending ends, of a run that is in time: that share of the
-copies, and those of a millisecond or of a few packets."""
+"""How many copies may still be under way when sending ends if the forwarder keeps up: this share of
+all copies, plus the copies of `LATE_S` or of `LATE_PACKETS` packets, whichever are more."""
 XDP_SINK, TCX_SINK = "xdp", "tcx"
-"""Where copies are counted and dropped: as they come out of the device, or behind a packet that
-the kernel has made of each, its receive path included."""
+"""Where copies are counted and dropped: by XDP, as they come out of the device, or by tcx, after
+the kernel has made a packet (an skb) of each copy and taken it through its receive path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,18 @@ class Run:
     seconds: float
     copies: int
     copies_while_sending: int
-    """Of both streams, where there are two."""
+    """The copies of both streams, if there are two."""
     copies_of_viewer_min: int
     copies_of_viewer_max: int
     audio_sent: int
-    """Packets of the second stream, whose viewers follow the first's; not in the numbers above."""
+    """Packets of the second stream, whose viewers come after the first stream's. `sent`, `copies`
+    and the viewers' numbers are of the first stream alone."""
     audio_copies: int
     refusals: int
-    """How often the interface took no packet at once; the load tried again, or it was lost."""
+    """How often the interface did not accept a packet at once. The load then tried again, or with
+    `--refused-are-lost` dropped the packet."""
     others: int
-    """Frames that came for nobody."""
+    """Frames that were addressed to no viewer."""
 
     @property
     def copies_per_s(self) -> float:
@@ -56,7 +59,7 @@ class Run:
 
     @property
     def is_lost(self) -> bool:
-        """A copy never came, or one came twice."""
+        """Whether nothing was sent, a copy never came, or a copy came twice."""
         return self.sent == 0 or self.copies != self.sent * self.n_viewers
 
     @property
@@ -66,7 +69,7 @@ class Run:
 
     @property
     def is_late(self) -> bool:
-        """More copies were under way when sending ended than a forwarder has that keeps up."""
+        """Whether the forwarder fell behind: too many copies were under way when sending ended."""
         due = self.sent * self.n_viewers
         under_way = max(LATE_S / self.seconds * due, LATE_PACKETS * self.n_viewers)
         return self.copies_while_sending < self.copies - due * LATE_SHARE - under_way
@@ -82,13 +85,14 @@ class Run:
 
     @property
     def viewers_spread_pct(self) -> float:
-        """By how much the viewer with the fewest copies has less than the one with the most."""
+        """The distance of the viewer with the fewest copies from the one with the most, in percent.
+        """
         most = self.copies_of_viewer_max
         return 100.0 * (most - self.copies_of_viewer_min) / most if most else 0.0
 
     @property
     def is_lossless(self) -> bool:
-        """Every copy came, and the forwarder kept up: nearly none was late."""
+        """Whether every copy came once and the forwarder kept up."""
         return not self.is_lost and not self.is_late
 
 
@@ -98,25 +102,31 @@ class Sample:
     first_copy_ns: int
     last_copy_ns: int
     sum_ns: int
-    """Of all copies."""
+    """The sum of the delays of all copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The sink's record of one address with `watching`; addresses count from the first viewer."""
+    """The sink's record of one address, in a run of `watching`.
+
+    Addresses are numbered from the first viewer's, which is 0.
+    """
 
     address: int
     copies: int
     first_sequence: int
     last_sequence: int
     first_sent_ns: int
-    """Since 1970."""
+    """Nanoseconds since 1970."""
     last_sent_ns: int
     misordered: int
 
 
 def arguments(link: Link, stream: Stream, first_viewer: IPv4Address) -> list[str]:
-    """The load's command: a stream on a link, and its viewers, whose addresses are in a row."""
+    """The load's command for a stream on a link.
+
+    Its viewers have consecutive addresses from `first_viewer` on.
+    """
     return [
         *(str(program("load")), "--interface", link.host_interface),
         *("--frame-len", str(FRAME_LEN_BYTES)),
@@ -140,7 +150,7 @@ def watching(
 ) -> list[str]:
     """The command that offers so many packets and writes a `Watched` for each address.
 
-    Every second it says how far it is, in the end what `Run` is made of.
+    The command prints its progress every second, and at the end the fields of a `Run`.
     """
     argv = _argv(site, n_viewers, rate_pps, seconds_max)
     return on_cpu(LOAD_CPU, [*argv, "--packets", str(n_packets), "--watch", str(to)])
@@ -158,10 +168,13 @@ def offer(
     is_in_kernel: bool = False,
     sink: str = XDP_SINK,
 ) -> Run:
-    """Offers packets at a rate and counts their copies; every so many packets one is a sample.
+    """Offers packets at a rate and counts their copies.
 
-    With `audio_every` one of so many is audio, to a port and viewers of its own. A
-    forwarder that `is_in_kernel` refuses packets when it is behind, which are lost then.
+    Each `sample_every`-th packet gets a line in `samples`.
+
+    With `audio_every`, one packet in so many is audio, which has a UDP port and viewers of its own.
+    With `is_in_kernel`, packets that the interface refuses because the forwarder is behind are
+    lost; otherwise the load offers them again.
     """
     argv = _argv(site, n_viewers, rate_pps, seconds)
     if samples is not None:
@@ -177,14 +190,14 @@ def offer(
 
 
 def settle(site: OnePort, n_viewers: int) -> None:
-    """A few packets, so that the first that is measured is not the first."""
+    """Sends a few packets, so that no measured packet is the first one that the forwarder sees."""
     offer(site, n_viewers, SETTLE_RATE_PPS, SETTLE_S)
 
 
 def sampled(
     site: OnePort, n_viewers: int, rate_pps: float, seconds: float, *, is_in_kernel: bool
 ) -> tuple[Run, tuple[Sample, ...]]:
-    """The same with so many samples that they cost little."""
+    """Offers packets as `offer` does, and samples so few of them that sampling costs little."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as file:
         run = offer(
             site,
@@ -199,11 +212,14 @@ def sampled(
 
 
 def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
-    """Frames a second that one processor pushes to the sink, forwarding nothing: the median."""
+    """Pushes frames from one processor straight to the sink, without a forwarder.
+
+    Returns the median of the rates, in frames a second.
+    """
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]
-    # The sink is part of a load, which offers next to nothing here and is ended.
+    # Only a load has a sink. The one here offers next to nothing and is ended afterwards.
     sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,

@@ -1,4 +1,4 @@
-"""Which forwarders are measured at which fan-outs, how often; and the run over all of them."""
+"""Says which forwarders are measured at which fan-outs, and how often; and measures them all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,33 +17,34 @@ from lab.rows import ROWS
 from lab.sites import SFU_CPU
 
 COMPARED_FANOUT = 64
-"""The fan-out at which forwarders are set against each other, in turns."""
+"""The fan-out at which forwarders are compared with each other, in turns."""
 SETS = {"spin": 3, "sleep": 3}
-"""How often at that fan-out, by how they wait."""
+"""The number of sets at `COMPARED_FANOUT`, by how the forwarders wait."""
 CURVE_PART = 6
-"""At the other fan-outs, which are points of a curve, trials are so much shorter, in one set."""
+"""Trials at other fan-outs, which are only points of a curve, are shorter by this factor, and in
+one set."""
 POINT_PART = 3
-"""Trials of what sleeps, of sockets, the interpreter and BMv2 are so much shorter: in three sets a
-whole one."""
+"""Trials of forwarders that sleep, of sockets, of the interpreter and of BMv2 are shorter by this
+factor: three sets take as long as one full-length trial."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
-"""Interpreted, or on UDP sockets."""
+"""For the interpreter, and for forwarders on UDP sockets."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A user's selection of the run; other settings are those of `make bench`."""
+    """The user's selection for this run. All other settings are those of `make bench`."""
 
     only: tuple[str, ...] = ()
     fanouts: tuple[int, ...] = ()
     rounds: int = 0
     trial_s: float = TRIAL_S
     rows: tuple[str, ...] = ()
-    """Of an experiment's own file, beside the project's."""
+    """Rows of the experiment's own file, measured beside the project's rows."""
 
     def effort(self, members: Sequence[Forwarder], fanout: int, *, is_quick: bool) -> Effort:
-        """How long rates are searched for at a fan-out."""
+        """How long the trials are at a fan-out."""
         if is_quick:
             return QUICK
         if fanout != COMPARED_FANOUT and fanout not in self.fanouts:
@@ -53,16 +54,21 @@ class Choice:
 
 
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
-    """Every row of the comparison, in the order of the tables; then an experiment's own."""
+    """All forwarders of the comparison, in the order of the tables.
+
+    After them come those of an experiment's own rows, then the two that only push.
+    """
     rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
     rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
     return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
 
 
 def _group(forwarder: Forwarder) -> tuple[str, str] | None:
-    """What a forwarder is set against: what has the same kind of port and waits alike.
+    """The group in which a forwarder is compared; None if it is measured alone.
 
-    The interpreter and sockets are beyond a comparison that needs a third digit.
+    The forwarders of a group have the same kind of port and wait in the same way.
+
+    The interpreter and sockets are so much slower that taking turns would add nothing.
     """
     is_slow = forwarder.engine == "interpreter" or forwarder.port in ("", "udp")
     if is_slow or forwarder.row == NO_FORWARDER or not forwarder.kind.takes_turns:
@@ -73,9 +79,11 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
 
 
 def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
-    """What is measured: forwarders alone, then those that are set against each other, in turns.
+    """The cells to measure.
 
-    Pushing has no fan-out. Sleeping and slow forwarders are measured at fewer.
+    Forwarders of one group share a cell, in which they take turns; the others have a cell each.
+
+    Pushing has no fan-out. Sleeping and slow forwarders are measured at fewer fan-outs.
     """
     chosen = [
         forwarder
@@ -84,7 +92,7 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
     ]
     groups: dict[tuple[int, object], list[Forwarder]] = {}
     for forwarder in chosen:
-        # One that is compared with none is a group of its own.
+        # A forwarder that is compared with no other is a group of its own.
         group = _group(forwarder) or forwarder
         for fanout in _fanouts(forwarder, choice, is_quick=is_quick):
             groups.setdefault((fanout, group), []).append(forwarder)
@@ -93,7 +101,8 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
         for (fanout, _), members in groups.items()
         for number in range(_n_sets(members, fanout, choice, is_quick=is_quick))
     ]
-    # Sets of the same lie apart in time: what the machine does for a minute meets one of them.
+    # The sets of one group are measured at different times, so that a disturbance of a minute meets
+    # only one of them.
     return sorted(todo, key=lambda cell: cell.round)
 
 
@@ -119,7 +128,7 @@ def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[i
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell; a cell that fails is returned and left out."""
+    """Measures every cell. A cell that fails is left out, and its failure is returned."""
     due = [row for row in ROWS.values() if row.fanout and not row.is_optional]
     return measured_sets(
         (folder, "fanout"),

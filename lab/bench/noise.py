@@ -1,7 +1,10 @@
-"""Whether others used the processors of a trial: then it is void, and done again.
+"""Detects whether other processes used the processors of a trial.
 
-What other processes ran on them is told by the kernel, thread by thread, in nanoseconds; what the
-host took (steal) in ticks. Processes that began and ended within a trial are not seen.
+Such a trial is void and is done again.
+
+The kernel reports the processor time of other processes thread by thread, in nanoseconds, and the
+time that a virtual machine's host took (steal) in ticks. Processes that start and end within a
+trial are not seen.
 """
 
 import contextlib
@@ -14,11 +17,11 @@ from lab.process import cpu_ns_of_threads
 from lab.sites import LOAD_CPU, SFU_CPU
 
 SHARE_MAX = 0.02
-"""Of a trial's time on both processors together."""
+"""The largest share of a trial's duration that others may use, on all its processors together."""
 TICKS_MIN = 2
-"""Of stolen time: one may be a rounding."""
+"""Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
 _PROCESSOR, _PARENT = 36, 1
-"""Places in /proc/PID/stat behind the command's name."""
+"""Indices of the words in /proc/PID/stat after the command's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +30,17 @@ class Noise:
     stolen_s: float = 0.0
 
     def spoils(self, seconds: float) -> bool:
-        """Whether a trial that long is void."""
+        """Whether this noise makes a trial of this duration void."""
         tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
         is_stolen = self.stolen_s >= TICKS_MIN * tick_s and self.stolen_s > SHARE_MAX * seconds
         return is_stolen or self.others_s > SHARE_MAX * seconds
 
 
 class Listener:
-    """Begins with a trial; `noise` tells what came beside it."""
+    """Watches the processors from its creation on, at the start of a trial.
+
+    `noise` returns what others used since.
+    """
 
     def __init__(self, cpus: Sequence[int] = (SFU_CPU, LOAD_CPU)) -> None:
         self._cpus = frozenset(cpus)
@@ -49,7 +55,10 @@ class Listener:
         return Noise(max(0, ran_ns) / 1e9, ticks / os.sysconf("SC_CLK_TCK"))
 
     def _others(self) -> dict[int, int]:
-        """Processor time of every process on these processors that is none of the lab's."""
+        """The processor time so far of other processes on these processors, in ns by process id.
+
+        Processes of the lab are left out.
+        """
         found: dict[int, tuple[int, int]] = {}
         for place in Path("/proc").iterdir():
             if not place.name.isdecimal():
@@ -64,7 +73,8 @@ class Listener:
         }
 
     def _is_ours(self, pid: int, found: dict[int, tuple[int, int]]) -> bool:
-        """The lab, what it started, and the kernel's own threads, which work for the load."""
+        """Whether a process is the lab, its descendant, or a kernel thread, which serves the load.
+        """
         kernel = 2
         while pid in found:
             if pid in (self._own, kernel):

@@ -1,7 +1,8 @@
-"""Offers more than the forwarders can carry.
+"""Overload: offers more packets than the forwarders can carry.
 
-Each forwarder gets a tenth to ten times its capacity. The rate of copies must rise and stay,
-viewers must lose alike, and the switch must count every loss.
+Each forwarder is offered a tenth of its capacity up to ten times its capacity. The rate of copies
+must rise up to the capacity and must not fall beyond it, all viewers must lose about the same
+share, and the switch must count every loss.
 """
 
 import statistics
@@ -22,22 +23,23 @@ from lab.sites import OnePort
 
 FANOUTS = (8, 64)
 OFFERED = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0, 4.0, 10.0)
-"""In capacities: rates of packets at which the peak rate of copies would be reached."""
+"""The offered rates, as multiples of the forwarder's capacity (see `capacity`)."""
 STEP_S = 1.0
 SPARE_S = 0.25
-"""What a step takes beside offering."""
+"""How long a step takes besides offering."""
 SWEEPS = 3
-"""How often all rates are offered, one after the other. The medians count, for the machine's own
-speed changes from second to second."""
+"""How often all rates are offered, one after the other. The results are the medians, because the
+machine's speed changes from second to second."""
 PAIRS = 6
-"""How often, after that, the most is offered right before or after what gave the highest rate."""
+"""How often, after the sweeps, the highest offered rate and the one that gave the peak are offered
+right after each other."""
 CAPACITY_S = 16.0
-"""What finding the capacity takes, about."""
+"""About how long it takes to find the capacity."""
 CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + CAPACITY_S
 
 
 def forwarders() -> list[Forwarder]:
-    """The forwarders to overload: spinning, unless they can only sleep."""
+    """The forwarders to overload; each row says in which variants (`Row.overload`)."""
     return [one for name, row in ROWS.items() for one in forwarders_of(name, row.overload)]
 
 
@@ -46,11 +48,15 @@ class Moment:
     counters: Counters | None
     wire_drops: int
     refused: int = 0
-    """Packets that the SFU's end did not take from the load's: the kernel was behind."""
+    """Packets that the SFU's end of the veth pair did not accept from the load's end, because the
+    kernel was behind."""
 
 
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
-    """Now. Only a load into the kernel gives up what is refused; others offer it again."""
+    """Reads all counters.
+
+    Refused packets count only with `is_in_kernel`: any other load offers them again.
+    """
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]
     wire_drops = device_drops(site.sfu, link.sfu_interface)
@@ -59,7 +65,10 @@ def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
 
 
 def vanished(run: load.Run, before: Moment, after: Moment) -> float:
-    """Packets that were offered, or copies that were sent, and are counted nowhere."""
+    """How many offered packets and sent copies were lost without being counted.
+
+    NaN if the forwarder has no counters.
+    """
     if before.counters is None or after.counters is None:
         return float("nan")
     counted = after.counters.since(before.counters)
@@ -73,7 +82,7 @@ def vanished(run: load.Run, before: Moment, after: Moment) -> float:
 
 
 def counted_drops(before: Moment, after: Moment) -> float:
-    """The packets that the switch dropped and counted, all reasons."""
+    """How many packets the switch counted as dropped; NaN if the forwarder has no counters."""
     if before.counters is None or after.counters is None:
         return float("nan")
     return sum(after.counters.since(before.counters).drops.values())
@@ -82,7 +91,7 @@ def counted_drops(before: Moment, after: Moment) -> float:
 def _offer(
     forwarder: Forwarder, site: OnePort, fanout: int, rate_pps: float, seconds: float
 ) -> tuple[load.Run, float]:
-    """The result of one rate, and the p99 of the last copies in microseconds."""
+    """Offers one rate; returns the result and the p99 of the last copies' delay in microseconds."""
     run, samples = load.sampled(
         site, fanout, rate_pps, seconds, is_in_kernel=forwarder.is_in_kernel
     )
@@ -91,9 +100,12 @@ def _offer(
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
-    """Packets a second at which the most copies come; `offer` is given copies a second.
+    """The capacity: the packets a second at which the most copies come.
 
-    From below, for one that falls when it is overrun shows its peak in no other way.
+    `offer` makes a trial, whose rate is in copies a second.
+
+    The search begins below the capacity, because a forwarder whose rate falls under overload would
+    not show its peak otherwise.
     """
     return max(1.0, drive(peak_search(FULL), offer)) / n_viewers
 
@@ -127,10 +139,10 @@ def _rated(
 def share_of_peak(
     rate: Callable[[float], float], curve: Sequence[OverloadRow], pairs: int = PAIRS
 ) -> float:
-    """What is left of the peak at the most that was offered: the median of pairs.
+    """The share of the peak rate that remains at the highest offered rate: a median of pairs.
 
-    `rate` offers a multiple of the capacity and gives the rate of copies. Not a number where
-    nothing was offered beyond capacity, or nothing else.
+    `rate` offers a multiple of the capacity and returns the rate of copies. The result is NaN if no
+    rate beyond the capacity was offered, or only one rate.
     """
     *others, last = sorted(curve, key=lambda row: row.offered_over_capacity)
     if not others or last.offered_over_capacity <= 1.0:
@@ -139,7 +151,8 @@ def share_of_peak(
     offered = (peak.offered_over_capacity, last.offered_over_capacity)
     shares = []
     for number in range(pairs):
-        # Now the one first, now the other: what drifts meets both.
+        # The order changes from pair to pair, so that a drift of the machine's speed affects both
+        # rates.
         order = offered if number % 2 == 0 else offered[::-1]
         rates = {times: rate(times) for times in order}
         shares.append(rates[offered[1]] / max(1.0, rates[offered[0]]))
@@ -152,7 +165,7 @@ def measure(
     with running(forwarder, fanout) as (site, set_up):
         load.settle(site, fanout)
         capacity_pps = capacity(
-            # Samples too, for they cost the forwarder's processor something.
+            # With samples, as in the sweeps, because they cost the forwarder's processor some time.
             lambda trial: _offer(forwarder, site, fanout, trial.per_s / fanout, trial.seconds)[0],
             fanout,
         )

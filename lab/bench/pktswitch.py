@@ -1,9 +1,10 @@
 """Sockets against kernel bypass, and against forwarding in the kernel.
 
-pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, then the same on netmap: 76 % less
-processing a packet, 89 % less delay. Here our pktswitch and the switch are each measured on UDP
-sockets and on AF_XDP, then with what does the same in the kernel by XDP: the relay by hand, and the
-kernel engine. docs/performance.md says why the differences are not the paper's.
+pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, and then on netmap. The paper
+reports 76 % less processing a packet and 89 % less delay on netmap. Here our pktswitch and the
+switch are each measured on UDP sockets and on AF_XDP. Then they are compared with programs that do
+the same in the kernel by XDP: pktswitch with the hand-written relay, the switch with the kernel
+engine. docs/performance.md says why the differences are not the paper's.
 """
 
 import tempfile
@@ -23,24 +24,27 @@ from lab.rows import ROWS, in_kernel
 
 FANOUTS = (1, 8, 64)
 BUSY_SHARE = 0.9
-"""Of what the sockets carry without loss: the load of the busy delay."""
+"""The rate at which the busy delay is measured, as a share of the lossless rate on sockets."""
 BUSY_S = 2.0
 
 
 def reduction_pct(before: float, after: float) -> float:
-    """By how much `after` is less; not a number where there was nothing."""
+    """Returns by how many percent `after` is less than `before`; NaN if `before` is 0."""
     return 100.0 * (1.0 - after / before) if before else float("nan")
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """Processor time a copy; where a forwarder takes all of one, it is the time between copies."""
+    """Processor time a copy.
+
+    If a forwarder takes all of a processor, this is the time between two copies.
+    """
     has_all = row.wait in ("spin", in_kernel.SHARED)
     return 1e9 / row.copies_per_s_lossless if has_all else row.cpu_ns_per_copy
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is on sockets, and what takes its place."""
+    """A comparison: a forwarder on sockets, and the one that takes its place beyond sockets."""
 
     sockets: Forwarder
     beyond: Forwarder
@@ -50,7 +54,8 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """Past the kernel, then in it, as far as this machine has what that takes."""
+    """The comparisons with AF_XDP, then those with XDP, as far as this machine has what they need.
+    """
     sockets = [
         Forwarder(name, engine, "udp", wait)
         for (name, engine), wait in product(
@@ -113,7 +118,7 @@ def measure(step: Step, n: int, effort: Effort) -> PktswitchRow:
 
 
 def cell_s(effort: Effort) -> float:
-    """What a step takes at one fan-out, about."""
+    """About how long a comparison takes at one fan-out."""
     return 2 * (turns.planned_s(effort) + BUSY_S + 2.0)
 
 

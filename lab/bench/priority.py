@@ -1,7 +1,7 @@
-"""Two streams; the urgent one must lose nothing.
+"""Priorities: of two streams under overload the urgent one must lose nothing.
 
-One packet in ten is audio, with viewers of its own. With `sfu_priority.p4` the switch takes audio
-before the rest, and the excess is lost from the rest.
+One packet in ten is audio, with viewers of its own. With `sfu_priority.p4` the switch forwards
+audio before all other packets, so that under overload only the others are lost.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,17 @@ from lab.rows import in_kernel
 
 AUDIO_EVERY = 10
 OFFERED = {8: (1.0, 1.2), 64: (1.0, 1.5, 2.5)}
-"""In capacities, by fan-out: what the switch can look through while it sends (docs/switch.md)."""
+"""The offered rates as multiples of the capacity, by fan-out. Up to these the switch has time to
+look at every packet that arrives while it sends (docs/switch.md)."""
 STEP_S = 0.5
 SWEEPS = 3
-"""How often the rates are offered, each time in capacities that were measured just before. Of
-losses the largest counts."""
+"""How often the rates are offered, each time as multiples of a capacity that was measured just
+before. The largest loss is the result."""
 CELL_S = SWEEPS * (CAPACITY_S + 2.0)
 
 
 def forwarders() -> list[Forwarder]:
-    """The switch only: peers know no priorities."""
+    """The switch alone, because its peers have no priorities."""
     return [
         Forwarder(PRIORITY, engine, port, "spin")
         for engine, port in (

@@ -1,10 +1,10 @@
-"""More processors: each has a stream of its own, to as many viewers as the others'.
+"""Scaling over processors, each of which has a stream of its own, with equally many viewers.
 
 In the kernel a packet is forwarded on the processor that sends it, so each processor has a load and
-a port: the kernel engine with all ports in one switch, and of the relay by hand one for each port,
-which share nothing. On AF_XDP one port has as many queues as the switch has workers; workers have
-half of the processors, loads the other half. The points are those that the machine has processors
-for. They take turns (`lab.bench.turns`).
+a port. The kernel engine has all ports in one switch; the hand-written relay runs once for each
+port, and the relays share nothing. On AF_XDP one port has as many queues as the switch has workers;
+the workers have one half of the processors, the loads the other half. Points that need more
+processors than the machine has are left out. The forwarders take turns (`lab.bench.turns`).
 """
 
 import contextlib
@@ -36,18 +36,18 @@ FANOUT = 64
 SETS = 3
 UP_S = 3.0
 START_IN_S = 0.2
-"""By when all loads are there; then they begin at the same time."""
+"""How much time all loads have to start, before they begin to send at the same moment."""
 SETTLE_PER_S, SETTLE_S = 10_000.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns on so many processors."""
+    """One set of turns on a number of processors."""
 
     forwarders: tuple[Forwarder, ...]
     processors: int
     number: int = 0
-    """Of the set, from 0."""
+    """The set's number, from 0."""
     effort: Effort = FULL
     fanout: int = FANOUT
 
@@ -102,14 +102,14 @@ class Up(InTurn, Runner):
 
 
 def offer(up: Up, trial: Trial) -> Run:
-    """All streams at once, each from a processor of its own."""
+    """Offers all streams at once, each from a processor of its own."""
     cell, site = up.cell, up.site
     rate_pps = trial.per_s / (cell.processors * cell.fanout)
     start_ns = time.monotonic_ns() + round(START_IN_S * 1e9)
     shares_link = len(site.links) < cell.processors
     commands = []
     for number, cpu in enumerate(loads_of(up.forwarder, cell.processors)):
-        # On one link the first load's sink counts the copies of all.
+        # If the loads share one link, the first load's sink counts the copies of all of them.
         n_viewers = cell.fanout * (cell.processors if shares_link and number == 0 else 1)
         sink = ["--no-sink"] if shares_link and number else ["--xdp-sink"]
         stream, viewers = site.stream(number)
@@ -129,7 +129,11 @@ def offer(up: Up, trial: Trial) -> Run:
 
 
 def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
-    """Several loads' results as one's: sums, the least and the most of all viewers."""
+    """Combines the results of several loads into one `Run`.
+
+    The counts are added; the viewer with the fewest copies and the one with the most are those of
+    all loads.
+    """
     sums = {
         name: int(sum(one[name] for one in said))
         for name in ("sent", "copies", "copies_while_sending", "refusals", "others")
@@ -147,7 +151,10 @@ def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell into `scaling.csv`; a cell that fails is returned and left out."""
+    """Measures every cell into `scaling.csv`.
+
+    A cell that fails is left out, and its failure is returned.
+    """
     place = (folder, "scaling")
     return measured_sets(place, ScalingRow, todo, measure, lacking=[XdpRelay.lacks()])
 
@@ -158,7 +165,7 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         ups: list[Up] = []
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
-            # A stopped process cannot end.
+            # A stopped process could not end.
             stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
             up.stand()
@@ -171,7 +178,7 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
 
 @contextlib.contextmanager
 def _up(cell: Cell, forwarder: Forwarder, folder: Path, probes: list[Probe]) -> Iterator[Up]:
-    """A site for all streams, with the forwarder on it, which knows them."""
+    """Makes a site for all streams and runs the forwarder on it, set up for them."""
     folder.mkdir()
     kind = Queued if forwarder == NATIVE else StreamPerPort
     with kind(cell.processors, cell.fanout) as site, contextlib.ExitStack() as stack:
@@ -187,7 +194,7 @@ def _up(cell: Cell, forwarder: Forwarder, folder: Path, probes: list[Probe]) -> 
                 relay.subscribe(*stream)
         else:
             switch = P4Replication(site, forwarder.variant, folder)
-            # The workers have the first processors.
+            # The workers run on the first processors.
             switch.cpus = tuple(range(cell.processors if forwarder == NATIVE else 1))
             if forwarder == NATIVE:
                 switch.options = ("--workers", str(cell.processors))

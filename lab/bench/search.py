@@ -1,17 +1,20 @@
-"""The highest rate without loss and the peak, in trials as RFC 2544 has them (section 26.1). Pure.
+"""Searches for the highest rate without loss and the peak, by trials like RFC 2544's (26.1).
 
-A trial offers a rate for some time, waits until nothing comes any more, and counts. Short trials
-find the rate: a low one doubles until a trial fails (or halves until one passes), then the gap is
-halved. So a forwarder that collapses under overload meets little of it before its limit is known. A
-short trial is shorter than queues are, so there a copy that is late counts as one that is lost.
-Long trials decide: of rates each 3, 6, 9 ... % lower than the one before, the first that loses
-nothing. They are long enough to fill any queue, and are judged by loss alone; what was late in them
-is told apart.
+The search only plans trials and judges their results: this module has no side effects ("pure").
 
-A short trial that fails is done twice more and fails if one of these does: a stolen moment of the
-processor fails one of them.
+A trial offers a rate for some time, waits until no more copies come, and counts them. Short trials
+find the rate: a low rate is doubled until a trial fails (or halved until one passes), then the gap
+is halved. In this way a forwarder that collapses under overload meets little overload before its
+limit is known. Queues can hold back what comes in a short trial, so a late copy counts as a lost
+one in it. Long trials decide: the rate is lowered by 3, 6, 9 ... % until a trial loses nothing.
+They are long enough to fill any queue, and loss alone fails them; their share of late copies is
+reported separately.
 
-Last, more is offered than was carried: the peak is the largest median of what came.
+A short trial that fails is repeated twice, and the rate fails only if a repetition fails too: a
+moment in which something else took the processor fails just one trial.
+
+Last, rates beyond the lossless one are offered, each several times: the peak is the largest median
+of the rates of copies that came.
 """
 
 import math
@@ -23,28 +26,31 @@ from typing import TypeVar
 from lab.bench.load import Run
 
 FIRST_PER_S = 16_000.0
-"""Less than every forwarder here carries but the slowest, for which it is halved."""
+"""The first rate of a search. All forwarders but the slowest carry more; for the slowest the search
+halves it."""
 LEAST_PER_S = 100.0
 SHORT_S = 0.3
-"""At a copy a microsecond some hundred thousand copies."""
+"""The duration of a short trial: at a copy a microsecond, 300,000 copies."""
 TRIAL_S = 60.0
-"""Of RFC 2544: the trial that decides."""
+"""RFC 2544's duration of a trial: that of the trial that decides."""
 PART_OF_TRIAL = 12
-"""A trial of so small a part comes before the whole one: most rates that lose show it there."""
+"""Before each deciding trial comes a trial of this part (one twelfth) of its duration. Most rates
+that lose packets lose some in it already."""
 KEPT_UP = 0.97
 FINE = 1.03
-"""How near the limit the search comes."""
+"""The search ends when the lowest failed rate is at most this factor above the highest passed
+rate."""
 SHORT_MAX = 2
-"""So many doublings in a row by which the load sends no more: it can send no more. One may be a
-moment in which it had no processor."""
+"""When the load has sent no more after so many doublings in a row, it can send no more. A single
+such doubling may be a moment in which the load had no processor."""
 DECIDING_MAX = 9
-"""The last rate that is tried is a third of the first."""
+"""How many rates are tried with deciding trials. The last is a third of the first."""
 BEYOND = (1.1, 1.25, 1.5, 2.0)
-"""What is offered for the peak, in rates without loss."""
+"""The rates that are offered to find the peak, as multiples of the lossless rate."""
 BEYOND_TIMES = 3
 PEAK_STEP, PEAK_HELPS, RATE_MAX = 1.08, 1.01, 1e9
 COLLAPSED = 0.8
-"""No more is offered when so little of the peak came."""
+"""When less than this share of the peak comes, no higher rate is offered."""
 LOSS, LATENESS, LOAD = "loss", "lateness", "load"
 
 
@@ -62,13 +68,13 @@ class Effort:
 
     @property
     def planned_s(self) -> float:
-        """What a search takes, about: some thirty short trials, and one in two whole ones again."""
+        """About how long a search takes: 32 short trials, and 1.5 times the deciding trials."""
         return 32 * (self.short_s + 0.2) + 1.5 * sum(self.deciding_s)
 
 
 FULL = Effort()
 QUICK = Effort(trial_s=0.5, short_s=0.1)
-"""Shows that everything works, not how fast it is."""
+"""For a run that shows only that everything works, not how fast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +89,27 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Found:
     lossless_per_s: float
-    """What came in the trial that decided; 0 where none was without loss."""
+    """The rate of copies in the trial that decided; 0 if every trial lost something."""
     peak_per_s: float
     is_peak_least: bool
-    """All that could be offered was carried: the peak may be higher."""
+    """Whether the forwarder carried all that the load could offer, so that its true peak may be
+    higher."""
     bound_by: str
-    """What failed just above: `loss`, `lateness`; or `load`, which could send no more."""
+    """Why the next higher rate failed: `loss` or `lateness`; or `load` if the load could send no
+    more."""
     trial_s: float
-    """How long the trial was that decided."""
+    """The duration of the trial that decided."""
     late_share: float
-    """Of its copies, those that came after the last packet was sent."""
+    """The share of its copies that came after the last packet was sent."""
     decided: Run | None
 
 
 Search = Generator[Trial, Run, Found]
-"""Trials to be made, the result of each, what was found."""
+"""A search yields the trials to make, is sent the result of each, and returns what it found."""
 
 
 def falls_short(trial: Trial, run: Run) -> bool:
-    """Whether the load sent less than it was told to."""
+    """Whether the load sent less than the trial asked for."""
     return run.sent_copies_per_s < KEPT_UP * trial.per_s
 
 
@@ -130,7 +138,7 @@ def _cause(failed: Run | None) -> str:
 
 
 def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
-    """The highest rate that short trials pass, or 0; and the trial that failed just above."""
+    """The highest rate that passes short trials, or 0; and the failed trial just above it."""
     good, bad, rate, n_short = 0.0, 0.0, effort.first_per_s, 0
     failed: Run | None = None
     while not bad or not good:
@@ -146,7 +154,7 @@ def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
             rate *= 2
             continue
         failed = run
-        # The load may not have come so far.
+        # The rate that failed is the one that was sent, which may be lower than the one asked for.
         bad = max(min(rate, run.sent_copies_per_s), good * FINE)
         if good:
             break
@@ -164,7 +172,11 @@ def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
 
 
 def _passes(trial: Trial) -> Generator[Trial, Run, tuple[bool, Run]]:
-    """Whether most of three trials, or the first, lose nothing and are in time."""
+    """Whether a rate passes, and the last trial.
+
+    It passes if the first trial, or both repetitions after it, lose nothing and have few late
+    copies.
+    """
     first = yield trial
     if first.is_lossless:
         return True, first
@@ -178,7 +190,7 @@ def _passes(trial: Trial) -> Generator[Trial, Run, tuple[bool, Run]]:
 def _decide(
     effort: Effort, good: float, failed: Run | None
 ) -> Generator[Trial, Run, tuple[Run | None, Run | None]]:
-    """The first whole trial without loss, and the one that failed before it."""
+    """The first deciding trial without loss, and the last one that failed before it."""
     rate = good
     for n in range(1, DECIDING_MAX + 1):
         for seconds in effort.deciding_s:
@@ -188,13 +200,14 @@ def _decide(
                 break
         else:
             return run, failed
-        # From what was sent, which may be less than was asked for.
+        # The next rate is derived from the rate that was sent, which may be lower than the one
+        # asked for.
         rate = min(rate, run.sent_copies_per_s) / FINE**n
     return None, failed
 
 
 def _peak(effort: Effort, lossless: float) -> Generator[Trial, Run, tuple[float, bool]]:
-    """The most that came, and whether all that could be offered was carried."""
+    """The highest rate of copies that came, and whether all that could be offered was carried."""
     peak, is_least = 0.0, True
     for times in BEYOND:
         came, n_short = [], 0
@@ -212,10 +225,11 @@ def _peak(effort: Effort, lossless: float) -> Generator[Trial, Run, tuple[float,
 
 
 def peak_search(effort: Effort) -> Generator[Trial, Run, float]:
-    """The most that comes, with or without loss.
+    """Searches for the highest rate of copies that comes, with or without loss.
 
-    The rate doubles while more comes, then it is raised in small steps from where the most came.
-    It ends when two steps bring no more: a stolen moment of the processor is no limit.
+    The offered rate is doubled while more copies come, then raised in small steps from the best
+    rate. The search ends after two steps in a row that bring no more: after a single one, something
+    else may have taken the processor for a moment.
     """
     best, at = 0.0, effort.first_per_s
     for growth in (2.0, PEAK_STEP):
@@ -235,7 +249,7 @@ What = TypeVar("What")
 
 
 def in_turns(searches: Sequence[tuple[Generator[Trial, Run, What], Offer]]) -> list[What]:
-    """Drives several: a trial of each, then the next of each; what each found."""
+    """Drives several searches in turns, a trial of each. Returns what each search found."""
     found: dict[int, What] = {}
     trials = {idx: next(steps) for idx, (steps, _) in enumerate(searches)}
     while trials:

@@ -1,8 +1,9 @@
-"""`python -m lab.bench.soak`: millions of packets past the kernel while a controller never rests.
+"""`python -m lab.bench.soak`: offers millions of packets while a controller writes all the time.
 
-Viewers join and leave and table entries change, a thousand writes a second. At the end every loss
-must be counted, no viewer may have a copy of a packet that was sent after its removal, each
-viewer's copies must have come once and in order, and the switch's memory must not have grown.
+Viewers join and leave and table entries change, a thousand writes a second. At the end the run is
+judged: the switch must have counted every loss, no viewer may have a copy of a packet that was sent
+after its removal, each viewer's copies must have come once and in order, and the switch's memory
+must not have grown.
 """
 
 import argparse
@@ -37,14 +38,15 @@ STAYING = 8
 WRITES_PER_S = 1000
 CHANGE_EVERY = 50
 FIRST_GUEST = 1024
-"""The guests' addresses begin so many after the viewers' first; each is used once."""
+"""Guests are viewers that join and leave. Their addresses begin this many after the first viewer's
+address, and each address is used once."""
 N_GUESTS_MAX = 65536 - FIRST_GUEST
 CHURNED_GROUP, IDLE_GROUP = 1, 2
 IDLE_STREAM_IP = IPv4Address("10.0.0.77")
 SPARE_S = 120.0
 SAMPLE_S = 1.0
 GROWTH_MAX_KIB = 1024
-"""What the allocator may keep more at the end than after the first tenth."""
+"""The most that the switch's memory may grow from the end of the run's first tenth to the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """When a guest's joining and leaving were begun and done, in nanoseconds; 0: not."""
+    """When the controller began and ended a guest's joining and leaving, in ns; 0 if it has not."""
 
     joins_ns: tuple[int, int]
     leaves_ns: tuple[int, int] = (0, 0)
@@ -66,7 +68,10 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """soak.json: the result."""
+    """The result, as it is written to soak.json.
+
+    The comments name the value that a correct switch reaches.
+    """
 
     forwarder: str
     packets: int
@@ -75,17 +80,18 @@ class Verdict:
     writes: int
     guests: int
     drops: int
-    """Counted as dropped, all reasons."""
+    """Packets that the switch counted as dropped, for any reason."""
     vanished: int
-    """Lost and not counted; 0."""
+    """Packets and copies that were lost and not counted; 0."""
     stale_viewers: int
     """Guests that got a copy of a packet which was sent after they had been removed; 0."""
     missing: int
-    """Copies that lack between a viewer's first and last; 0 where nothing was dropped."""
+    """Copies that are missing between a viewer's first copy and its last; 0 if nothing was
+    dropped."""
     misordered: int
     """Copies that came twice or after a later one; 0."""
     strangers: int
-    """Addresses that got a copy and never were viewers; 0."""
+    """Addresses that got a copy without ever having been viewers; 0."""
     rss_first_kib: int
     rss_last_kib: int
 
@@ -106,7 +112,7 @@ class Verdict:
 
 
 def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: float) -> list[str]:
-    """The controller that never rests (crates/sfu/conference/examples)."""
+    """The command of the controller that writes all the time (crates/sfu/conference/examples)."""
     first = str(site.participant(2).ip + FIRST_GUEST)
     return [
         str(CHURN),
@@ -117,7 +123,8 @@ def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: 
 
 
 def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
-    """By address, from the controller's output."""
+    """The guests' memberships by address (numbered as in `Watched`), from the controller's output.
+    """
     seen: dict[int, Membership] = {}
     for line in lines:
         if "ip" not in line:
@@ -131,7 +138,7 @@ def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
 
 
 def stale(watched: Sequence[Watched], guests: Mapping[int, Membership]) -> list[int]:
-    """The guests that got a copy of a packet which was sent when their removal was done."""
+    """The addresses of guests that got a copy of a packet that was sent after their removal."""
     return [
         one.address
         for one in watched
@@ -140,12 +147,15 @@ def stale(watched: Sequence[Watched], guests: Mapping[int, Membership]) -> list[
 
 
 def missing(watched: Sequence[Watched]) -> int:
-    """Packets without a copy between the first and the last copy of an address."""
+    """How many packets have no copy at an address, between the first and the last copy there."""
     return sum(one.last_sequence - one.first_sequence + 1 - one.copies for one in watched)
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """Whole lines of JSON; a last one that was cut off is left out."""
+    """The lines of JSON in a text.
+
+    Lines that are not whole JSON, such as a last one cut off, are left out.
+    """
     lines = []
     for line in text.splitlines():
         with suppress(json.JSONDecodeError):
@@ -154,7 +164,7 @@ def json_lines(text: str) -> list[dict[str, Any]]:
 
 
 def last_line(path: Path, key: str) -> dict[str, Any]:
-    """The last whole line with a key, of the end of a log; empty when there is none yet."""
+    """The last whole JSON line with a key, near the end of a log; empty if there is none yet."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         found = [line for line in json_lines(file.read().decode(errors="replace")) if key in line]
@@ -169,7 +179,7 @@ def rss_kib(pid: int) -> int:
 
 
 def _follow(sender: Child, churn: Child, pid: int, n_packets: int) -> list[Sample]:
-    """Samples until the load has ended; Ctrl-C ends it early."""
+    """Takes samples until the load has ended. Ctrl-C ends the load early."""
     samples: list[Sample] = []
     try:
         _sample(samples, sender, churn, pid, n_packets)
@@ -214,7 +224,7 @@ def judge(
         forwarder=str(forwarder),
         packets=run.sent,
         seconds=run.seconds,
-        copies=run.copies + run.others,  # the load knows only those who stay
+        copies=run.copies + run.others,  # the load knows only the viewers that stay
         writes=max((line["writes"] for line in said if "writes" in line), default=0),
         guests=len(guests),
         drops=round(counted_drops(before, after)),
@@ -238,7 +248,7 @@ def run(
     writes_per_s: int = WRITES_PER_S,
     change_every: int = CHANGE_EVERY,
 ) -> Failures:
-    """Writes soak.csv (a row a second), soak.json and the logs; reports what does not hold."""
+    """Makes a run; writes soak.csv (a row a second), soak.json and the logs. Returns the faults."""
     require_build(CHURN)
     seconds_max = 2.0 * n_packets / rate_pps + SPARE_S
     watched = folder / "watched.csv"

@@ -1,4 +1,7 @@
-"""Trials of what is up: made again where others disturbed them, and each is kept."""
+"""Makes trials of running forwarders.
+
+A trial that other processes disturbed is made again; the results of all trials are kept.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,26 +14,26 @@ from lab.bench.noise import Noise
 from lab.bench.search import Found, Trial
 
 REPEATS_MAX = 5
-"""How often a trial is made that others disturb ..."""
+"""How often a trial is made at most if others disturb it ..."""
 REPEATS_OF_ALL_S = 150.0
-"""... while all that is repeated of one in a set takes no longer than this."""
+"""... as long as all repetitions for one forwarder in a set together take no longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
     what: Mapping[str, object]
-    """The columns that say of what it is."""
+    """The columns that identify the forwarder and the set."""
     trial: Trial
     run: Run
     noise: Noise
     kernel_share: float | None = None
-    """Of the processor time."""
+    """The kernel's share of the processor time."""
     cpu_s: float | None = None
     sink: str = ""
 
     @property
     def is_void(self) -> bool:
-        """Others used the processors."""
+        """Whether others used the processors too much during the trial."""
         return self.noise.spoils(self.run.seconds)
 
     def columns(self, unit: str) -> dict[str, object]:
@@ -47,18 +50,19 @@ class Probe:
 
 
 class Runner(ABC):
-    """What is up, and the probes of its trials."""
+    """A running forwarder, and the results (probes) of its trials."""
 
     probes: list[Probe]
     repeats_of_all_s = REPEATS_OF_ALL_S
     _repeated_s = 0.0
 
     def offer(self, trial: Trial) -> Run:
-        """Makes a trial; again where it is void."""
+        """Makes a trial, and makes it again while it is void."""
         for _ in range(REPEATS_MAX):
             probe = self._once(trial)
             self.probes.append(probe)
-            # Or copies of an earlier one came: a queue takes seconds to drain, or stood meanwhile.
+            # A negative loss means that copies of an earlier trial came: a queue took seconds to
+            # drain, or its forwarder was stopped meanwhile.
             is_void = probe.is_void or probe.run.loss < 0.0
             if not is_void or self._repeated_s + trial.seconds > self.repeats_of_all_s:
                 break
@@ -72,7 +76,7 @@ class Runner(ABC):
         return next((one for one in reversed(self.probes) if one.run is run), None)
 
     def how(self, found: Found) -> dict[str, Any]:
-        """The columns that say how a rate was found."""
+        """The columns of a result row that say how its rate was found."""
         decided = self.probe_of(found.decided)
         share = decided.kernel_share if decided else None
         return {

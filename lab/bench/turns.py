@@ -1,9 +1,9 @@
-"""Forwarders in turns: all compared ones are up, and one runs while the others are stopped.
+"""Measures forwarders in turns: all are started at once, and one runs while the others are stopped.
 
-On a shared machine the processor's speed changes by half from one second to the next, and the place
-of a process in memory stays for all its life: two runs of the same forwarder differ by a tenth and
-more. So compared forwarders take turns, a trial each, and every set of turns has new processes. One
-that is compared with nobody is measured in the same way, alone.
+Two runs of the same forwarder differ by a tenth and more: on a shared machine the processor's speed
+can change by half from one second to the next, and a process keeps its place in memory for all its
+life. Therefore forwarders that are compared take turns of one trial each, and every set of turns
+starts new processes. A forwarder that is compared with no other is measured in the same way, alone.
 """
 
 import contextlib
@@ -21,21 +21,21 @@ from lab.bench.trials import Probe
 from lab.results.benchmarks import ALONE, FanoutRow
 
 DELAY_TURN_S = 0.12
-"""How long packets are timed: some forty of them."""
+"""For how long a turn times packets: about forty of them."""
 DELAY_TURNS = 8
 UP_S = 3.0
-"""What starting a forwarder takes, and its delays, about."""
+"""About how long it takes to start a forwarder and to measure its delays."""
 PUSH_CELL_S = 4.0
 
 
 def planned_s(effort: Effort) -> float:
-    """What one forwarder takes in a set, about."""
+    """About how long one forwarder takes in a set."""
     return UP_S + effort.planned_s
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns of forwarders at a fan-out."""
+    """One set of turns: forwarders that are compared at a fan-out."""
 
     round: int
     forwarders: tuple[Forwarder, ...]
@@ -73,7 +73,7 @@ def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
         runners: list[_Runner] = []
         for forwarder in cell.forwarders:
             site, set_up = stack.enter_context(running(forwarder, cell.fanout))
-            # A stopped process cannot end.
+            # A stopped process could not end.
             stack.callback(set_up.go_on)
             load.settle(site, cell.fanout)
             set_up.stand()
@@ -89,7 +89,7 @@ def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
 
 
 def _time(runners: Sequence[_Runner], cell: Cell, raw: Path) -> None:
-    """Delays without load, in turns."""
+    """Measures delays at a low rate, in turns."""
     for number in range(1, DELAY_TURNS + 1):
         for runner in runners:
             name = "-".join(filter(None, asdict(runner.meter.forwarder).values()))

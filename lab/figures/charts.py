@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line; hollow markers and dashes are the weaker of two of one colour.
+    """One line of a chart.
 
-    `turn` counts the lines of one colour and marker: each has a stroke of its own.
+    Of two lines of one colour, the dashed one with hollow markers is the less important.
+
+    `turn` is the line's number among those of the same colour; each number has a stroke of its own.
     """
 
     label: str
@@ -29,7 +31,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The title of an axis; ticks are the numbers to mark, if any will not do."""
+    """An axis with its title.
+
+    `ticks` are the numbers to mark; empty leaves the choice to the drawing.
+    """
 
     label: str
     is_log: bool = False
@@ -72,6 +77,6 @@ Chart = Lines | Bars
 
 
 def finite(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Points of a line without those that were not measured, in the order of their numbers."""
+    """The points of a line, sorted by x, without those that were not measured (y is NaN or 0)."""
     kept = sorted((x, y) for x, y in pairs if y > 0)
     return tuple(x for x, _ in kept), tuple(y for _, y in kept)

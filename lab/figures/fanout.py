@@ -1,4 +1,7 @@
-"""Fan-out as figures and tables: rates, delays, processor time, like beside like. Pure."""
+"""Fan-out as figures and tables: rates, delays and processor time of comparable forwarders.
+
+Pure.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,11 +33,11 @@ Searched = FanoutRow | SwitchingRow
 
 
 class Beside:
-    """One forwarder beside another: the median of their ratios, set by set.
+    """The ratio of two forwarders: the median of the ratios in each set of turns.
 
-    In a set they take turns, and the machine is the same for both; from set to set it is not. Where
-    they have no set in common, one of them was measured alone: then it is the ratio of their
-    medians.
+    Within a set the machine's speed is the same for both, because they take turns; from set to set
+    it changes. If they have no set in common, one of them was measured alone; then the result is
+    the ratio of their medians.
     """
 
     def __init__(self, rounds: Sequence[Searched]) -> None:
@@ -43,7 +46,8 @@ class Beside:
             self._rounds = by_columns(rounds, rounds[0].names)
 
     def __call__(self, ours: Searched, theirs: Searched, column: str = "") -> float:
-        """Of a column, or of the rates; not a number where one of them was not measured."""
+        """The ratio of a column, by default of the rates; NaN if one of the two was not measured.
+        """
         column = column or ours.measured[0]
         of_ours, of_theirs = self._of(ours), self._of(theirs)
         sets = of_ours.keys() & of_theirs.keys()
@@ -62,7 +66,11 @@ class Beside:
         return self._rounds.get(key, [row])
 
     def _of(self, row: Searched) -> dict[int, Searched]:
-        """By set; of files without the column those with several rows were measured in turns."""
+        """A forwarder's rows by set.
+
+        Older files lack the set's number: there, several rows mean that it took turns, and the
+        order of the rows is used as the number.
+        """
         rounds = self._all(row)
         if all(one.set == BY_PLACE for one in rounds):
             return dict(enumerate(rounds)) if len(rounds) > 1 else {}
@@ -70,7 +78,7 @@ class Beside:
 
 
 def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
-    """Rates of every kind of port, then delays, then processor time."""
+    """Figures of rates for every kind of port, then of delays, then of processor time."""
     by_kind = [(kind, of_kind(rows, kind)) for kind in KINDS]
     kinds = [(kind, found) for kind, found in by_kind if any(r.row in OURS for r in found)]
     return [
@@ -135,7 +143,10 @@ def _rates(
 
 
 def _how(rows: Sequence[FanoutRow]) -> str:
-    """How long was tried at which fan-out, and how often; older files do not say."""
+    """A sentence on how long and how often was tried at which fan-out.
+
+    It is empty for older files, which do not say.
+    """
     known = [row for row in rows if not math.isnan(row.trial_s)]
     ways: dict[tuple[float, int], set[int]] = {}
     for row in known:
@@ -218,20 +229,20 @@ def _costs(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
 
 
 def tables(rows: Sequence[FanoutRow], beside: Beside) -> list[Table]:
-    """The compared fan-out beside the peers; then every row."""
+    """A table of the compared fan-out with the ratios to the peers, then a table of every row."""
     is_compared = any(row.fanout == COMPARED for row in rows)
     compared = [compared_table(rows, beside)] if is_compared else []
     return [*compared, _whole_table(rows)] if rows else []
 
 
 def rate_of(row: Searched) -> str:
-    """The rate without loss; a dash where no trial was without."""
+    """The rate without loss; a dash if every trial lost something."""
     rate = getattr(row, row.measured[0])
     return count(rate) if rate > 0 else "-"
 
 
 def peak_of(row: Searched) -> str:
-    """The peak, marked where it is only a lower bound."""
+    """The peak; marked with ≥ if it is only a lower bound."""
     return f"{'≥ ' * bool(row.is_peak_least)}{count(getattr(row, row.measured[1]))}"
 
 
@@ -250,7 +261,8 @@ HOW: tuple[Column[Searched | ScalingRow], ...] = (
     ("how", "trial, s", lambda row: number(row.trial_s)),
     ("how", "sets", lambda row: str(row.sets)),
 )
-"""What bounds the rate, what was late, how long the trial was that decided, how many sets."""
+"""Columns on how a rate was found: what limits it, the share of late copies, the duration of the
+deciding trial, the number of sets."""
 
 
 def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:

@@ -17,14 +17,18 @@ WHY_TWO_SINKS = (
     "it through its receive path: a receiver's work, the same for all, which hides what differs."
 )
 SHARES_OF_RELAY_MIN = {8: 0.75, 16: 0.75, COMPARED: 0.8}
-"""By fan-out, of the copies a second without loss."""
+"""For each fan-out: the least share of the hand-written XDP relay's lossless rate that the kernel
+engine must reach."""
 OF_NATIVE_MIN = 2.5
 LAST_COPY_OF_RELAY_MAX = 1.3
 SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}
 
 
 def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
-    """What was counted there; older files have one row for each, at a sink of its own."""
+    """The rows that were counted at a sink.
+
+    Older files do not name the sink; their rows count as XDP's.
+    """
     return [row for row in rows if row.sink == sink or (not row.sink and sink == XDP_SINK)]
 
 
@@ -46,7 +50,10 @@ def of_relay(
 def of_native(
     rows: Sequence[FanoutRow], beside: Beside, sink: str = XDP_SINK
 ) -> Iterator[tuple[int, float]]:
-    """How many times the native engine's rate on AF_XDP, by fan-out, both at one sink."""
+    """For each fan-out: the kernel engine's rate divided by the native engine's on AF_XDP.
+
+    Both rates are counted at `sink`.
+    """
     ours, theirs = _of(rows, OURS, "kernel", sink), _of(rows, OURS, "native", sink)
     for fanout in sorted(ours.keys() & theirs.keys()):
         yield fanout, beside(ours[fanout], theirs[fanout])
@@ -84,7 +91,7 @@ def _lines(rows: Sequence[FanoutRow], value: Callable[[FanoutRow], float]) -> li
         xs, ys = finite([(fanout, value(row)) for fanout, row in found.items()])
         colour, marker = colour_of(forwarder), marker_of(forwarder)
         label = full_name(next(iter(found.values())))
-        # One colour a program: its engines differ in the marker's filling.
+        # A program has one colour; its engines differ in whether the marker is filled.
         lines.append(Line(label, colour, xs, ys, marker, engine == "native"))
     return lines
 
@@ -153,7 +160,10 @@ def _processor_table(times: Sequence[ProcessorRow]) -> Table:
 def promises(
     rows: Sequence[FanoutRow], beside: Beside
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """What the kernel engine is to reach, with what was found and whether it is enough."""
+    """The goals of the kernel engine.
+
+    Each has the values that were found, and whether they reach it.
+    """
     if not any(row.engine == "kernel" for row in rows):
         return
     rates, native = dict(of_relay(rows, beside)), dict(of_native(rows, beside))

@@ -21,7 +21,7 @@ def curves(rows: Sequence[OverloadRow]) -> list[list[OverloadRow]]:
 
 
 def curve_name(row: OverloadRow) -> str:
-    # Whose processor it is tells the kernel's curves apart.
+    # The kernel's curves differ in the processor on which it forwards.
     where = f", {WAITS[row.wait]}" if row.port == "xdp" else ""
     return f"{name_of(row.row, row.engine)}, {PORTS.get(row.port, row.port)}{where}"
 
@@ -34,7 +34,7 @@ def kept(curve: Sequence[OverloadRow]) -> float:
 def _curve_line(curve: Sequence[OverloadRow], column: str) -> Line:
     xs, ys = finite([(row.offered_over_capacity, getattr(row, column)) for row in curve])
     of = curve[0]
-    # One colour a forwarder: its ports differ in the marker's filling.
+    # A forwarder has one colour; its ports differ in whether the marker is filled.
     is_weak = of.engine == "interpreter" or of.port in {"afpacket", "system"} or of.wait == "shared"
     marker = {"interpreter": "P", "kernel": "*"}.get(of.engine, marker_of(of.row))
     turn = 1 if of.engine == "kernel" else 0
@@ -71,7 +71,7 @@ def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
 
 
 def overload_tables(rows: Sequence[OverloadRow], priorities: Sequence[PriorityRow]) -> list[Table]:
-    """The share of the peak that remains, and equal viewers; then the urgent stream."""
+    """A table of overload with the share of the peak that remains, and one of the urgent stream."""
     made = [_overload_table(rows)] if rows else []
     return [*made, *([_priority_table(priorities)] if priorities else [])]
 

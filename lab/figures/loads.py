@@ -1,4 +1,4 @@
-"""The figures of a study: delay against viewers, and distributions. Pure.
+"""The figures of a study's loads: delay against viewers, and distributions of delay. Pure.
 
 A row has the same colour and marker everywhere, and a stroke for each of its variants; published
 figures are dashed with hollow markers.
@@ -16,7 +16,7 @@ from lab.results.published import PublishedTable
 from lab.results.series import CONVERSATION_MS, MUSICIANS_MS, Cdf, Results, Series, label_of
 
 LINES_MAX = 12
-"""A figure of more is two."""
+"""A figure with more lines is split into several."""
 SOME = 20
 
 
@@ -40,7 +40,8 @@ def figures(results: Results) -> list[Lines]:
 
 
 def _split(figure: Lines) -> Iterator[Lines]:
-    """So many figures that none has too many lines, with about as many in each."""
+    """Splits a figure into figures of at most `LINES_MAX` lines, with about equally many in each.
+    """
     n_figures = -(-len(figure.lines) // LINES_MAX)
     if n_figures == 1:
         yield figure
@@ -53,7 +54,7 @@ def _split(figure: Lines) -> Iterator[Lines]:
 
 
 def _in_turn(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Each with its place among those of its colour."""
+    """The lines, each with its number among those of its colour in `turn`."""
     seen: Counter[str] = Counter()
     found = []
     for line in lines:
@@ -97,7 +98,7 @@ def _delay(part: str, about: str, series: Sequence[Series]) -> Lines:
 
 
 def _beside(key: str, table: PublishedTable, series: Sequence[Series]) -> Lines:
-    """A row's variants under one load, and what was published of it."""
+    """A figure of a row's variants under one load, and of the published result for it."""
     row = series[0].row
     published = Line(
         f"published: {table.source}",

@@ -10,10 +10,10 @@ from lab.rows.row import Row
 
 OURS = ("p4_replication", "p4_recirculation")
 PKTSWITCH = "pktswitch_bypass"
-"""The peer by hand: what the switch is set beside on every port past the kernel."""
+"""The hand-written peer with which the switch is compared on ports that bypass the kernel."""
 OVS = "ovs_group"
 RELAY = "xdp_relay"
-"""The peer by hand of what forwards in the kernel."""
+"""The hand-written peer with which forwarders in the kernel are compared."""
 NO_FORWARDER = ("limit: one core pushing", GREY, "x")
 ENGINES = {"interpreter": ", interpreter", "kernel": ", kernel engine"}
 PORTS = {
@@ -24,7 +24,7 @@ PORTS = {
     "system": "AF_PACKET",
     "xdp": "XDP",
 }
-"""Open vSwitch's system port is an AF_PACKET socket."""
+"""Names of ports for people. Open vSwitch's system port is an AF_PACKET socket."""
 PIPELINES = {
     "l2": "L2",
     "l3": "L3 router",
@@ -60,11 +60,11 @@ KINDS = (
     ("afpacket", "sleep"),
     ("udp", "sleep"),
 )
-"""Forwarders are compared within one of these: a port and a way of waiting."""
+"""The kinds within which forwarders are compared: a port and a way of waiting."""
 
 
 def name_of(forwarder: str, engine: str = "") -> str:
-    """For people; other engines are named, the native one is the usual one."""
+    """A forwarder's name for people. The engine is part of it unless it is the native one."""
     known: dict[str, type[Row]] = {**ROWS, PRIORITY: P4Priority}
     name = known[forwarder].label if forwarder in known else forwarder
     label = NO_FORWARDER[0] if forwarder == RAW else name
@@ -91,7 +91,7 @@ def full_name(row: FanoutRow | ScalingRow | ProcessorRow) -> str:
 
 
 def kind_of(port: str, wait: str) -> tuple[str, str]:
-    """Which of the kinds a forwarder belongs to."""
+    """The kind (of `KINDS`) to which a forwarder belongs."""
     return ({"system": "afpacket", "udp_batched": "udp"}.get(port, port), wait)
 
 
@@ -101,7 +101,7 @@ def kind_name(kind: tuple[str, str]) -> str:
 
 
 def count(value: float) -> str:
-    """A rate to three digits, with thousands apart; a dash where there is none."""
+    """Writes a rate to three digits, with commas between thousands; a dash for NaN."""
     if math.isnan(value):
         return "-"
     digits = max(0, len(f"{value:.0f}") - 3)
@@ -109,7 +109,7 @@ def count(value: float) -> str:
 
 
 def number(value: float, form: str = "") -> str:
-    """A number, or a dash where there is none; three digits unless said otherwise."""
+    """Writes a number in `form`, by default to three digits; a dash for NaN."""
     if math.isnan(value):
         return "-"
     usual = ",.0f" if abs(value) >= 1000 else ".3g"

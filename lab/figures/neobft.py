@@ -1,4 +1,4 @@
-"""The study as figures and tables, NeoBFT's own beside ours. Pure."""
+"""The NeoBFT study as figures and tables: our results beside NeoBFT's own. Pure."""
 
 import math
 import statistics
@@ -15,7 +15,7 @@ NAMES = {"tagged": "AOM-HM", "signed": "AOM-PK", "plain": "plain multicast"}
 COLOURS = {"tagged": BLUE, "signed": VERMILION, "plain": GREEN}
 LOAD_COLOURS = {25: GREEN, 50: BLUE, 99: VERMILION}
 CDF_POINTS = 200
-"""Of a line: what the eye can tell apart."""
+"""The number of points of a line, more than which the eye cannot tell apart."""
 PLAIN_SHARE_MIN = 0.7
 INTERPRETER_TIMES_MIN, FRESH_TIMES_MIN = 20.0, 10.0
 NATIVE, WITHOUT_LANES, INTERPRETER = (
@@ -63,7 +63,8 @@ def _cdf(rows: Sequence[DistributionRow], kind: str) -> Lines:
 
 
 def _points(rows: Sequence[DistributionRow]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Delay and share, at as many points as are distinct, the last one of all."""
+    """Thins a distribution to about `CDF_POINTS` points of delay and share; the last point is kept.
+    """
     total, so_far, next_share = sum(row.count for row in rows), 0, 0.0
     xs, ys = [], []
     for row in sorted(rows, key=lambda row: row.delay_us):
@@ -77,7 +78,8 @@ def _points(rows: Sequence[DistributionRow]) -> tuple[tuple[float, ...], tuple[f
 
 
 def throughput_figures(rows: Sequence[NeobftRow], passes: Sequence[PassRow]) -> list[Lines]:
-    """Requests a second and packets a second by receivers, and where the time goes."""
+    """Figures of requests and packets a second by number of receivers, and of where the time goes.
+    """
     figures = []
     if rows:
         figures += [_requests(rows), _copies(rows)]

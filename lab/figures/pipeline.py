@@ -1,4 +1,7 @@
-"""Pipelines without ports as figures and tables: optimisation by optimisation, and growth. Pure."""
+"""Figures and tables of pipelines without ports: the effect of optimisations, growth with sizes.
+
+Pure.
+"""
 
 from collections.abc import Sequence
 
@@ -25,11 +28,12 @@ PISCES = (
     ("action coalescing", -14.8),
     ("all", 425.8),
 )
-"""The published steps, in cycles a packet: the first and the last whole, the others differences."""
+"""The paper's steps, in cycles a packet. The first and the last are totals, the others
+differences."""
 
 
 def workloads(rows: Sequence[PipelineRow]) -> list[tuple[str, int]]:
-    """Programs and their numbers of flows, in order."""
+    """The pairs of a program and a number of flows, in order of their first row."""
     return list(dict.fromkeys((row.program, row.flows) for row in rows))
 
 
@@ -43,7 +47,7 @@ def with_role(rows: Sequence[PipelineRow], role: str, part: str = WHOLE) -> Pipe
 
 
 def steps(rows: Sequence[PipelineRow]) -> list[tuple[str, PipelineRow]]:
-    """Naive, then each optimisation added to those before it."""
+    """The naive engine's row, then a row for each optimisation added to those before it."""
     naive = with_role(rows, "naive")
     found = [("naive", naive)] if naive is not None else []
     numbered = []
@@ -95,7 +99,7 @@ def _reading(rows: Sequence[PipelineRow]) -> str:
 
 
 def tables(rows: Sequence[PipelineRow]) -> list[Table]:
-    """L2L3-ACL step by step as PISCES has it, then every part of every pipeline."""
+    """Tables of L2L3-ACL step by step (as in PISCES), of all parts, and of single optimisations."""
     if not rows:
         return []
     parts = [part for part in dict.fromkeys(row.part for row in rows) if part != WHOLE]
@@ -201,7 +205,10 @@ def _alone(rows: Sequence[PipelineRow]) -> Table:
 
 
 def growth_figures(rows: Sequence[GrowthRow]) -> list[Lines]:
-    """Cost against the growing size: native solid, interpreter dashed."""
+    """Figures of cost against each growing size.
+
+    Solid lines are the native engine, dashed ones the interpreter.
+    """
     charts = []
     for grows, label in GROWS.items():
         found = [row for row in rows if row.grows == grows]

@@ -1,7 +1,7 @@
-"""The comparison as figures and tables, the paper's figures beside ours. Pure.
+"""The PISCES comparison as figures and tables: our results beside the paper's. Pure.
 
-The decisive figure is the peak: packets a second that came while more was offered than the switch
-carries, as in the paper.
+Switches are compared by their peak, as in the paper: the packets a second that came while more was
+offered than the switch carries.
 """
 
 import math
@@ -31,7 +31,7 @@ from lab.results.benchmarks import Change, Counted, PiscesRow
 from lab.results.statistics import ratio
 
 ENOUGH = 0.95
-"""Of Open vSwitch's rate."""
+"""The share of Open vSwitch's rate that counts as reaching it."""
 PUBLISHED_OPTIMISED = {
     ("l2l3_acl", 64): 1 - 0.008,
     ("l2l3_acl", 128): 1 - 0.038,
@@ -39,9 +39,10 @@ PUBLISHED_OPTIMISED = {
     ("l2l3_acl", 256): 1 - 0.024,
     ("l2", 64): 18_118.5 / 17_131.3,
 }
-"""Of Open vSwitch, without a microflow cache; the sources have no others."""
+"""The paper's shares of Open vSwitch's rate, by program and frame size, without a microflow cache.
+The sources have no others."""
 PUBLISHED_NAIVE = dict.fromkeys((("l2l3_acl", size) for size in FRAMES_BYTES), 1 - 0.4)
-"""About 40 % behind at every size."""
+"""The paper says that the naive variant is about 40 % slower at every size."""
 PUBLISHED_MBIT_PER_S = {
     ("l2l3_acl", 64, NAIVE): 7_590.7,
     ("l2l3_acl", 64, OPTIMISED): 13_323.7,
@@ -49,9 +50,9 @@ PUBLISHED_MBIT_PER_S = {
     ("l2", 64, OPTIMISED): 18_118.5,
     ("l2", 64, ""): 17_131.3,
 }
-"""By program, bytes, variant; Open vSwitch has none."""
+"""By program, frame size in bytes, and variant, which is empty for Open vSwitch."""
 PUBLISHED_MICROFLOW = (("OVS", 7_728.0), ("PISCES", 6_464.0), ("PISCES, hash of 2 fields", 8_682.0))
-"""L3 router, 64 bytes, Mbit/s."""
+"""The paper's rates of an L3 router with a microflow cache, at 64 bytes, in Mbit/s."""
 Key = tuple[str, str, int, Contestant]
 _LINES = (
     (REPRISE_NAME, OPTIMISED, BLUE, "P4, optimised"),
@@ -74,7 +75,7 @@ SETTINGS = (
         "the exact-match cache, which every new flow enters (`emc-insert-inv-prob=1`)",
     ),
 )
-"""What is off and on at each side."""
+"""What "flow caches off" and "on" mean here and for Open vSwitch."""
 
 
 class Rates:
@@ -92,18 +93,19 @@ class Rates:
         return self._rows.get((port, program, size, one))
 
     def peak(self, port: str, program: str, size: int, one: Contestant) -> float:
-        """Packets a second; not a number where it was not measured."""
+        """The peak in packets a second; NaN if it was not measured."""
         row = self.row(port, program, size, one)
         return math.nan if row is None else row.packets_per_s_peak
 
     def of_ovs(self, port: str, program: str, size: int, one: Contestant) -> float:
-        """Ours beside Open vSwitch with caches alike, the median of the sets' ratios."""
+        """Our peak divided by Open vSwitch's with the same caches: the median of the sets' ratios.
+        """
         row = self.row(port, program, size, one)
         return math.nan if row is None else row.peak_of_ovs
 
 
 def contestant_of(row: PiscesRow) -> Contestant:
-    """Which switch in which setting a row is of."""
+    """The switch, variant and setting of caches of a row."""
     return Contestant(row.switch, row.variant, row.flow_caches)
 
 
@@ -112,7 +114,7 @@ def _ours(variant: str, caches: str) -> Contestant:
 
 
 def points(rows: Sequence[PiscesRow], caches: str) -> list[tuple[str, float]]:
-    """The twelve points of the paper on AF_XDP: optimised P4 beside Open vSwitch."""
+    """The paper's twelve comparisons, measured on AF_XDP: optimised P4 divided by Open vSwitch."""
     rates = Rates(rows)
     return [
         (
@@ -125,7 +127,7 @@ def points(rows: Sequence[PiscesRow], caches: str) -> list[tuple[str, float]]:
 
 
 def figures(rows: Sequence[PiscesRow]) -> list[Lines]:
-    """Rates of each program on AF_XDP, then all ratios beside the paper's."""
+    """A figure of each program's rates on AF_XDP, then one of all ratios beside the paper's."""
     rates = Rates(rows)
     if "afxdp" not in rates.ports:
         return []
@@ -242,7 +244,10 @@ def _points(rates: Rates) -> Table:
 
 
 def _megaflow(rates: Rates) -> Table:
-    """The paper's "off": no microflow cache, but a megaflow classifier on both sides."""
+    """The table that matches the paper's "off".
+
+    There, no side has a microflow cache, and both have a megaflow classifier.
+    """
     lines = []
     for program in PROGRAMS:
         for size in rates.sizes("afxdp", program):
@@ -309,7 +314,7 @@ def _share(value: float) -> str:
 
 
 def complexity_tables(programs: Sequence[Counted], new: Sequence[Change]) -> list[Table]:
-    """The source lines, beside the paper's counts."""
+    """Tables of lines of source, beside the paper's counts."""
     if not programs:
         return []
     return [_written(programs), _changed(new), _differences()]

@@ -1,6 +1,7 @@
-"""Charts as matplotlib draws them: SVG and PDF, in files and in pages. Pure.
+"""Draws charts with matplotlib, as SVG and PDF, for files and for pages. Pure.
 
-In a page a figure has the page's own text colour, so that it can be read on light and on dark.
+A figure in a page has the page's own text colour, so that it can be read on a light and on a dark
+background.
 """
 
 import io
@@ -27,24 +28,26 @@ INK_OF_PAGE = "#010203"
 LINES_SIZE_INCHES = (WIDTH_INCHES, 3.9)
 LEGEND_ROWS = 3
 LEGEND_ROW_INCHES = 0.22
-"""For which there is room in a figure of that size, and how much higher one more makes it."""
+"""The rows of the legend for which a figure of `LINES_SIZE_INCHES` has room, and by how much each
+further row raises it."""
 LEGEND_POINTS = 9.5
 LEGEND_POINTS_MIN = 7.5
-"""Labels that would have to be smaller to stand side by side stand below each other."""
+"""If labels would have to be smaller than this to stand side by side, the legend has one column."""
 LEGEND_LETTERS = 52
-"""Of two labels side by side, which fit at that size."""
+"""How many letters two labels side by side may have together at `LEGEND_POINTS`."""
 STROKES = ("-", ":", "-.", (0, (3, 1, 1, 1, 1, 1)))
-"""Of lines of one colour, in turn; dashes alone are the weaker of two."""
+"""The strokes of lines of one colour, by `Line.turn`. Plain dashes are for `Line.is_dashed`."""
 TIMES = ("ns", "µs", "ms", "s")
 BAR_INCHES = 0.33
 BARS_SPARE_INCHES = 1.15
 LABEL_ROOM = 1.22
-"""What an axis of bars has beyond the longest one, for its number."""
+"""The length of the bars' axis, relative to the longest bar: the number after the bar needs
+room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """The surface of a figure; it has a title if nothing around it names it."""
+    """The surface of a figure. `titled` says whether the figure shows its own title."""
 
     ink: str
     background: str
@@ -68,7 +71,8 @@ def svg(chart: Chart) -> str:
 
 
 def svg_for_page(chart: Chart) -> str:
-    """To be put into HTML: in the page's text colour and font, on its background."""
+    """The chart as an SVG element for HTML, in the page's text colour and font, on its background.
+    """
     text = _svg(chart, IN_PAGE, fonttype="none").replace(INK_OF_PAGE, "currentColor")
     text = text.replace(f"font-family: '{FONT}'", "font-family: inherit")
     return for_page(text, f"f{zlib.crc32(chart.key.encode()):08x}", chart.title)
@@ -80,7 +84,8 @@ def _drawn(chart: Chart, paper: Paper) -> Canvas:
 
 
 def _svg(chart: Chart, paper: Paper, fonttype: str = "path") -> str:
-    # Ids in one page must differ from figure to figure, and not from one making to the next.
+    # The ids of a page's figures must differ from each other, but stay the same when a figure is
+    # made again.
     with mpl.rc_context({"svg.hashsalt": chart.key, "svg.fonttype": fonttype}):
         canvas = _drawn(chart, paper)
         FigureCanvasSVG(canvas)
@@ -90,7 +95,7 @@ def _svg(chart: Chart, paper: Paper, fonttype: str = "path") -> str:
 
 
 def short(value: float) -> str:
-    """A number of an axis: round thousands as k, millions as M."""
+    """Writes a number of an axis. Round thousands end in k, millions in M."""
     for limit, unit in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= limit and value % (limit / 10) == 0:
             return f"{value / limit:g}{unit}"
@@ -98,7 +103,7 @@ def short(value: float) -> str:
 
 
 def in_units(value: float, label: str) -> str:
-    """A number of an axis with this title: of a time there is no "1k"."""
+    """Writes a number of an axis with this title. Times are not shortened to "1k"."""
     if any(f"({unit})" in label for unit in TIMES):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
     return short(value)
@@ -138,7 +143,7 @@ def _legend_columns(chart: Lines) -> int:
 
 
 def _legend_points(chart: Lines) -> float:
-    """The size of letters at which labels are no wider than the figure."""
+    """The font size at which the legend is no wider than the figure."""
     if _legend_columns(chart) == 2:
         return _points_of_two_columns(chart)
     longest = max(map(len, _legend_labels(chart)))
@@ -186,12 +191,12 @@ def _draw_lines(axes: Axes, chart: Lines, ink: str) -> None:
         axis.set_minor_formatter(NullFormatter())
     xs = {x for line in chart.lines for x in line.xs}
     if len(xs) == 1 and not chart.x.ticks:
-        # One size was measured: no span of numbers about it.
+        # Only one size was measured: the axis shows no other numbers.
         (x,) = xs
         axes.set_xlim(x / 2 if chart.x.is_log else x - 1, 2 * x if chart.x.is_log else x + 1)
         axes.set_xticks([x])
     elif not chart.x.is_log and not chart.x.ticks and _are_whole(chart.lines):
-        # There are no two and a half viewers.
+        # Whole numbers only: there is no such thing as two and a half viewers.
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _dress(axes, ink)
 
@@ -201,7 +206,7 @@ def _are_whole(lines: Sequence[Line]) -> bool:
 
 
 def _widen(axes: Axes) -> None:
-    """At least two decades, so that a log axis has labels on it."""
+    """Widens a log axis to at least two decades, so that it has labels."""
     low, high = axes.get_ylim()
     if high / low < 100:
         middle = (low * high) ** 0.5
@@ -238,7 +243,7 @@ def _draw_bars(axes: Axes, chart: Bars, ink: str) -> None:
 
 
 def _dress(axes: Axes, ink: str) -> None:
-    """Grid, ticks and the two axes in the colour of the text."""
+    """Draws the grid, the ticks and the two axes in the colour of the text."""
     axes.grid(True, which="major", color=ink, alpha=0.18, linewidth=0.6)
     axes.tick_params(which="both", colors=ink)
     for side, spine in axes.spines.items():

@@ -1,4 +1,4 @@
-"""More processors as a figure and a table. Pure."""
+"""Scaling over processors, as a figure and a table. Pure."""
 
 from collections.abc import Sequence
 

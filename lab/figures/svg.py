@@ -1,7 +1,7 @@
-"""Makes an SVG small enough to be kept in a page: same picture, a quarter of the bytes. Pure.
+"""Shrinks an SVG to be kept in a page: the picture is the same, in a quarter of the bytes. Pure.
 
-A drawing library writes for editors: every mark with its style written out, every group named, six
-digits after the point, the same layers around each tick. A page needs none of it.
+A drawing library writes SVG for editors: it writes out the style of every mark, names every group,
+and has six digits after the point and the same layers around each tick. A page needs none of this.
 """
 
 import re
@@ -18,9 +18,11 @@ ElementTree.register_namespace("xlink", XLINK)
 
 
 def for_page(text: str, prefix: str, label: str) -> str:
-    """The SVG as an element of HTML, as wide as its place, its ids and classes prefixed.
+    """The SVG as an element of HTML that fills the width of its place.
 
-    A page has many figures, and ids and styles are the whole page's.
+    Ids and classes get a prefix.
+
+    The prefix keeps figures apart, because ids and styles hold for the whole page.
     """
     root = ElementTree.fromstring(text)
     for name in ("width", "height"):
@@ -53,7 +55,7 @@ def for_page(text: str, prefix: str, label: str) -> str:
 
 
 def _shorten(element: ElementTree.Element, used: set[str], prefix: str) -> None:
-    """Coordinates to a hundredth of a point, no ids that nobody refers to, no white space."""
+    """Rounds coordinates to a hundredth of a point, removes unused ids and white space."""
     for name, value in list(element.attrib.items()):
         if name == "id":
             element.attrib.pop(name)
@@ -72,7 +74,7 @@ def _shorten(element: ElementTree.Element, used: set[str], prefix: str) -> None:
 
 
 def _unwrap(element: ElementTree.Element) -> None:
-    """Puts what a group without attributes holds in its place."""
+    """Replaces each group without attributes by its content."""
     children: list[ElementTree.Element] = []
     for child in list(element):
         _unwrap(child)

@@ -1,4 +1,4 @@
-"""Small frames between two ports as figures and a table. Pure."""
+"""Forwarding of small frames between two ports, as a figure and a table. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -55,9 +55,9 @@ def figures(rows: Sequence[SwitchingRow]) -> list[Bars]:
 
 
 def where_time_goes(row: SwitchingRow) -> tuple[float, float, float]:
-    """Nanoseconds a packet of one that spins: all, the kernel's part, its own code's.
+    """Nanoseconds a packet of a switch that spins: in all, in the kernel, in its own code.
 
-    The shares are those of the kernel's tick in the trial that decided.
+    The shares come from the kernel's timer tick in the deciding trial. NaN for other switches.
     """
     if row.packets_per_s_lossless <= 0 or row.switch not in (REPRISE_NAME, OVS_NAME):
         return (math.nan,) * 3

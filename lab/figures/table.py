@@ -9,7 +9,7 @@ from lab.csvs import text_of
 
 Line = TypeVar("Line")
 Column = tuple[str, str, Callable[[Line], str]]
-"""A column's group, its name, and its cell in a line."""
+"""A column: its group, its name, and a function that makes its cell of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Table:
         return text_of([self.header, *self.rows])
 
     def as_markdown(self) -> str:
-        """As Markdown: first column to the left, the others to the right."""
+        """Writes the table as Markdown. The first column is aligned left, the others right."""
         rule = [":--", *["--:"] * (len(self.columns) - 1)]
         lines = [self.header, rule, *self.rows]
         body = "\n".join(
@@ -72,7 +72,7 @@ def tabulate(
     lines: Iterable[Line],
     note: str,
 ) -> Table:
-    """A table whose columns say what stands in them; those of a group stand side by side."""
+    """Makes a table from columns and lines. Columns of one group must be adjacent."""
     known = [*columns]
     return Table(
         key,

@@ -1,4 +1,4 @@
-"""The tables of a study: the rows' results, ours beside the published ones. Pure."""
+"""The tables of a study's loads: our results, alone and beside the published ones. Pure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,15 +10,16 @@ from lab.results.runs import RunRow, SummaryRow
 from lab.results.series import CONVERSATION_MS, MUSICIANS_MS, Results, Series, label_of, load_of
 
 PLACE = 50
-"""The viewer whose waiting is set beside the first one's."""
+"""The viewer whose delay is compared with the first viewer's."""
 NONE = "-"
 COMPARISONS = {0.15: 9, 0.076: 10}
-"""The thesis' tables by bitrate in Mbit/s; at its other bitrates it has none."""
+"""The numbers of the thesis' tables of comparison, by bitrate in Mbit/s. It has none at other
+bitrates."""
 SOURCE_OF_COMPARISONS = "thesis"
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables that the results have rows for: answers, each part, published ones, runs."""
+    """All tables for which there are results: answers, each part, published summaries and runs."""
     found = [answers(results)] if results.series else []
     for part in results.experiment.loads:
         if series := results.series_of(part):
@@ -41,7 +42,7 @@ def microseconds(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio, to three digits where it has no more before the point."""
+    """A ratio to three digits, or whole if it is 1000 or more."""
     if value is None:
         return ""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
@@ -115,7 +116,7 @@ def _published_only(one: PublishedCost) -> tuple[str, ...]:
 
 
 def of(form: Callable[[Any], str], name: str) -> Callable[[Any], str]:
-    """The cell of an attribute."""
+    """A function that writes an attribute of a row in a form."""
     return lambda row: form(getattr(row, name))
 
 
@@ -155,7 +156,7 @@ def overview(part: str, about: str, series: Sequence[Series]) -> Table:
 
 
 def beside(one: Series, table: PublishedTable) -> Table:
-    """The counterpart of a published summary."""
+    """The table that sets our results beside a published summary."""
 
     def theirs(form: Callable[[Any], str], name: str) -> Callable[[SummaryRow], str]:
         return lambda row: form(getattr(table.at(row.viewers), name, None))
@@ -197,7 +198,7 @@ def average_of(row: SummaryRow, table: PublishedTable) -> float | None:
 
 
 def runs_beside(one: Series, table: PublishedTable) -> Table:
-    """The counterpart of a published table with a row a run."""
+    """The table that sets our runs beside a published table with a row for each run."""
 
     def theirs(form: Callable[[Any], str], name: str) -> Callable[[RunRow], str]:
         return lambda run: form(getattr(table.run(run.viewers, run.run), name, None))
@@ -235,7 +236,11 @@ def runs_beside(one: Series, table: PublishedTable) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rivals:
-    """The thesis' two SFUs under one load of it, and ours; a row may be in parts of its own."""
+    """The results that a comparison needs: those of the thesis' two SFUs and of ours under one
+    load.
+
+    They may be in different parts of the experiment.
+    """
 
     bitrate_mbps: float
     p4: Series
@@ -341,10 +346,11 @@ def _why_comparison(rivals: _Rivals) -> str:
     )
 
 
-# Why ours differ: sentences with numbers out of the rows.
+# Sentences that explain why our results differ, with numbers from the rows.
 
 QUEUED_FACTOR = 3
-"""Where packets queue the average is many times the smallest delay, which met no queue."""
+"""Packets count as queued if the average delay is this many times the smallest, which met no
+queue."""
 
 
 def duration(value: float) -> str:
@@ -355,14 +361,15 @@ def duration(value: float) -> str:
 
 
 def count_viewers(n: int) -> str:
-    """`n` and the noun in its number."""
+    """`n` and "viewer" or "viewers"."""
     return f"{n} viewer{'s' if n > 1 else ''}"
 
 
 def queues_from(points: Sequence[tuple[int, float, float]], interval_s: float) -> int | None:
-    """From how many viewers on packets wait for earlier ones; points are viewers, min, average.
+    """The least number of viewers at which packets wait for earlier ones; None if there is none.
 
-    There the average delay exceeds both the time between packets and three times the smallest.
+    A point is the number of viewers, the smallest and the average delay. Packets wait if the
+    average exceeds both the time between packets and three times the smallest delay.
     """
     for viewers, least_s, average_s in points:
         if average_s > interval_s and average_s > QUEUED_FACTOR * least_s:
@@ -371,7 +378,7 @@ def queues_from(points: Sequence[tuple[int, float, float]], interval_s: float) -
 
 
 def why(one: Series, table: PublishedTable) -> str:
-    """The sentence under what stands beside a published table."""
+    """The sentences under a table that sets our results beside published ones."""
     interval_s = _interval_s(one)
     ours = [
         (row.viewers, row.min_delay_s, average)
@@ -398,7 +405,7 @@ def why(one: Series, table: PublishedTable) -> str:
 
 
 def _interval_s(one: Series) -> float:
-    """From one packet to the next, of all senders together."""
+    """The time from one packet to the next, over all senders."""
     first = one.runs[0]
     return first.duration_s / max(1, first.packets_in)
 

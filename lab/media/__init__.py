@@ -1,10 +1,10 @@
-"""Packet traces of real media: departure times and sizes of RTP packets of camera or microphone.
+"""Packet traces of real media: departure times and sizes of a camera's or microphone's packets.
 
-A trace is a file here: gzip, one line of JSON about its origin (`Facts`), then CSV, a line a
-packet. `python -m lab.media make` made them with ffmpeg (`lab.media.make` says how). A frame's
-packets leave at once, when the frame is captured: neither the encoder nor its RTP muxer paces them.
-A trace begins with a key frame and lasts a whole number of groups of pictures, so it can follow
-itself.
+A trace is a file in this folder: gzip of one line of JSON about its origin (`Facts`), then CSV with
+a line for each packet. `python -m lab.media make` made them with ffmpeg (`lab.media.make` says
+how). All packets of a video or audio frame leave at once, when the frame is captured, because
+neither the encoder nor its RTP muxer paces them. A trace begins with a key frame and lasts a whole
+number of groups of pictures, so it can be repeated without a gap.
 """
 
 import gzip
@@ -20,37 +20,37 @@ SUFFIX = ".csv.gz"
 COLUMNS = "time_ns,rtp_payload_bytes,marker,key_frame"
 RTP_HEADER_BYTES = 12
 HEADERS_BYTES = 14 + 20 + 8 + RTP_HEADER_BYTES
-"""Ethernet, IPv4, UDP and RTP."""
+"""The headers of Ethernet, IPv4, UDP and RTP."""
 FRAME_LEN_BYTES_MAX = 1514
 """An Ethernet frame without its FCS, at the usual MTU."""
 
 
 class MediaError(ValueError):
-    """A trace that is none."""
+    """A file is not a trace, or there is no trace of this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
     time_ns: int
-    """Since the first packet."""
+    """Nanoseconds since the first packet."""
     frame_len_bytes: int
-    """Of the Ethernet frame, without FCS."""
+    """The length of the Ethernet frame, without FCS."""
     is_keyframe: bool
-    """It holds a part of a key frame; every packet of audio does."""
+    """Whether the packet has a part of a key frame. Every packet of audio counts as one."""
     is_last_of_frame: bool
-    """RTP's marker of video; of audio every packet is a frame."""
+    """Whether the packet is the last of its frame: RTP's marker in video, always true in audio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     codec: str
     payload_format: str
-    """The specification of how it is in RTP."""
+    """The specification of the codec's RTP payload format."""
     bitrate_bps: int
-    """What the encoder was told."""
+    """The bitrate for which the encoder was set."""
     frames_per_s: float
     duration_ns: int
-    """From the first frame to that of the next round."""
+    """The time from the trace's first frame to the first frame of its repetition."""
     made: str
     """The programs' versions, and the encoder's options."""
 
@@ -61,9 +61,10 @@ class MediaTrace:
     packets: tuple[Packet, ...]
 
     def lasting(self, duration_s: float, begin_ns: int = 0) -> tuple[Packet, ...]:
-        """What is sent in so long: the trace, followed by itself as often as need be.
+        """The packets that are sent in `duration_s`: the trace, repeated as often as needed.
 
-        With `begin_ns` times count from there on, as for somebody who looks in at that moment.
+        The result begins at the moment `begin_ns` of the trace, and its times count from that
+        moment.
         """
         if not (math.isfinite(duration_s) and duration_s > 0):
             raise ValueError(f"expected a duration in seconds above 0, found {duration_s}")
@@ -109,7 +110,7 @@ def read_file(path: Path) -> MediaTrace:
 
 
 def write_file(path: Path, trace: MediaTrace) -> None:
-    """Writes a trace; the same trace is the same file."""
+    """Writes a trace. Equal traces give files that are equal byte by byte."""
     facts = {name: getattr(trace.facts, name) for name in Facts.__slots__}
     lines = [json.dumps(facts), COLUMNS]
     for one in trace.packets:

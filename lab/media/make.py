@@ -1,12 +1,14 @@
-"""Makes the traces: ffmpeg encodes a picture and a voice of its own, its RTP muxer cuts packets.
+"""Makes the traces: ffmpeg generates and encodes a picture and a voice.
 
-The picture is that of a person in front of a camera that stands still: a detailed background that
-does not move, something in the middle that does, and a sensor's noise. The voice is noise in
+Its RTP muxer makes the packets.
+
+The picture resembles a person in front of a camera that does not move: a detailed, still
+background, something that moves in the middle, and a sensor's noise. The voice is noise in
 syllables, with pauses. Encoders get a conference's settings: no B-frames, no look-ahead, a constant
 bitrate, a key frame every 2.5 s. The first 5 s, in which rate control settles, are left out.
 
-The muxer is that of PyAV's FFmpeg, in memory: Debian 12's ffmpeg cannot put AV1 into RTP, and a
-packet's frame is known there. RTP packets are at most 1200 bytes, as WebRTC's.
+The muxer is that of PyAV's FFmpeg and writes to memory. Debian 12's ffmpeg cannot put AV1 into RTP,
+and in PyAV the frame of each packet is known. RTP packets have at most 1200 bytes, as in WebRTC.
 """
 
 import io
@@ -53,7 +55,7 @@ def _picture(width: int, height: int) -> str:
     )
 
 
-# Four syllables a second of which every fourth second is silent, over a room's noise.
+# Four syllables a second, over a room's noise. Every fourth second is silent.
 _VOICE = (
     "anoisesrc=color=pink:sample_rate=48000:amplitude=0.5:seed=1,"
     "volume='if(lt(mod(t,4),3),0.1+0.9*pow(sin(PI*4*t),2),0.005)':eval=frame"
@@ -68,7 +70,7 @@ class Recipe:
     payload_format: str
     source: str
     options: str
-    """ffmpeg's, for the encoder."""
+    """ffmpeg's options for the encoder."""
     is_video: bool = True
     frames_per_s: int = VIDEO_FPS
 
@@ -158,7 +160,7 @@ class Collector(io.RawIOBase):
         return True
 
     def write(self, data: object, /) -> int:
-        """Takes a packet; RTCP is left out (RFC 5761, section 4, tells them apart)."""
+        """Takes a packet and ignores RTCP, which RFC 5761, section 4, tells from RTP."""
         packet = bytes(memoryview(data))  # type: ignore[arg-type]
         payload_type = packet[1] & 0x7F
         if not 64 <= payload_type <= 95:
@@ -180,7 +182,8 @@ def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
         av.open(str(encoded)) as source,
         av.open(collector, "w", format="rtp", options=MUXER_OPTIONS) as muxer,
     ):
-        # Opaque: unchanged, without a codec, which for AV1 would be a decoder.
+        # Opaque: PyAV passes packets on unchanged and opens no codec, which for AV1 would be a
+        # decoder.
         stream = muxer.add_stream_from_template(source.streams[0], opaque=True)
         for packet in source.demux(source.streams[0]):
             if packet.dts is None or not _is_wanted(packet.pts * packet.time_base):
@@ -193,12 +196,17 @@ def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
 
 
 def _is_wanted(time_s: Fraction) -> bool:
-    # Matroska counts milliseconds, and Opus begins before 0: half a millisecond is neither's frame.
+    # Half a millisecond of tolerance, far less than a frame lasts: Matroska rounds times to
+    # milliseconds, and Opus begins before 0.
     return SETTLING_S <= time_s + Fraction(1, 2000) < SETTLING_S + DURATION_S
 
 
 def timed(packets: list[RtpPacket], key_frames: list[bool], recipe: Recipe) -> Iterator[Packet]:
-    """Packets with one RTP timestamp are one frame, the nth frame is captured when it is due."""
+    """The muxer's packets with their times.
+
+    Packets with the same RTP timestamp are one frame; the nth frame has the time at which it is
+    captured at the frame rate.
+    """
     frames = [list(group) for _, group in itertools.groupby(packets, lambda one: one.timestamp)]
     n_due = DURATION_S * recipe.frames_per_s
     if not len(frames) == len(key_frames) == n_due or not key_frames[0]:

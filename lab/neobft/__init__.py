@@ -1,1 +1,1 @@
-"""NeoBFT's data plane measured: latency and throughput of both variants of ordered multicast."""
+"""Measures NeoBFT's data plane: latency and throughput of both variants of ordered multicast."""

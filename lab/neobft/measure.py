@@ -1,7 +1,8 @@
-"""Latency, throughput and ratios of ordered multicast, every point measured.
+"""Measures the latency and the throughput of ordered multicast. No point is computed.
 
-The compared contestants are up together and take turns of a fraction of a second (`lab.bench.turns`
-says why): AOM-HM beside plain multicast of as many copies by the same binary.
+The contestants for throughput are AOM-HM, AOM-PK, and plain multicast by the same binary of as many
+copies as AOM-HM makes. All are started at once and take turns of a fraction of a second
+(`lab.bench.turns` says why).
 """
 
 import csv
@@ -32,9 +33,11 @@ LOADS_PCT = (25, 50, 99)
 FIRST_RATE, RATE_MAX = 2_000.0, 2_000_000.0
 KEPT_UP = 0.9
 LATE_SHARE, LATE_REQUESTS = 0.01, 4
-"""What may still be under way when sending ends, of a load that counts as lossless."""
+"""A run counts as lossless if, when sending ends, at most this share of the copies or the copies of
+so many requests are still under way, whichever are more."""
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
-"""Small ones first; on a machine that others use, none of these may be enough."""
+"""The factors by which the rate is lowered until a longer run is lossless. The small steps come
+first; on a machine that others use, these may not be enough."""
 BENCH_TIMEOUT_S = 300.0
 BEYOND_WHAT_CAME = 1.2
 Document = dict[str, Any]
@@ -64,7 +67,10 @@ def copies_of(kind: str, receivers: int) -> int:
 
 
 def run_study(folder: Path, effort: Effort) -> Failures:
-    """Everything, into the folder's files; a part that fails is returned and left out."""
+    """Measures everything into the folder's files.
+
+    A part that fails is left out, and its failure is returned.
+    """
     require_build(BENCH, SIGNER)
     parts: list[tuple[str, Callable[[], None]]] = [
         ("passes", lambda: _passes(folder, effort)),
@@ -119,7 +125,7 @@ def _is_lossless(document: Document) -> bool:
 
 
 def _find_peak(one: Sequencer, turn_s: float) -> float:
-    """Requests a second that it carries, about; at least 1."""
+    """About how many requests a second a contestant carries; at least 1."""
     rate, came, per_request = FIRST_RATE, 1.0, copies_of(one.kind, one.receivers)
     if one.kind == "plain":
         per_request = one.receivers
@@ -134,7 +140,7 @@ def _find_peak(one: Sequencer, turn_s: float) -> float:
 
 
 def _lossless(one: Sequencer, peak: float, effort: Effort) -> float:
-    """The highest rate of requests without loss: the gap below the peak is halved."""
+    """The highest rate of requests without loss, found by halving the gap below the peak."""
     good, bad, rate = 0.0, BEYOND_WHAT_CAME * peak, peak
     for _ in range(effort.tries):
         if _is_lossless(one.load(rate, effort.turn_s)):
@@ -145,7 +151,10 @@ def _lossless(one: Sequencer, peak: float, effort: Effort) -> float:
 
 
 def _sustained(one: Sequencer, lossless: float, effort: Effort) -> float:
-    """As much for longer: in a short turn a queue may take what the switch does not carry."""
+    """The highest rate that is lossless in a longer run, found by lowering the rate step by step.
+
+    In a short turn a queue may absorb what the switch cannot carry.
+    """
     for step in SUSTAINED_STEPS:
         if _is_lossless(one.load(lossless, effort.sustained_s)):
             return lossless
@@ -154,7 +163,10 @@ def _sustained(one: Sequencer, lossless: float, effort: Effort) -> float:
 
 
 def _delays(folder: Path, kind: str, effort: Effort) -> None:
-    """At parts of the highest rate without loss, found in the same run; four receivers."""
+    """Measures delays with four receivers, at shares of the highest lossless rate.
+
+    This rate is found first.
+    """
     here = tempfile.TemporaryDirectory(prefix="reprise-neobft-")
     with here as name, sequencer(kind, Path(name) / kind) as one:
         one.set_receivers(4)
@@ -181,7 +193,7 @@ def _delays(folder: Path, kind: str, effort: Effort) -> None:
 
 
 def _append(file: Path, kind: type[Any], rows: Sequence[Any]) -> None:
-    """The other variant's rows may be there already."""
+    """Adds rows to a file, which may already have the other variant's rows."""
     text = csv_text(kind, rows)
     before = file.read_text() if file.exists() else ""
     write_whole(file, before + (text.split("\n", 1)[1] if before else text))
@@ -213,7 +225,8 @@ def _of_size(up: Sequence[Sequencer], receivers: int, effort: Effort) -> list[Ne
         with one.turn():
             one.set_receivers(copies_of("tagged", receivers) if one.kind == "plain" else receivers)
             contestants.append(_InTurns(one, _find_peak(one, effort.turn_s), [], []))
-    # The same frames at the same rate to both: refused frames cost the processor, too.
+    # AOM-HM and plain multicast get the same frames at the same rate, because frames that the
+    # switch refuses cost processor time, too.
     both = max(seen.peak for seen in contestants if seen.one.kind != "signed")
     for _ in range(effort.turns):
         for seen in contestants:

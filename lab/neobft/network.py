@@ -1,10 +1,10 @@
-"""A sequencer with its service and signer, and a plain multicast switch beside it, in namespaces.
+"""Runs a sequencer with its service and signer, or a plain multicast switch, in network namespaces.
 
     send ----port 1 | reprise-switch | port 2---- receive        all receivers are at port 2
                     |                | port 7---- reprise-signer
 
-Both switches have links of their own; the load is at the far ends. The one without a turn is
-stopped.
+Each switch has links of its own, with the load at their far ends. A switch is stopped while another
+has its turn.
 """
 
 import contextlib
@@ -34,7 +34,8 @@ GRPC = {"tagged": "127.0.0.1:9561", "signed": "127.0.0.1:9562", "plain": "127.0.
 SERVICE_PORT = {"tagged": 7441, "signed": 7442}
 FIRST_RECEIVER = 10
 MESSAGE_BYTES = {"tagged": 14, "signed": 4, "plain": 14}
-"""So that frames are as long as the published ones, but for the mark that a message needs."""
+"""With these lengths frames are as long as the published ones, apart from the mark that a message
+needs."""
 FRAME_BYTES = {"tagged": 92, "signed": 162, "plain": 92}
 SIGNER_PORT = 7
 PLAIN_GROUP = 1
@@ -42,7 +43,7 @@ LOAD_SPARE_S = 120.0
 
 
 class Links(Network):
-    """One switch's namespace, the hosts', and the signer's."""
+    """The namespaces of one switch, of its hosts, and of its signer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +70,7 @@ class Links(Network):
 
 @dataclass
 class Sequencer:
-    """A switch with its program and a group, and the load at its ends."""
+    """A switch with its program and a group, and the load at the ends of its links."""
 
     kind: str
     links: Links
@@ -78,7 +79,7 @@ class Sequencer:
     receivers: int = 0
 
     def start(self) -> None:
-        """Switch, service and signer; the group has no members yet."""
+        """Starts the switch, the service and the signer, and makes a group without members."""
         ports = [word for port in (1, 2, SIGNER_PORT) for word in ("-i", f"{port}@port{port}")]
         argv = [str(SWITCH), *ports, "--grpc", GRPC[self.kind]]
         program = [str(PROGRAMS[self.kind])] if self.kind == "plain" else []
@@ -100,7 +101,7 @@ class Sequencer:
         self.aom("group", "add", "g", "--address", GROUP_IP, *variant)
 
     def set_receivers(self, receivers: int) -> None:
-        """The group has so many from now on, at least as many as before."""
+        """Sets the number of the group's receivers, which can only grow."""
         if self.kind == "plain":
             self._set_copies(receivers)
         else:
@@ -131,7 +132,7 @@ class Sequencer:
         self.links.switch.run([str(REPRISE), *words])
 
     def aom(self, *words: str) -> dict[str, Any]:
-        """`reprise aom` with these words; its document."""
+        """Runs `reprise aom` with these words and returns its JSON document."""
         document: dict[str, Any] = json.loads(
             self.links.switch.run([*self._aom(*words), "--json"], timeout_s=120.0)
         )
@@ -157,13 +158,16 @@ class Sequencer:
         return document
 
     def tell(self, number: signal.Signals) -> None:
-        """All of its processes go on, or stand. The service stands too: it would find no switch."""
+        """Sends SIGCONT or SIGSTOP to all processes.
+
+        The service is stopped with its switch, because it would not reach the switch.
+        """
         for child in self.processes.values():
             os.killpg(child.pid, number)
 
     @contextlib.contextmanager
     def turn(self) -> Iterator["Sequencer"]:
-        """It runs until the end of the block."""
+        """Lets the processes run until the end of the block."""
         self.tell(signal.SIGCONT)
         try:
             yield self
@@ -173,7 +177,7 @@ class Sequencer:
 
 @contextlib.contextmanager
 def sequencer(kind: str, folder: Path) -> Iterator[Sequencer]:
-    """Up, and running."""
+    """Starts a sequencer in a network of its own and yields it while it runs."""
     folder.mkdir(parents=True)
     with Links() as links:
         one = Sequencer(kind, links, folder)

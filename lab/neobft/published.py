@@ -1,7 +1,8 @@
 """NeoBFT's own figures (Sun et al., SIGCOMM 2023, and the samples of its artifact). Pure.
 
 Their latency is from ingress to egress inside a Tofino, ours from the sender's interface to the
-first receiver's, through a software switch and two veth pairs. Theirs are named as theirs.
+first receiver's, through a software switch and two veth pairs. Figures and tables name NeoBFT's
+results as such.
 """
 
 QUANTILES_US = {
@@ -19,13 +20,14 @@ QUANTILES_US = {
     ("signed", 50): {0.0: 2.879, 50.0: 2.902, 90.0: 2.909, 99.0: 2.913, 99.9: 2.915, 100.0: 2.919},
     ("signed", 99): {0.0: 3.114, 50.0: 3.135, 90.0: 3.142, 99.0: 3.974, 99.9: 3.979, 100.0: 3.985},
 }
-"""By variant and load; microseconds by per cent, 0 the least and 100 the most."""
+"""By variant and load in per cent: the delay in microseconds of each percentile, from the least (0)
+to the largest (100)."""
 SIZES = tuple(range(4, 65, 4))
 TAGGED_MEASURED_PER_S = {4: 76.24e6}
 SIGNED_MEASURED_PER_S = 1.11e6
-"""For any number of receivers."""
+"""The same for any number of receivers."""
 
 
 def tagged_computed_per_s(receivers: int) -> float:
-    """The rest of their curve: computed from the measured point, as they say."""
+    """A point of the rest of their curve, which they compute from the measured point."""
     return TAGGED_MEASURED_PER_S[4] / (receivers / 4)

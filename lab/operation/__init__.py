@@ -1,4 +1,4 @@
-"""Random operation with an oracle, which knows at every moment who must get which packets.
+"""Operates a switch at random, with an oracle that knows at any time who must get which packets.
 
 `python -m lab.operation` ([docs/lab.md](../../docs/lab.md#random-operation)).
 """

@@ -67,7 +67,7 @@ def _print(said: dict[str, object], actions: Counter[str], violations: list[Viol
 
 
 def main() -> int:
-    """As the arguments say; the exit code."""
+    """Operates as the command line says; returns the exit code."""
     arguments = _arguments()
     interrupt_on_termination()
     name = time.strftime("operation-%Y%m%d-%H%M%S")

@@ -1,4 +1,4 @@
-"""An operator's commands: each change with its effects and the state after it. Pure."""
+"""The operator's commands: the arguments of each, its effects, and the state after it. Pure."""
 
 import json
 import random
@@ -17,7 +17,8 @@ OTHER_UDP_PORT = 6000
 
 class Change(ABC):
     runs_alone: ClassVar[bool] = False
-    """Its outcome depends on the whole state, so no other command may run at once with it."""
+    """Whether no other command may run at the same time, because the outcome depends on the whole
+    state."""
 
     @abstractmethod
     def arguments(self, folder: Path) -> list[str]:
@@ -28,7 +29,10 @@ class Change(ABC):
         """Makes the change in a model of the state."""
 
     def groups(self, before: Conference) -> set[int]:
-        """The groups that it touches: two commands that touch the same must not run at once."""
+        """The groups that the change touches.
+
+        Two commands that touch the same group must not run at once.
+        """
         after = self.after(before)
         numbers = set(before.groups) | set(after.groups)
         return {n for n in numbers if before.groups.get(n) != after.groups.get(n)}
@@ -39,12 +43,12 @@ class Change(ABC):
         return after
 
     def affected(self, before: Conference, ports: Mapping[int, int]) -> set[Pair]:
-        """The pairs whose service it may begin, end, interrupt or redirect."""
+        """The pairs whose service the change may begin, end, interrupt or redirect."""
         after = self.after(before)
         was, is_now = before.services(ports), after.services(ports)
         changed = {pair for pair in was.keys() | is_now.keys() if was.get(pair) != is_now.get(pair)}
-        # An address may come before the groups change, and go after it: whoever is in a group of
-        # either state may be served in between.
+        # The command may set an address before it changes groups, or delete one after. In between,
+        # every member of a group in either state may be served.
         moved = {port for port in ports.values() if before.own.get(port) != after.own.get(port)}
         members = before.members() | after.members()
         return changed | {pair for pair in members if ports[pair.presenter] in moved}
@@ -52,17 +56,17 @@ class Change(ABC):
 
 @dataclass(frozen=True, slots=True)
 class AddViewer(Change):
-    """`viewer add`, with the viewer's MAC given by hand or asked for."""
+    """`viewer add`; the viewer's MAC is given, or the switch looks it up."""
 
     group: int
     viewer: Viewer
     card: Card
-    """As it must be found, if it is looked up."""
+    """The viewer's card. If it is looked up, this is what must be found."""
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
         by_hand = [] if self.card.looked_up else ["--mac", self.card.mac]
-        # Where it is looked up it is found by where it answers.
+        # A look-up finds the port at which the viewer answers.
         port = ["--port", str(self.card.port)] if by_hand and self.has_ports else []
         return ["viewer", "add", *_viewer(self), *by_hand, *port]
 
@@ -114,7 +118,7 @@ class DeleteGroup(Change):
 
 @dataclass(frozen=True, slots=True)
 class Refresh(Change):
-    """`viewer refresh`: finds looked-up viewers again. `macs` has each host's current MAC."""
+    """`viewer refresh`: looks up viewers again. `macs` has each host's current MAC."""
 
     macs: Mapping[int, str]
 
@@ -136,7 +140,7 @@ class Apply(Change):
     target: Conference
     has_ports: bool
     unsaid: frozenset[tuple[int, Viewer]] = frozenset()
-    """Whose MAC is not in the file; `target` has what must be found."""
+    """The viewers whose MAC is not in the file; `target` has the one that must be found."""
 
     def arguments(self, folder: Path) -> list[str]:
         file = folder / "apply.yaml"
@@ -152,7 +156,10 @@ class Apply(Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: the SFU has another address on a port, and that port's presenters follow."""
+    """`address set`: gives the SFU another address on a port.
+
+    This port's presenters then send to it.
+    """
 
     runs_alone: ClassVar[bool] = True
     port: int
@@ -168,7 +175,7 @@ class MoveAddress(Change):
 
 @dataclass(frozen=True, slots=True)
 class DeleteAddress(Change):
-    """`address delete` on a port without viewers: nobody is heard there from now on."""
+    """`address delete` on a port without viewers: presenters on it are no longer served."""
 
     runs_alone: ClassVar[bool] = True
     port: int
@@ -182,7 +189,7 @@ class DeleteAddress(Change):
 
 @dataclass(slots=True)
 class Busy:
-    """Groups and presenters that concurrent commands keep to themselves."""
+    """Groups and presenters that running commands use, and that no further command may touch."""
 
     groups: set[int] = field(default_factory=set)
     presenters: set[int] = field(default_factory=set)
@@ -201,22 +208,23 @@ class Choices:
     presenters: Sequence[int]
     viewers: Sequence[Viewer]
     ports: Mapping[int, int]
-    """By host, the switch's port that it is on."""
+    """For each host: the switch's port on which it is."""
     macs: Mapping[int, str]
-    """By host, as it is now: somebody else may change it between two changes."""
+    """For each host: its current MAC. Faults change this mapping between commands."""
     addresses: Mapping[int, Sequence[int]]
-    """By port, the numbers that the SFU's address there can be made of."""
+    """For each port: the numbers from which the SFU's address on it can be made."""
     has_ports: bool = True
-    """Viewers say their ports. Where they do not, copies keep the presenter's addresses."""
+    """Whether a viewer has a UDP port and a switch port in the program. Without them, copies keep
+    the presenter's source address."""
 
     def _may_view(self, presenter: int, viewer: Viewer) -> bool:
-        """A host drops packets from its own address."""
+        """Whether a host can view this presenter: a host drops packets from its own address."""
         return self.has_ports or viewer.host != presenter
 
     def change(
         self, conference: Conference, choose: random.Random, busy: Busy, *, alone: bool
     ) -> Change | None:
-        """A change that can be made in this state and leaves busy parts alone, if one is found."""
+        """A random change that is possible in this state and touches nothing busy, or None."""
         makers: list[Maker] = [
             *[self._add_viewer] * 5,
             *[self._remove_viewer] * 3,
@@ -290,14 +298,14 @@ class Choices:
     ) -> Change | None:
         cards = [card for group in conference.groups.values() for card in group.viewers.values()]
         idle = sorted(set(conference.own) - {card.port for card in cards})
-        # One stays, so that there always is something to operate.
+        # One address always stays, so that there is something to operate.
         return DeleteAddress(choose.choice(idle)) if idle and len(conference.own) > 1 else None
 
     def _apply(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
         target = self.conference(choose)
         if choose.random() < 0.8:
             target.own = dict(conference.own)
-        # Some groups stay unchanged, some get another presenter or other viewers only.
+        # Some groups stay unchanged, some get only another presenter or only other viewers.
         for number, group in conference.groups.items():
             kept = choose.random()
             if kept < 0.4 and group.presenter not in target.presenters():
@@ -313,14 +321,18 @@ class Choices:
                 if self._may_view(group.presenter, viewer) and card.port in target.own
             }
             for viewer in group.viewers:
-                # A port without an address in force cannot be asked on before.
+                # The switch can look viewers up only on a port that has an address now.
                 if self.ports[viewer.host] in conference.own and choose.random() < 0.3:
                     unsaid.append((number, viewer))
                     group.viewers[viewer] = self._known(conference, number, viewer)
         return Apply(target, self.has_ports, frozenset(unsaid))
 
     def _known(self, conference: Conference, number: int, viewer: Viewer) -> Card:
-        """The switch's MAC for a viewer without one in the change; otherwise it is looked up."""
+        """The card of a viewer whose MAC is not in the file.
+
+        The switch takes what it has of this viewer, then what it looked up for the same host;
+        otherwise it looks the viewer up.
+        """
         group = conference.groups.get(number)
         if group is not None and viewer in group.viewers:
             return group.viewers[viewer]

@@ -1,8 +1,8 @@
-"""Every host's sockets in one process: presenters send without pause, viewers receive.
+"""One process with the sockets of all hosts: presenters send all the time, viewers receive.
 
-`python -m lab.operation.endpoints CONFIG.json`. Two files of fixed records grow while it runs; the
-parent reads them as they grow. A line of JSON on standard input changes the destinations of
-presenters.
+`python -m lab.operation.endpoints CONFIG.json`. The process appends fixed-size records of sent and
+of received packets to two files, which the parent process reads meanwhile. A line of JSON on
+standard input changes the addresses to which presenters send.
 """
 
 import heapq
@@ -24,13 +24,14 @@ from lab.process import Child
 from lab.traffic import READY, RECEIVE_BUFFER_BYTES, SO_RCVBUFFORCE
 
 SENT = struct.Struct("=HIq")
-"""Presenter, sequence number, when it was sent (CLOCK_MONOTONIC, ns)."""
+"""A record of a sent packet: presenter, sequence number, time (CLOCK_MONOTONIC, ns)."""
 RECEIVED = struct.Struct("=HHHIq")
-"""Viewer, its UDP port, presenter, sequence number, when it was received."""
+"""A record of a received packet: viewer, its UDP port, presenter, sequence number, time."""
 PAYLOAD = struct.Struct("!8sHI")
 MAGIC = b"operated"
 FLOOD_SEQUENCE = 0xFFFF_FFFF
-"""In place of a sequence number: a frame of a flood; nobody must get it, some may."""
+"""Takes the place of the sequence number in a frame of a flood. No host needs to receive such a
+frame; some may."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"
@@ -40,20 +41,20 @@ ORDER_TIMEOUT_S = 120.0
 @dataclass(frozen=True, slots=True)
 class Config:
     namespaces: Mapping[str, str]
-    """Host number (text, for JSON) to the file of its namespace."""
+    """The file of each host's namespace, by the host's number (as text, for JSON)."""
     ips: Mapping[str, str]
     presenters: list[int]
     udp_ports: list[int]
     rate_pps: float
     payload_bytes: int
     sfu_ips: Mapping[str, str]
-    """Presenter (text) to the SFU's address that it sends to."""
+    """The SFU's address to which each presenter sends, by the presenter's number (as text)."""
     sent: str
     received: str
 
 
 class Endpoints:
-    """The process as its starter sees it."""
+    """Starts the process and talks to it."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         self._files = (Path(config.sent), Path(config.received))
@@ -72,17 +73,20 @@ class Endpoints:
             raise
 
     def send_to(self, sfu_ips: Mapping[str, str]) -> None:
-        """Presenters send there from now on; those that are left out, where they did."""
+        """Changes the addresses to which presenters send.
+
+        Presenters that are left out keep theirs.
+        """
         self._n_orders += 1
         self.child.tell(json.dumps(sfu_ips))
         self.child.wait_for_line(f"{ORDER} {self._n_orders}:", ORDER_TIMEOUT_S)
 
     def new_sent(self) -> Iterator[tuple[int, int, int]]:
-        """Records of `SENT` since the last call."""
+        """The records of sent packets since the last call."""
         return SENT.iter_unpack(self._new(0, SENT.size))
 
     def new_received(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """Records of `RECEIVED` since the last call."""
+        """The records of received packets since the last call."""
         return RECEIVED.iter_unpack(self._new(1, RECEIVED.size))
 
     def _new(self, which: int, record_len: int) -> bytes:
@@ -95,7 +99,7 @@ class Endpoints:
 
 
 def in_namespace(path: str) -> socket.socket:
-    """A UDP socket made inside a namespace; it stays there."""
+    """Makes a UDP socket inside a namespace. The socket stays in this namespace."""
 
     def make() -> socket.socket:
         enter(path)
@@ -138,7 +142,8 @@ class _Process:
             while due and due[0][0] <= now_s:
                 at_s, presenter = heapq.heappop(due)
                 self._send(presenter)
-                # Behind by more than a second: time is given up, no burst follows.
+                # A presenter that is late by more than a second skips the lost time and sends no
+                # burst.
                 heapq.heappush(due, (max(at_s + interval_s, now_s - 1), presenter))
             if now_s >= flush_s:
                 self.sent.flush()
@@ -165,7 +170,7 @@ class _Process:
             to = (self.sfu_ips[str(presenter)], SFU_UDP_PORT)
             self.senders[presenter].sendto(data, to)
         except OSError:
-            # Its link is down: nothing was sent.
+            # The presenter's link is down: nothing was sent.
             return
         self.sent.write(SENT.pack(presenter, sequence, at_ns))
 
@@ -176,7 +181,7 @@ class _Process:
             except BlockingIOError:
                 return
             except OSError:
-                # An ICMP error about something sent before; there may be more to read.
+                # The error is an ICMP message about an earlier packet. There may be more to read.
                 continue
             at_ns = time.monotonic_ns()
             if data[: len(MAGIC)] != MAGIC:

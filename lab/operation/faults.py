@@ -1,4 +1,5 @@
-"""Faults around a conference: links, interfaces, cards, floods, the switch itself."""
+"""Faults that disturb a conference: at links, interfaces, cards, by floods, at the switch itself.
+"""
 
 import sys
 import time
@@ -27,11 +28,11 @@ FOLLOW_TIMEOUT_S = 120.0
 PORT_LOST = "reprise_port_lost_events_total"
 PORT_LINK = "reprise_port_link"
 PORT_REASONS = ("rx", "tx", "egress_queue_full", "recirculation_queue_full", "no_room")
-"""Losses that are no decision of the P4 program."""
+"""The drop reasons that are not decisions of the P4 program."""
 
 
 def break_sfu_link(operation: Operation) -> None:
-    """An interface of the SFU goes down and comes back."""
+    """Takes an interface of the SFU down and up again."""
     port = operation.choose.choice(operation.site.ports)
     disturbance = operation.disturb(f"the SFU's link {port} is down", operation.hosts_on(port))
     operation.site.set_sfu_link(port, up=False)
@@ -41,7 +42,10 @@ def break_sfu_link(operation: Operation) -> None:
 
 
 def remove_sfu_interface(operation: Operation) -> None:
-    """An interface of the switch goes and another of its name comes, which it must take."""
+    """Removes an interface of the switch and makes a new one of the same name.
+
+    The switch must use it.
+    """
     port = operation.choose.choice(operation.site.ports)
     n_lost = operation.metrics().sum_of(PORT_LOST, f'port="{port}"')
     what = f"the SFU's interface {port} is removed"
@@ -55,7 +59,7 @@ def remove_sfu_interface(operation: Operation) -> None:
 
 
 def _await_port(operation: Operation, port: int, n_lost: int) -> None:
-    """Until the switch has found so many interfaces gone, and has one that is up."""
+    """Waits until the switch has counted `n_lost` lost interfaces of the port and reports it up."""
     deadline_s = time.monotonic() + REBIND_TIMEOUT_S
     up = f'port="{port}",name="{operation.site.interface(port)}",state="up"'
     while time.monotonic() < deadline_s:
@@ -68,7 +72,7 @@ def _await_port(operation: Operation, port: int, n_lost: int) -> None:
 
 
 def change_card(operation: Operation) -> None:
-    """A host gets another MAC address, and is found again if it was looked up."""
+    """Gives a host another MAC address. A viewer on it that was looked up must be found again."""
     host = operation.choose.randint(1, N_HOSTS)
     mac = f"02:00:00:{operation.choose.randrange(4):02x}:01:{host:02x}"
     disturbance = operation.disturb(f"h{host} gets {mac}", [host])
@@ -79,7 +83,7 @@ def change_card(operation: Operation) -> None:
     operation.site.know_sfu(operation.model.own, host)
     operation.calm(disturbance)
     if operation.choose.random() < 0.5:
-        # The process that follows viewers must hear it.
+        # The process that runs `viewer refresh --every` must notice the announcement.
         operation.note(f"h{host} announces itself")
         inject(operation.site.host(host), arp_announcement(ip_of(host), mac))
         _await_follower(operation, host)
@@ -102,7 +106,7 @@ def _await_follower(operation: Operation, host: int) -> None:
 
 
 def _refresh_at_once(operation: Operation, *, may_kill: bool) -> None:
-    """Beside other commands; once more where it may have been killed."""
+    """Runs `viewer refresh` beside other commands, and again alone if it may have been killed."""
     changes: list[Change] = [operation.refresh()]
     busy = Busy()
     busy.add(changes[0], operation.model)
@@ -117,7 +121,7 @@ def _refresh_at_once(operation: Operation, *, may_kill: bool) -> None:
 
 
 def break_host_link(operation: Operation) -> None:
-    """A host's cable is pulled and put back."""
+    """Takes a host's link down and up again."""
     host = operation.choose.randint(1, N_HOSTS)
     disturbance = operation.disturb("a host's link is down", [host])
     operation.site.set_host_link(host, up=False)
@@ -128,7 +132,7 @@ def break_host_link(operation: Operation) -> None:
 
 
 def flood(operation: Operation) -> None:
-    """A host sends as fast as it can; losses meanwhile must have been counted."""
+    """Lets a host send as fast as it can. All losses meanwhile must be counted somewhere."""
     kind = operation.choose.choice(KINDS)
     host = operation.choose.randint(1, N_HOSTS)
     before = losses(operation)
@@ -151,13 +155,13 @@ def flood(operation: Operation) -> None:
 
 
 def losses(operation: Operation) -> int:
-    """Everything that is counted as lost between presenters' and viewers' sockets."""
+    """All packets counted as lost between presenters' and viewers' sockets."""
     drops = operation.metrics().drops
     return sum(drops.get(reason, 0) for reason in PORT_REASONS) + operation.site.drops()
 
 
 def crash(operation: Operation) -> None:
-    """The switch is killed and brought back with the state that was exported last."""
+    """Kills the switch and starts a new one with the state that was exported last."""
     operation.check_accounts()
     disturbance = operation.disturb("the switch was killed")
     stale = _mark_all(operation)
@@ -166,7 +170,7 @@ def crash(operation: Operation) -> None:
 
 
 def restart(operation: Operation) -> None:
-    """Ends the switch, which must happen in time, and starts it again."""
+    """Stops the switch, which must end by itself in time, and starts it again."""
     disturbance = operation.disturb("the switch was stopped")
     stale = _mark_all(operation)
     if (code := operation.switch.stop()) != 0:
@@ -175,7 +179,11 @@ def restart(operation: Operation) -> None:
 
 
 def _mark_all(operation: Operation) -> set[Pair]:
-    """Who is served now, and who was when the state was exported, may be."""
+    """Marks and returns all pairs that may or may not be served from now on.
+
+    These are the pairs that are served now, those that were at the last export, and those of killed
+    commands.
+    """
     pairs = {
         *operation.model.services(operation.ports),
         *operation.exported.services(operation.ports),
@@ -194,7 +202,7 @@ def _restart(operation: Operation, disturbance: Disturbance, stale: set[Pair]) -
         operation.command("apply", str(operation.folder / EXPORTED))
     operation.model = operation.exported.copy()
     operation.follow_address()
-    # Hosts may have got another card since the export.
+    # Hosts may have got another MAC address since the export.
     operation.run_changes([operation.refresh()], may_kill=False)
     operation.calm(disturbance)
     operation.settle(stale)

@@ -1,6 +1,6 @@
 """`python -m lab.operation.flood KIND HOST SFU FRAMES SEED`, inside a host's namespace.
 
-Sends FRAMES frames as fast as it can, and ends. A correct program drops every kind, except
+Sends FRAMES frames as fast as it can, and ends. A correct P4 program drops frames of every kind but
 `stream`, which a presenter's viewers get.
 """
 
@@ -15,11 +15,11 @@ from lab.operation.endpoints import FLOOD_SEQUENCE, MAGIC, PAYLOAD
 
 KINDS = ("unknown", "malformed", "stream")
 DISCARD_PORT = 9
-"""RFC 863; nobody presents there."""
+"""The discard port (RFC 863). No stream has it."""
 
 
 def send_datagrams(sfu_ip: str, udp_port: int, payload: bytes, n_frames: int) -> None:
-    """Datagrams from an ordinary socket."""
+    """Sends datagrams from an ordinary socket."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
         for _ in range(n_frames):
             try:
@@ -29,7 +29,7 @@ def send_datagrams(sfu_ip: str, udp_port: int, payload: bytes, n_frames: int) ->
 
 
 def send_malformed(sfu_mac: str, n_frames: int, choose: random.Random) -> None:
-    """IPv4 frames to the SFU with random contents, of every length."""
+    """Sends frames to the SFU with random contents and lengths: IPv4, ARP, IPv6, VLAN."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as opened:
         opened.bind((HOST_INTERFACE, 0))
         source = opened.getsockname()[4]
@@ -37,7 +37,7 @@ def send_malformed(sfu_mac: str, n_frames: int, choose: random.Random) -> None:
         for _ in range(n_frames):
             body = choose.randbytes(choose.randrange(0, 200))
             if choose.random() < 0.5:
-                # A first byte as IPv4 has it leads further into the parser.
+                # With the first byte of an IPv4 header the frame gets further in the parser.
                 body = b"\x45" + body
             frame = mac_bytes(sfu_mac) + source + choose.choice(kinds) + body
             try:

@@ -1,9 +1,10 @@
 """`python -m lab.operation.foreign SWITCH SECONDS [--spoil N|--mend N]`: a foreign controller.
 
-It uses P4Runtime's protocol definitions alone, which the package finsy brings, so it runs in
-finsy's environment. It becomes primary in any case, says so, keeps the role for a while, and ends.
-Before that it may give a multicast group a replica that no controller of an SFU would write, or
-remove that. Exit code 0: done; 3: another controller took the role from it.
+A foreign controller knows nothing of the SFU: it uses only P4Runtime's protocol definitions, which
+the package finsy contains, so it runs in finsy's environment. It becomes primary against any other
+controller, prints this, stays primary for a while, and ends. Before it ends it may add a replica to
+a multicast group that no controller of an SFU would write, or remove it. Exit code 0: done; 3:
+another controller became primary.
 """
 
 import argparse
@@ -19,15 +20,16 @@ from finsy.proto import U128, p4r, p4r_grpc, rpc_code
 PRIMARY = "primary"
 EXIT_OUTBID = 3
 REPLICA = 64_000
-"""An instance (rid) that no viewer has."""
+"""The instance (rid) of the foreign replica, which no viewer has."""
 DEVICE_ID = 1
 MARGIN = 100
-"""Two that bid the same id at once would be an error of the later (section 5.3)."""
+"""How far a bid is above the highest election id. If two controllers bid the same id at once, the
+later one would get an error (P4Runtime, section 5.3)."""
 PATIENCE_S = 120.0
 
 
 class Controller:
-    """A stream channel, and the switch's messages on it about the primary."""
+    """A controller with a stream channel, on which it bids to become primary."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.stub = p4r_grpc.P4RuntimeStub(channel)
@@ -43,7 +45,7 @@ class Controller:
                 self._updates.put(answer.arbitration)
 
     def become_primary(self) -> None:
-        """Bids above the highest id so far, until no controller has bid more."""
+        """Bids above the highest election id until this controller is primary."""
         deadline_s = time.monotonic() + PATIENCE_S
         self._bid(1)
         while True:
@@ -60,14 +62,14 @@ class Controller:
         self._requests.put(p4r.StreamMessageRequest(arbitration=bid))
 
     def is_outbid_within(self, seconds: float) -> bool:
-        """Whether another controller takes the role from it meanwhile."""
+        """Whether another controller becomes primary within this time."""
         try:
             return bool(self._updates.get(timeout=seconds).status.code != rpc_code.OK)
         except queue.Empty:
             return False
 
     def set_replica(self, number: int, *, there: bool) -> None:
-        """Whether a group has the replica; its others stay."""
+        """Adds the foreign replica to a group, or removes it. The other replicas stay."""
         entity = self._read(number)
         group = entity.packet_replication_engine_entry.multicast_group_entry
         others = [one for one in group.replicas if one.instance != REPLICA]

@@ -1,4 +1,4 @@
-"""A switch under operation: commands at random, and an oracle that knows who must get what."""
+"""A switch in operation: runs random commands, while an oracle knows who must get which packets."""
 
 import json
 import random
@@ -56,14 +56,14 @@ N_GROUPS = 4
 RATE_PPS = 40.0
 PAYLOAD_BYTES = 200
 ADDRESSES = {1: (100, 101, 102), 2: (110, 111, 112)}
-"""By port, the numbers that the SFU's address there is made of."""
+"""For each port: the numbers from which the SFU's address on it can be made."""
 COMMANDS_AT_ONCE = 4
 TOOK_OVER = "another controller took over as primary"
 REFRESH_EVERY_S = 20
 EXPORTED = "exported.yaml"
 EXPORTED_ENTRIES = "exported.txtpb"
 KILLED_AFTER_S = 0.02
-"""On average: a command takes 10 to 50 ms."""
+"""The average time after which a command is killed. A command takes 10 to 50 ms."""
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Tally:
 
 
 class Operation:
-    """One run: a site, a switch, all sockets, an oracle, and the model's state."""
+    """One run: a site, a switch, all sockets, an oracle, and a model of the conference's state."""
 
     def __init__(
         self, folder: Path, program: Path, seed: int, *, switch_options: Sequence[str] = ()
@@ -108,9 +108,11 @@ class Operation:
         self.site = Site(self.ports)
         self.model = Conference({})
         self.possible: list[Conference] = []
-        """States that may be in force, beside the model, since commands were killed."""
+        """The states in which killed commands may have left the switch; empty if no command was
+        killed."""
         self.unresolved: set[Pair] = set()
-        """Who may lose packets while whoever comes next finishes or takes back what was killed."""
+        """The pairs that may lose packets while the next command finishes or takes back killed
+        ones."""
         self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0
@@ -147,7 +149,7 @@ class Operation:
         )
         self.stack.callback(self.endpoints.child.stop)
         self.start_switch()
-        # Not its method: by then it is another switch.
+        # Not `self.switch.stop`: by then `self.switch` may be another switch.
         self.stack.callback(self._stop_switch)
         for port in self.site.ports:
             move = MoveAddress(port, ADDRESSES[port][0])
@@ -172,7 +174,7 @@ class Operation:
         self.switch.stop()
 
     def start_switch(self, *options: str) -> None:
-        """A new switch, empty except for its program and the options' state."""
+        """Starts a new switch with the program. It has no state, unless `options` give it one."""
         self.n_switches += 1
         interfaces = [("-i", f"{port}@{self.site.interface(port)}") for port in self.site.ports]
         argv = [
@@ -183,12 +185,12 @@ class Operation:
         self.switch.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def _sfu_ips(self, own: Mapping[int, int]) -> dict[str, str]:
-        """Where each presenter sends, if there is an address on its port."""
+        """The SFU's address for each presenter, without presenters on a port that has none."""
         heard = [presenter for presenter in PRESENTERS if self.ports[presenter] in own]
         return {str(presenter): ip_of(own[self.ports[presenter]]) for presenter in heard}
 
     def follow_address(self) -> None:
-        """Hosts know the SFU's addresses and send there."""
+        """Tells all hosts the SFU's current addresses, and lets presenters send to them."""
         self.site.know_sfu(self.model.own)
         self.endpoints.send_to(self._sfu_ips(self.model.own))
 
@@ -196,7 +198,10 @@ class Operation:
         return self.site.sfu.command([str(REPRISE), "--switch", GRPC_ADDRESS, *arguments])
 
     def command(self, *arguments: str) -> str:
-        """A command that changes nothing the oracle knows of; its output. It must succeed."""
+        """Runs a command whose effects the oracle need not know, and returns its output.
+
+        A failure is a violation.
+        """
         done = self.run_command(*arguments)
         if done.returncode != 0:
             self.fail(f"`reprise {' '.join(arguments)}` failed: {done.stderr.strip()}")
@@ -213,7 +218,7 @@ class Operation:
         )
 
     def fail(self, what: str) -> None:
-        """A violation that no packet shows."""
+        """Records a violation that no packet shows."""
         self.note(f"VIOLATION {what}")
         self.oracle.fail(time.monotonic_ns(), what)
 
@@ -229,7 +234,7 @@ class Operation:
         options: Sequence[str] = (),
         may_be_outbid: bool = False,
     ) -> None:
-        """Runs several commands at once, some of which may be killed before they end."""
+        """Runs several random commands at once; some may be killed before they end."""
         changes: list[Change] = []
         busy = Busy()
         while len(changes) < n_at_once:
@@ -253,7 +258,7 @@ class Operation:
         options: Sequence[str] = (),
         may_be_outbid: bool = False,
     ) -> None:
-        """Starts all, waits for all, and draws the conclusions."""
+        """Runs commands at once, waits for all of them, and updates the model and the oracle."""
         before = self.model
         moved = any(change.after(before).own != before.own for change in changes)
         disturbance = self.disturb("the SFU's address changes") if moved else None
@@ -266,12 +271,12 @@ class Operation:
             self.unresolved |= set().union(*(one.affected for one in killed))
             after = self.model
             self.possible.append(after)
-            # Any of those that were killed may have been done.
+            # Each killed command may or may not have taken effect.
             for one in killed:
                 self.possible += [one.change.after(state) for state in list(self.possible)]
             self.resolve()
         else:
-            # Each of them has settled earlier remains before it changed anything.
+            # Each command has first cleared up what killed commands had left.
             self._settle_unresolved()
             if moved:
                 self.follow_address()
@@ -297,7 +302,8 @@ class Operation:
         return Running(change, argv, process, affected, kill_at_s)
 
     def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
-        """The commands that were killed before their end, or that lost the role."""
+        """Waits for the commands; returns those that were killed, failed, or lost the primary role.
+        """
         killed: list[Running] = []
         waiting = list(running)
         deadline_s = time.monotonic() + COMMAND_TIMEOUT_S
@@ -327,9 +333,10 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """After a kill: the next command must succeed; the state must then be a possible one."""
+        """After a kill: the next command must succeed, and the state must then be a possible one.
+        """
         if self.choose.random() < 0.5:
-            # Any command has to go on from the state that was left, also one that changes it.
+            # Every command must cope with the state that was left, also a command that changes it.
             target = self.choose.choice(self.possible)
             change = Apply(target.copy(), self.choices.has_ports)
             self.note("go on: apply one of the possible states")
@@ -357,7 +364,7 @@ class Operation:
         self.unresolved = set()
 
     def show(self) -> Conference | None:
-        """The output of `reprise show`, or None (and a violation) if there is none."""
+        """The state that `reprise show` prints, or None and a violation if it cannot be read."""
         said = self.command("show", "--json")
         try:
             document = json.loads(said)
@@ -368,7 +375,7 @@ class Operation:
             return None
 
     def settle(self, pairs: set[Pair]) -> None:
-        """From now on the model's state holds for these pairs."""
+        """From now on these pairs must be served exactly as in the model."""
         now_ns = time.monotonic_ns()
         services = self.model.services(self.ports)
         served = {pair for pair, mac in services.items() if mac == self.macs[pair.viewer]}
@@ -376,29 +383,29 @@ class Operation:
         self.oracle.mark(now_ns, pairs - served, Due.MUST_NOT)
 
     def refresh(self) -> Refresh:
-        """`viewer refresh` as it would find the hosts now."""
+        """`viewer refresh` with the MAC addresses that it would find now."""
         return Refresh(dict(self.macs))
 
     def export(self) -> None:
-        """Keeps the state as an operator would, for a switch that comes after this one."""
+        """Exports the state as an operator would, for the next switch."""
         self.command("export", "-o", str(self.folder / EXPORTED))
         entries = str(self.folder / EXPORTED_ENTRIES)
         self.command("export", "--format", "p4runtime", "-o", entries)
         self.exported = self.model.copy()
 
     def check_state(self) -> None:
-        """The switch's state is the model's."""
+        """Records a violation for each difference between the switch's state and the model's."""
         if (shown := self.show()) is not None:
             for difference in differences(shown, [self.model]):
                 self.fail(f"in calm {difference}")
 
     def disturb(self, what: str, hosts: Sequence[int] | None = None) -> Disturbance:
-        """From now on copies may be missing."""
+        """From now on copies may be missing at these hosts (None: at all)."""
         self.note(f"disturb: {what} {hosts or ''}")
         return self.oracle.disturb(time.monotonic_ns(), what, hosts)
 
     def calm(self, disturbance: Disturbance) -> None:
-        """From now on no longer."""
+        """Ends a disturbance: from now on copies may no longer be missing."""
         disturbance.over_ns = time.monotonic_ns()
         self.note(f"calm: {disturbance.what}")
 
@@ -409,13 +416,14 @@ class Operation:
         return read_metrics(self.site.sfu)
 
     def check_accounts(self) -> None:
-        """Nothing has vanished inside of the switch."""
+        """Records a violation if packets have vanished inside the switch."""
         if vanished := self.metrics().vanished_inside:
             self.fail(f"{vanished} packets have vanished inside of the switch")
 
     def look(self) -> None:
-        """Gives the oracle the sent and received packets."""
-        # Received first: a received packet was sent before, so its record is there too.
+        """Gives the oracle the packets that were sent and received since the last call."""
+        # The received packets are read first, so that the record of each one's sending is already
+        # there.
         received = list(self.endpoints.new_received())
         for presenter, sequence, at_ns in self.endpoints.new_sent():
             self.oracle.sent(presenter, sequence, at_ns)
@@ -432,7 +440,7 @@ class Operation:
                 raise child.fail(f"exit code {child.exit_code} unasked")
 
     def judge_until(self, until_ns: int) -> None:
-        """Looks on while nothing is done, until a moment."""
+        """Judges packets until a moment, without doing anything else."""
         while (now_ns := time.monotonic_ns()) < until_ns:
             self.look()
             known = len(self.oracle.violations)

@@ -1,13 +1,14 @@
-"""The packets that must arrive, those that must not, and the result. Pure; time is an argument.
+"""Judges which packets had to arrive and which must not. Pure: the time is an argument.
 
-Each pair of a presenter and a viewer's socket is at every moment in one of three states: the viewer
-must get the presenter's packets, must not, or may (a command is changing it, or was killed and its
-result is not yet known). A packet is judged by all the states between its sending and
-`IN_FLIGHT_NS` later.
+Each pair of a presenter and a viewer's socket is at any moment in one of three states: the viewer
+must get the presenter's packets, must not get them, or may get them. "May" holds while a command
+changes the pair, or after a killed command whose result is not known yet. A packet is judged by all
+states of the pair from its sending until `IN_FLIGHT_NS` later.
 
 While something outside the switch is broken on purpose (a link is down, the switch was killed)
-copies may be missing: that is a disturbance. It never excuses a copy to a host that must not have
-it. In a flood missing copies are added up and compared with the counted drops.
+copies may be missing. Such a time is a disturbance. A disturbance never excuses a copy to a host
+that must not have it. In a flood the missing copies are added up and compared with the counted
+drops.
 """
 
 from bisect import bisect_right
@@ -21,7 +22,7 @@ from lab.operation.state import Pair
 IN_FLIGHT_NS = 1_500_000_000
 """How long a frame may wait in a receive ring or socket on a loaded machine."""
 SETTLED_NS = 4_000_000_000
-"""A packet is judged so long after it was sent."""
+"""How long after its sending a packet is judged."""
 
 
 class Due(Enum):
@@ -38,17 +39,17 @@ class Violation:
 
 @dataclass(slots=True)
 class Disturbance:
-    """A time in which copies may be missing, for some hosts or (None) for all."""
+    """A time in which copies may be missing at some hosts, or at all if `hosts` is None."""
 
     what: str
     begun_ns: int
     over_ns: int | None = None
     hosts: frozenset[int] | None = None
     n_missing: int = 0
-    """Frames and copies that were lost: one for a packet that nobody got."""
+    """The number of losses: one for each missing copy, or one for a packet that no viewer got."""
 
     def covers(self, pair: Pair, from_ns: int, to_ns: int) -> bool:
-        """Whether it excuses the loss of a packet that was sent and forwarded in this time."""
+        """Whether it excuses that a pair's packet of this time was lost."""
         is_on = self.begun_ns <= to_ns and (self.over_ns is None or from_ns <= self.over_ns)
         return is_on and (self.hosts is None or not self.hosts.isdisjoint(pair[:2]))
 
@@ -61,7 +62,7 @@ class _Packet:
 
 
 class Oracle:
-    """Gets the actions, the sent and the received packets; reports errors."""
+    """Is told all actions and all sent and received packets; collects violations."""
 
     def __init__(self) -> None:
         self._histories: dict[Pair, list[tuple[int, Due]]] = {}
@@ -71,26 +72,26 @@ class Oracle:
         self.n_packets = 0
         self.n_copies = 0
         self.n_required = 0
-        """Copies that had to come."""
+        """The number of copies that had to come."""
         self.n_excused = 0
-        """Copies that had to come and did not, in a disturbance."""
+        """The number of copies that had to come and did not, but were excused by a disturbance."""
 
     # Actions.
 
     def mark(self, now_ns: int, pairs: Iterable[Pair], due: Due) -> None:
-        """From now on `due` holds for `pairs`."""
+        """Sets the state of pairs from now on."""
         for pair in pairs:
             self._histories.setdefault(pair, [(0, Due.MUST_NOT)]).append((now_ns, due))
 
     def due(self, pair: Pair, from_ns: int, to_ns: int) -> set[Due]:
-        """All that held for a pair between two moments, both included."""
+        """All states of a pair between two moments, including those at the two moments."""
         history = self._histories.get(pair, [(0, Due.MUST_NOT)])
         first = bisect_right(history, from_ns, key=lambda entry: entry[0]) - 1
         last = bisect_right(history, to_ns, key=lambda entry: entry[0])
         return {due for _, due in history[max(first, 0) : last]}
 
     def disturb(self, now_ns: int, what: str, hosts: Iterable[int] | None = None) -> Disturbance:
-        """Something is broken from now on, until `over_ns` of the result is set."""
+        """Begins a disturbance, which lasts until `over_ns` of the result is set."""
         disturbance = Disturbance(what, now_ns, hosts=None if hosts is None else frozenset(hosts))
         self.disturbances.append(disturbance)
         return disturbance
@@ -149,7 +150,10 @@ class Oracle:
     def _account(
         self, name: str, sent_ns: int, missing: list[Pair], *, nobody_got_it: bool
     ) -> None:
-        """A packet without any copy was lost once, before it was copied."""
+        """Excuses or reports missing copies.
+
+        A packet without any copy counts as one loss, before it was copied.
+        """
         charged: set[int] = set()
         for pair in missing:
             excuse = next(
@@ -169,7 +173,7 @@ class Oracle:
             charged.add(excuse)
 
     def _forget(self, now_ns: int) -> None:
-        """Drops the records that no later packet needs."""
+        """Drops histories and disturbances that no later packet needs."""
         horizon_ns = now_ns - SETTLED_NS - IN_FLIGHT_NS
         for history in self._histories.values():
             n_old = bisect_right(history, horizon_ns, key=lambda entry: entry[0]) - 1

@@ -1,4 +1,4 @@
-"""Another controller beside ours."""
+"""Actions with another controller beside ours."""
 
 import json
 import signal
@@ -23,11 +23,11 @@ EXIT_OUTBID = 3
 
 
 def foreign_controller(operation: Operation) -> None:
-    """Another controller is primary for a while: commands wait for it or outbid it."""
+    """Lets another controller be primary for a while: our commands wait for it or outbid it."""
     how = operation.choose.choice(("leaves", "killed", "outbid", "takes over", "leaves something"))
     operation.note(f"foreign controller: {how}")
     if how == "leaves something":
-        # The other program has no multicast groups.
+        # The recirculation program has no multicast groups.
         groups = [n for n, group in operation.model.groups.items() if group.viewers]
         if operation.choices.has_ports and groups:
             _suffer_foreign_state(operation, operation.choose.choice(groups))
@@ -60,7 +60,7 @@ def _start_foreign(operation: Operation, seconds: float, *options: str) -> Child
 
 
 def _suffer_foreign_state(operation: Operation, group: int) -> None:
-    """What somebody else wrote is named, keeps changes off, and takes nothing from viewers."""
+    """Adds a foreign replica: `show` must name it, and changes must be refused; no viewer loses."""
     with _start_foreign(operation, 0, "--spoil", str(group)) as foreign:
         foreign.expect_success(COMMAND_TIMEOUT_S)
     shown = json.loads(operation.command("show", "--json"))

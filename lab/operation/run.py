@@ -34,11 +34,11 @@ ACTIONS: Mapping[str, tuple[int, Action]] = {
     "switch stopped": (1, faults.restart),
     "nothing": (5, lambda operation: operation.judge_until(time.monotonic_ns() + NOTHING_NS)),
 }
-"""With how often each is done, of all together."""
+"""Each action with its weight: how often it is chosen, relative to the others."""
 
 
 def operate(operation: Operation, duration_s: float, report: Callable[[float], None]) -> None:
-    """Operates for so long; stops early when much is wrong."""
+    """Operates for `duration_s`; stops early after many violations."""
     begun_s = time.monotonic()
     weights = [weight for weight, _ in ACTIONS.values()]
     n_actions = 0

@@ -1,4 +1,4 @@
-"""The star, or two of them, of an operation, and the parts of it that can be broken."""
+"""The network of an operation: a star, or two, with parts that can be broken on purpose."""
 
 import json
 import time
@@ -17,7 +17,7 @@ LINK_TIMEOUT_S = 120.0
 class Site(Star):
     """Hosts around one bridge for each port of the switch, with links that fail on purpose.
 
-    All hosts are of one subnet, but a bridge reaches only those of its port.
+    All hosts are in one subnet, but a bridge reaches only the hosts of its port.
     """
 
     def __init__(self, ports: Mapping[int, int]) -> None:
@@ -25,9 +25,10 @@ class Site(Star):
         self._ports = ports
         self._macs = {number: mac_of(number) for number in ports}
         self._sfu: dict[int, int] = {}
-        """By port, the number of the SFU's address that hosts know, also after it has gone."""
+        """For each port: the number of the SFU's address that hosts know, even after its
+        removal."""
 
-    # Star makes port 1; the names of another port's parts end in its number.
+    # `Star` makes the parts of port 1. Names of another port's parts end in the port's number.
 
     def interface(self, port: int) -> str:
         return SFU_INTERFACE if port == 1 else f"{SFU_INTERFACE}p{port}"
@@ -65,14 +66,14 @@ class Site(Star):
         self._know(port, mac)
 
     def _know(self, port: str, mac: str) -> None:
-        """A bridge knows behind which of its ports an address is, so no copy is flooded."""
+        """Tells a bridge behind which of its ports an address is, so that no copy is flooded."""
         entry = [mac, "dev", port, "master", "static"]
         run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
 
     # The hosts' knowledge.
 
     def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
-        """Hosts (or one) know the SFU's address on their port: no packet waits there for ARP."""
+        """Tells hosts (or one) the SFU's address on their port, so that no packet waits for ARP."""
         self._sfu |= own
         for number, namespace in self._hosts.items():
             sfu = self._sfu.get(self._ports[number])
@@ -83,7 +84,7 @@ class Site(Star):
             self._know(self._at_bridge(port), mac_of(sfu))
 
     def set_host_mac(self, host: int, mac: str) -> None:
-        """Another card in the same host."""
+        """Gives a host another Ethernet address, as if it had a new network card."""
         port = f"to-h{host}"
         self._know(port, mac)
         self._hosts[host].run(["ip", "link", "set", HOST_INTERFACE, "address", mac])
@@ -94,14 +95,14 @@ class Site(Star):
     # Faults.
 
     def set_host_link(self, host: int, *, up: bool) -> None:
-        """Pulls or puts back the cable of a host."""
+        """Takes a host's link down or up, at the bridge."""
         port = f"to-h{host}"
         self._set_link(self.bridge, port, up=up)
         if up:
             self._await_bridge(port)
 
     def set_sfu_link(self, port: int, *, up: bool) -> None:
-        """Pulls or puts back a cable of the SFU, at the switch's own end."""
+        """Takes a link of the SFU down or up, at the switch's own end."""
         self._set_link(self.sfu, self.interface(port), up=up)
         if up:
             self._await_bridge(self._at_bridge(port))
@@ -110,7 +111,7 @@ class Site(Star):
         run(["ip", "-n", namespace.name, "link", "set", interface, "up" if up else "down"])
 
     def _await_bridge(self, port: str) -> None:
-        """Until the bridge forwards by a port again; it learns a little later that a link is up."""
+        """Waits until the bridge forwards on a port again: a little later than the link is up."""
         deadline_s = time.monotonic() + LINK_TIMEOUT_S
         while True:
             shown = run(["bridge", "-n", self.bridge.name, "-j", "link", "show", "dev", port])
@@ -121,17 +122,18 @@ class Site(Star):
             time.sleep(0.002)
 
     def remove_sfu_link(self, port: int) -> None:
-        """Takes the interface under a port of the switch away."""
+        """Deletes the interface of one of the switch's ports."""
         run(["ip", "-n", self.sfu.name, "link", "delete", self.interface(port)])
 
     def make_sfu_link(self, port: int) -> None:
-        """Makes an interface of that name, the first time or again."""
-        # Nothing is sent to the interface's own address; it must only be no host's.
+        """Makes the interface of one of the switch's ports, the first time or again."""
+        # Nothing is sent to the interface's own address; it only must not be a host's.
         self._link(self._at_bridge(port), self.sfu, self.interface(port), mac_of(200 + port))
         self._await_bridge(self._at_bridge(port))
 
     def drops(self) -> int:
-        """Frames that the kernel lost between hosts and switch, over all devices and processors."""
+        """How many frames the kernel lost between hosts and switch, at all devices and processors.
+        """
         lost = 0
         for port in self.ports:
             lost += device_drops(self.sfu, self.interface(port))
@@ -139,9 +141,10 @@ class Site(Star):
         for number, namespace in self._hosts.items():
             lost += device_drops(namespace, HOST_INTERFACE)
             lost += device_drops(self.bridge, f"to-h{number}")
-        # Hexadecimal, a line a processor; the second column is what its backlog had no room for.
+        # The file has a line for each processor. The second column, in hexadecimal, is how many
+        # frames its backlog had no room for.
         return lost + sum(int(row.split()[1], 16) for row in SOFTNET.read_text().splitlines())
 
     def socket_overflows(self) -> int:
-        """Datagrams that hosts' sockets had no room for."""
+        """How many datagrams the hosts' sockets had no room for."""
         return sum(one.udp_counters()["RcvbufErrors"] for one in self._hosts.values())

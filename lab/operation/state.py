@@ -1,4 +1,4 @@
-"""A conference from an operator's view, and who gets whose packets in it. Pure."""
+"""The state of a conference as an operator sees it, and who gets whose packets in it. Pure."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
 FIRST_HOST_OF_PORT_2 = 7
-"""Hosts below it are on the switch's port 1. Where the switch has one port only, all are."""
+"""Hosts with smaller numbers are on the switch's port 1. If the switch has only one port, all hosts
+are on it."""
 
 
 class Pair(NamedTuple):
@@ -27,7 +28,8 @@ class Viewer(NamedTuple):
 
 
 class Card(NamedTuple):
-    """Where a viewer's copies go: to which MAC, whether that was looked up, by which port."""
+    """Where a viewer's copies go: the MAC address, whether it was looked up, and the switch's port.
+    """
 
     mac: str
     looked_up: bool
@@ -36,7 +38,10 @@ class Card(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """A presenter and its viewers, whose order is not compared: concurrent commands have none."""
+    """A presenter and its viewers.
+
+    Their order is not compared, because concurrent commands have none.
+    """
 
     presenter: int
     viewers: dict[Viewer, Card] = field(default_factory=dict)
@@ -44,13 +49,16 @@ class Group:
 
 @dataclass(slots=True)
 class Conference:
-    """The whole state. `own` has, by port, the number that the SFU's address is made of."""
+    """The whole state. `own` has for each port the number from which the SFU's address is made."""
 
     own: dict[int, int]
     groups: dict[int, Group] = field(default_factory=dict)
 
     def services(self, ports: Mapping[int, int]) -> dict[Pair, str]:
-        """The pairs that are served, and the copies' MAC. `ports` has each host's port."""
+        """The pairs that are served, each with its copies' MAC address.
+
+        `ports` has each host's port.
+        """
         return {
             Pair(group.presenter, *viewer): card.mac
             for group in self.groups.values()
@@ -59,7 +67,7 @@ class Conference:
         }
 
     def members(self) -> set[Pair]:
-        """The pairs of the conference, whether or not they have an address to send to."""
+        """All pairs of the conference, even if the SFU has no address on the presenter's port."""
         return {
             Pair(group.presenter, *viewer)
             for group in self.groups.values()
@@ -67,7 +75,7 @@ class Conference:
         }
 
     def cards_of(self, host: int) -> list[Card]:
-        """The known MACs of a host, by group."""
+        """The cards of a host's viewers, ordered by group."""
         return [
             card
             for _, group in sorted(self.groups.items())
@@ -84,7 +92,7 @@ class Conference:
     def document(
         self, *, has_ports: bool, unsaid: Iterable[tuple[int, Viewer]] = ()
     ) -> dict[str, Any]:
-        """As a conference.yaml, which JSON is a part of; without the MAC of those in `unsaid`."""
+        """The state as JSON for a conference.yaml; viewers in `unsaid` have no MAC."""
         silent = set(unsaid)
         return {
             "sfu": [
@@ -123,7 +131,7 @@ def host_of(ip: str) -> int:
 
 
 def parse_show(shown: Mapping[str, Any]) -> Conference:
-    """The content of `reprise show --json`; groups and viewers in their order."""
+    """Parses the output of `reprise show --json`."""
     if foreign := shown["foreign"]:
         raise ValueError(f"foreign: {foreign}")
     return Conference(
@@ -144,7 +152,7 @@ def parse_show(shown: Mapping[str, Any]) -> Conference:
 
 
 def differences(shown: Conference, possible: Iterable[Conference]) -> list[str]:
-    """The parts of `shown` that are in none of their possible states."""
+    """Describes the addresses and groups of `shown` that are in none of the possible states."""
     states = list(possible)
     found = []
     for port in sorted(set(shown.own).union(*(state.own for state in states))):

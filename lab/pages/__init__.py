@@ -1,1 +1,1 @@
-"""What people read: checks, a study's report, the list of studies, README's tables, comparisons."""
+"""Makes what people read: checks, reports, the list of studies, README's tables, comparisons."""

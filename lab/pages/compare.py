@@ -1,8 +1,8 @@
 """Two studies side by side: ratios of mean delays, and whether they differ. Pure.
 
-A ratio's interval comes from bootstraps of both means; if 1 is outside of it the two differ at the
-5 % level. Runs of one study share a machine and a day, so these may cause a difference between two
-studies.
+The interval of a ratio comes from bootstraps of both means. If 1 is outside the interval, the
+studies differ at the 5 % level. The cause may be the machine or the day, which all runs of one
+study share.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +73,7 @@ def _line(key: Key, *sides: tuple[Side, list[Run]]) -> tuple[str, ...]:
 
 
 def _judged(parts: Sequence[Part | None], delays: Sequence[Sequence[Delays]]) -> tuple[str, ...]:
-    """The ratio, its interval, and what that means; without a ratio why there is none."""
+    """The ratio, its interval and a verdict; without a ratio, the verdict says why."""
     offered = [part.model_dump(include=_OFFERED) if part else None for part in parts]
     means = [bootstrapped_means(one, seed) for seed, one in enumerate(delays, 1)]
     middles = [_mean(one) for one in delays]

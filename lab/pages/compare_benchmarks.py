@@ -1,7 +1,7 @@
 """Benchmarks of two studies side by side: each measured column, row by row, and its ratio. Pure.
 
-Where both have sets (`...-rounds.csv`), two differ when all sets of one are above all of the other;
-with one set each, or none, nothing is said.
+If both studies have several sets (`...-rounds.csv`), a value differs when all sets of one study are
+above all sets of the other. With fewer sets there is no verdict.
 """
 
 import csv
@@ -19,7 +19,10 @@ Rows = Mapping[tuple[str, ...], list[Mapping[str, str]]]
 
 
 def compared(a: Mapping[str, str], b: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """A line for each measured value of either, from the texts of both's files by name."""
+    """A line for each value that A or B measured.
+
+    `a` and `b` are the texts of their files by name.
+    """
     return [line for name in FILES for line in _of_file(name, a, b)]
 
 

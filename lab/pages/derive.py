@@ -27,16 +27,16 @@ REPORT = "report.html"
 
 
 class NothingMeasuredError(FolderError):
-    """There is nothing to make a page of."""
+    """A folder has no results from which a report could be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
     results: Results
     promises: list[Promise]
-    """Of benchmarks."""
+    """The promises that benchmarks check."""
     is_quick: bool
-    """What promises speed means nothing then."""
+    """Whether the study is in its short form, in which promises about speed mean nothing."""
 
     @property
     def checks(self) -> list[Check]:
@@ -44,19 +44,19 @@ class Derived:
 
     @property
     def holds(self) -> bool:
-        """Whether all of it does."""
+        """Whether all checks and all judged promises hold."""
         return all(check.holds for check in self.checks) and not any(
             self.is_judged(promise) and promise.holds is False for promise in self.promises
         )
 
     def is_judged(self, promise: Promise) -> bool:
-        """Whether it counts."""
+        """Whether a promise counts in this form of the study."""
         return promise.is_judged(is_quick=self.is_quick)
 
 
 def derive(folder: Folder) -> Derived:
-    """Writes what is derived into `folder`, in place of what was there."""
-    # What draws takes half a second to load, and most commands of the lab draw nothing.
+    """Writes everything that is derived into `folder`; replaces earlier results."""
+    # matplotlib takes half a second to load, and most commands of the lab draw nothing.
     from lab.figures import plot  # noqa: PLC0415
 
     results = results_of(folder)
@@ -103,7 +103,7 @@ def derive(folder: Folder) -> Derived:
 
 
 def small_files(results: Results, promises: Sequence[Promise]) -> dict[str, str]:
-    """What is told of a study elsewhere, without its raw samples: verdicts, viewers served."""
+    """Files that other pages need of a study, without its raw samples: verdicts, viewers served."""
     files = {verdicts.FILE: verdicts.as_csv(verdicts.verdicts_of(_checks(results), promises))}
     if results.series:
         files[served.FILE] = csv_text(served.ServedRow, served.served_of(results.series))

@@ -1,4 +1,4 @@
-"""`index.html`: a page over all studies of a folder, and which rows have results in which."""
+"""`index.html`: a page that lists all studies of a folder, and which rows have results in which."""
 
 import csv
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ RATES = (
 
 
 def rows_of(folder: Folder) -> set[str]:
-    """The rows that have results in a study, in runs or in benchmarks: they forwarded something."""
+    """The rows that forwarded something in a study, in its runs or its benchmarks."""
     found: set[str] = set()
     for file in folder.path.glob("*.csv"):
         with file.open(newline="") as lines:
@@ -45,7 +45,7 @@ def _forwards(line: Mapping[str, str]) -> bool:
 
 
 def rows_without_results(of: Iterable[Folder]) -> set[str]:
-    """Rows that no study has, of those that every machine can have."""
+    """The rows without results in any study. Optional rows are left out."""
     found = set().union(*(rows_of(folder) for folder in of))
     return {name for name, row in ROWS.items() if not row.is_optional} - found
 
@@ -55,7 +55,7 @@ def n_due_rows() -> int:
 
 
 def write_index(results: Path) -> Path:
-    """The page, the newest study first; its path."""
+    """Writes the page, with the newest study first, and returns its path."""
     found = folders(results)
     items = "".join(_item(folder) for folder in reversed(found))
     parts = [

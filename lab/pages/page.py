@@ -1,4 +1,7 @@
-"""Parts of a report that is one HTML file with everything in it. Pure, but for the style's file."""
+"""The HTML parts of a report, which is one file with everything in it.
+
+Pure, except that it reads the style's file.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -10,13 +13,14 @@ from lab.figures.table import Table
 STYLE = Path(__file__).with_name("page.css")
 N_FAILURES_SHOWN = 10
 N_COLUMNS_WIDE, N_COLUMNS_WIDEST = 12, 18
-"""A table with more has narrower columns, so that it fits a screen of 1280 pixels."""
+"""A table with more columns than this has narrower ones, so that it fits a screen of 1280
+pixels."""
 NAME_LETTERS = 24
-"""A cell with more is a phrase."""
+"""A cell with more letters is treated as a phrase."""
 
 
 def head(title: str) -> str:
-    """The page's beginning, up to the body's."""
+    """The beginning of a page, up to the body's start tag."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -29,7 +33,7 @@ def navigation(places: Iterable[str]) -> str:
 
 
 def verdict(name: str, holds: bool, failures: Sequence[str]) -> str:
-    """An entry of the list of checks; the first failures are shown below it."""
+    """An entry of the list of checks, with its first failures below it."""
     word = '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
     more = len(failures) - N_FAILURES_SHOWN
     lines = [*failures[:N_FAILURES_SHOWN], *([f"and {more} more"] if more > 0 else [])]
@@ -38,7 +42,7 @@ def verdict(name: str, holds: bool, failures: Sequence[str]) -> str:
 
 
 def figure(key: str, title: str, svg: str, note: str) -> str:
-    """A figure with its title above and its sentences below."""
+    """A figure with its title above and its note below."""
     return (
         f'<figure id="{key}"><h3>{escape(title)}</h3>{svg}'
         f"<figcaption>{prose(note)}</figcaption></figure>"
@@ -46,7 +50,7 @@ def figure(key: str, title: str, svg: str, note: str) -> str:
 
 
 def chart(drawn: Chart) -> str:
-    # What draws takes half a second to load, and most commands of the lab draw nothing.
+    # matplotlib takes half a second to load, and most commands of the lab draw nothing.
     from lab.figures.plot import svg_for_page  # noqa: PLC0415
 
     return figure(drawn.key, drawn.title, svg_for_page(drawn), drawn.note)
@@ -86,13 +90,13 @@ def table_of(table: Table, *, is_open: bool = True) -> str:
 
 
 def _is_words(cells: Iterable[str]) -> bool:
-    """Whether a column is to be read, not compared: most of its cells begin with a letter."""
+    """Whether a column has words rather than numbers: most of its cells begin with a letter."""
     known = [cell for cell in cells if cell.strip("- ")]
     return bool(known) and 2 * sum(cell[0].isalpha() for cell in known) > len(known)
 
 
 def _is_long(cells: Iterable[str]) -> bool:
-    """Whether a column has phrases, which are to stand in few lines, and not names only."""
+    """Whether a column has phrases, which need more width than names."""
     return any(len(cell) > NAME_LETTERS for cell in cells)
 
 
@@ -107,7 +111,7 @@ def prose(text: str) -> str:
 
 
 def machine(sessions: Sequence[Mapping[str, str]]) -> str:
-    """The circumstances: command, commit, machine, versions, of each session."""
+    """The section with the command, commit, machine and versions of each session."""
     parts = ['<h2 id="machine">Machine</h2>']
     for idx, session in enumerate(sessions, 1):
         if len(sessions) > 1:

@@ -1,4 +1,4 @@
-"""docs/performance.md's tables, made from the kept studies. Pure."""
+"""Makes the tables of docs/performance.md from the kept studies. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ CHECKS = re.compile(r"(<!-- checks of all studies -->\n).*?(<!-- end -->)", re.S
 
 
 class KeyMissingError(ValueError):
-    """A study has no such table."""
+    """A study does not have a table that docs/performance.md asks for."""
 
 
 def page_of(text: str, kept: Sequence[KeptStudy]) -> str:
-    """The page with the tables as the kept studies have them."""
+    """The page's text, with the tables of the kept studies in their marked places."""
     studies = {study.name: study for study in kept}
     made = BLOCK.sub(lambda block: _made(block, studies.get(block["study"])), text)
     return CHECKS.sub(lambda block: f"{block[1]}{checks_table(kept)}\n{block[2]}", made)

@@ -1,4 +1,4 @@
-"""README's table of speed, made from the kept runs. Pure."""
+"""Makes README's table of speed from the kept studies. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ BEGIN = "<!-- made by `./reprise-lab keep`, not by hand -->"
 END = "<!-- end -->"
 BENCHMARK, VIEWERS, THESIS = "bench", "viewers", "thesis"
 COMMANDS = {BENCHMARK: "make bench", THESIS: "make thesis"}
-"""Of other studies it is `./reprise-lab run NAME`."""
+"""The commands that run a study, where they are not `./reprise-lab run NAME`."""
 BASE = ("pktswitch_sockets", "udp")
-"""What all are compared with: an SFU on ordinary sockets."""
+"""The row and port with which all others are compared: an SFU on ordinary sockets."""
 
 
 class MarkerError(ValueError):
-    """README lacks the section's marks."""
+    """README lacks the lines that mark the section."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptStudy:
-    """What README and docs/performance.md tell of a kept study."""
+    """The parts of a kept study that README and docs/performance.md show."""
 
     name: str
     where: str
-    """Its folder, from README's place."""
+    """The path of its folder, relative to README."""
     session: Mapping[str, str]
-    """The last one's facts."""
+    """The facts of its last session."""
     results: Results
     verdicts: Sequence[Verdict] = ()
     served: Sequence[ServedRow] = ()
@@ -47,7 +47,7 @@ class KeptStudy:
 
     @property
     def commit(self) -> str:
-        """The first digits of the commit that was measured."""
+        """The first digits of the measured commit."""
         return self.session.get("commit", "unknown")[:12]
 
 
@@ -68,7 +68,7 @@ def section_of(kept: Sequence[KeptStudy]) -> str:
 
 
 def checks_table(kept: Sequence[KeptStudy]) -> str:
-    """All checks of all kept studies: what does not hold beside what does."""
+    """A table of all kept studies: how many checks hold, and which do not."""
     lines = ["| study | commit | hold | do not hold |", "|---|---|---:|---|"]
     for study in sorted(kept, key=lambda one: one.name):
         known, broken = _known(study), _broken(study)
@@ -99,7 +99,7 @@ def _checks_in_short(kept: Sequence[KeptStudy]) -> str:
 
 
 def _speed(study: KeptStudy) -> str:
-    """Each forwarder on each port a line, who serves most first."""
+    """A table with a line for each forwarder on each port, ordered by viewers served."""
     shown = [one for one in study.served if one.limit_ms == MUSICIANS_MS]
     if not shown:
         return f"{study.link} has no viewers within {MUSICIANS_MS:g} ms."
@@ -126,7 +126,7 @@ def _speed(study: KeptStudy) -> str:
 
 
 def _way(one: ServedRow) -> str:
-    """How a row is run; the native engine is the usual one."""
+    """Describes how a row was run. The native engine is not named."""
     engine = one.engine if one.engine != "native" else ""
     batches = "in batches" if one.port == "udp_batched" else ""
     where = kind_name((one.port, one.wait))

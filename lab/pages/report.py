@@ -1,4 +1,4 @@
-"""`report.html`: one file with everything in it, for people."""
+"""`report.html`: a study's report for people, one file with everything in it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from lab.results.verdicts import Promise
 from lab.rows import ROWS
 
 PROSE = Path(__file__).with_name("report_prose.html")
-"""What the page of every study with loads says."""
+"""The text on the method, which is in the page of every study with loads."""
 NOT_JUDGED = "not judged in the short form"
 N_OPEN_COLUMNS = 20
-"""A table with more is folded away."""
+"""A table with this many columns or more is folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ def report(content: Content) -> str:
         _checks(results.checks, content),
         *(_loads(content, [one for one in others if one is not None]) if experiment.loads else ()),
         *(html_of(section) for section in content.sections),
-        # How rows are offered a load; each benchmark says for itself how it measures.
+        # This text says how rows are offered a load. Each benchmark's section says how it measures.
         PROSE.read_text() if experiment.loads else "",
         page.machine([_facts(session) for session in content.sessions]),
         "</body></html>\n",
     ]
-    # No line ends between a number and its unit.
+    # No line may break between a number and its unit.
     return "\n".join(parts).replace(" Mbit/s", "&nbsp;Mbit/s")
 
 
@@ -65,7 +65,7 @@ def _places(content: Content) -> list[str]:
 
 
 def _loads(content: Content, tables: Sequence[Table]) -> list[str]:
-    """Set-up, figures and tables of what rows were offered."""
+    """The sections on loads: set-up, figures and tables."""
     return [
         _setup(content.experiment),
         '<h2 id="figures">Figures</h2>',
@@ -118,7 +118,7 @@ def _checks(found: Sequence[Check], content: Content) -> str:
 
 
 def _why_lacking(row: str, not_measured: Mapping[str, str]) -> str:
-    """As the last session noted it, of the row's place or of one of its runs."""
+    """Why a row has no results: what the last session noted for the row or for one of its runs."""
     found = (why for what, why in not_measured.items() if row in re.findall(r"\w+", what))
     return next(found, "no copy came")
 
@@ -184,7 +184,7 @@ _LINK = '<path d="M150 {y} H270" stroke="currentColor" fill="none"/>'
 
 
 def _drawing(*, several: bool) -> str:
-    """The two namespaces and the links between them."""
+    """A drawing of the two namespaces and the links between them."""
     ys = (40, 65, 90, 115) if several else (77,)
     shapes = [
         _BOX.format(x=10, y=20, w=140, h=115),

@@ -1,4 +1,4 @@
-"""The benchmarks' part of a study's report. Pure."""
+"""The sections on benchmarks in a study's report. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Section:
 
 
 def sections_of(found: Results) -> list[Section]:
-    """All that there are rows for."""
+    """The sections of all benchmarks that have results."""
     beside, kernel_beside = Beside(found.fanout_rounds), Beside(found.kernel_rounds)
     sections = [
         Section(

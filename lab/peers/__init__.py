@@ -1,4 +1,4 @@
-"""The hand-written peers, the load and the meter, built by the system's C compiler."""
+"""Builds the hand-written peers, the load and the meter with the system's C compiler."""
 
 import os
 from collections.abc import Sequence
@@ -22,13 +22,14 @@ def build() -> None:
 def compiled(
     compiler: Sequence[str], sources: Sequence[Path], name: str, libraries: Sequence[str] = ()
 ) -> Path:
-    """What the first source is compiled to, anew if one of them is newer than what there is."""
+    """Compiles the first source, unless the result is newer than all `sources`; returns its path.
+    """
     BUILT.mkdir(parents=True, exist_ok=True)
     to = BUILT / name
     newest = max(file.stat().st_mtime for file in sources)
     if to.exists() and to.stat().st_mtime >= newest:
         return to
-    # Whole or not at all, also where two build at once.
+    # The file appears whole or not at all, even if two processes build at once.
     partial = to.with_suffix(f".{os.getpid()}")
     argv = [*compiler, "-o", str(partial), str(sources[0]), *libraries]
     run(argv, timeout_s=BUILD_TIMEOUT_S)

@@ -1,4 +1,5 @@
-/* pktswitch on packet sockets: TPACKET_V2 rings in, sendmmsg past the queueing discipline out. */
+/* pktswitch on packet sockets: it receives by TPACKET_V2 rings and sends by sendmmsg, past the
+ * queueing discipline. */
 #ifndef AFPACKET_H
 #define AFPACKET_H
 
@@ -7,8 +8,8 @@
 
 #include "frames.h"
 
-/* Of all links together; each has some. Messages have a ring of their own: whoever wants fewer
- * packets must be heard however many there are. */
+/* The slots of all links' rings together. Messages have a ring of their own, so that a
+ * participant can unsubscribe however many packets come. */
 #define RING_SLOTS 4096u
 #define RING_SLOTS_MIN 256u
 #define MESSAGE_SLOTS 256u
@@ -21,11 +22,13 @@ static void bind_to(int fd, const struct link *link, uint16_t protocol) {
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) fail("bind a packet socket");
 }
 
-/* Only datagrams without options to the port for messages, or all else. */
+/* Accepts only messages, which are datagrams without IP options to the control port, or only
+ * everything else. */
 static void attach_filter(int fd, bool is_for_messages) {
     uint32_t message = is_for_messages ? UINT32_MAX : 0, other = ~message;
     struct sock_filter code[] = {
-        /* A filter that looks beyond a frame's end drops it, and nobody would count that. */
+        /* A filter that reads beyond a frame's end drops the frame, and nothing would count
+         * this. */
         BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),  BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 38, 0, 9),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 7),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 14), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x45, 0, 5),
@@ -64,7 +67,7 @@ static void open_ring(struct ring *ring, const struct link *link, bool is_for_me
 static void count_lost_at(const struct ring *ring) {
     struct tpacket_stats stats;
     socklen_t len = sizeof stats;
-    /* Reading sets them to zero. */
+    /* Reading resets the counters to zero. */
     if (getsockopt(ring->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &len) == 0)
         count.receive_lost += stats.tp_drops;
 }
@@ -77,7 +80,7 @@ static void take_slot(uint16_t link, struct tpacket2_hdr *info) {
         return;
     }
     if (info->tp_status & TP_STATUS_VLAN_VALID) {
-        count.not_ours++; /* the kernel took its tag off */
+        count.not_ours++; /* the kernel removed its VLAN tag */
         return;
     }
     /* A sender on this machine left its checksum for the network card to finish. */
@@ -90,7 +93,7 @@ static void take_slot(uint16_t link, struct tpacket2_hdr *info) {
     take_frame(link, frame, info->tp_snaplen);
 }
 
-/* At most BATCH frames; whether there were any. */
+/* Takes at most BATCH frames; returns whether there were any. */
 static bool take_ring(uint16_t link, struct ring *ring) {
     uint32_t n = 0;
     for (; n < BATCH; n++) {
@@ -139,7 +142,7 @@ static void send_afpacket(const struct viewer *to, const uint8_t *frame, uint32_
         count.answers_refused++;
 }
 
-/* A copy is a header of its own and the payload in the ring: nothing is copied here. */
+/* A copy consists of a header of its own and of the payload, which stays in the ring. */
 static void fan_out_afpacket(const struct stream *stream, const uint8_t *payload, uint32_t len) {
     static struct header headers[BATCH];
     static struct iovec parts[BATCH][2];
@@ -156,7 +159,8 @@ static void fan_out_afpacket(const struct stream *stream, const uint8_t *payload
             struct msghdr *message = &messages[i].msg_hdr;
             message->msg_iov = parts[i];
             message->msg_iovlen = 2;
-            /* The socket is bound to the first link; the kernel looks up any other. */
+            /* The socket is bound to the first link; for any other the message names the
+             * interface. */
             if (n_links == 1) continue;
             addresses[i] = link_address(viewer->link);
             message->msg_name = &addresses[i];

@@ -1,4 +1,4 @@
-/* pktswitch on AF_XDP, a socket a link; messages come by packet sockets. */
+/* pktswitch on AF_XDP, with a socket for each link. Messages come by packet sockets. */
 #ifndef AFXDP_H
 #define AFXDP_H
 
@@ -28,7 +28,8 @@ static void count_lost_at_xdp(void) {
     before = lost;
 }
 
-/* Room for a frame: waits for the kernel to send others, but not for a link that is down. */
+/* Returns room for a frame. Waits until the kernel has sent others; returns NULL if the link is
+ * down. */
 static uint8_t *room_for_frame(struct xdp_socket *xdp, uint64_t *address) {
     while (xdp->n_spare == 0) {
         xdp->n_unkicked += xdp->n_unkicked == 0;
@@ -80,7 +81,7 @@ static bool round_afxdp(void) {
             take_frame((uint16_t)i, frame, len);
             xdp_release(xdp);
             was_any = true;
-            /* Packets that wait together share their last kick. */
+            /* The kernel is kicked only after the last of the packets that wait. */
             if (atomic_load_explicit(xdp->rx.producer, memory_order_acquire) == xdp->rx.cached)
                 kick_all();
         }

@@ -1,5 +1,5 @@
-/* The protocol by which participants subscribe to streams: docs/pktswitch.md. One message in, at
- * most one out, of the same size; no I/O. */
+/* The protocol by which participants subscribe to streams: docs/pktswitch.md. Each message gets
+ * at most one answer. This file does no I/O. */
 #ifndef CONTROL_H
 #define CONTROL_H
 
@@ -17,7 +17,7 @@ enum message_type {
     SUBSCRIBE = 1,
     UNSUBSCRIBE = 2,
     STATISTICS = 3,
-    ANSWER = 0x80, /* added to the type of what is answered */
+    ANSWER = 0x80, /* added to the type of the message that is answered */
     CHALLENGE = 0xc0,
     REFUSED = 0xc1,
 };
@@ -78,8 +78,9 @@ static inline void sip_rounds(uint64_t v[4], int n) {
 #undef ROTATED
 }
 
-/* What only one who receives at the address can know: SipHash-2-4 of eight bytes, address, port and
- * zeros, with this process' secret. Nothing is kept for who has not shown it yet. */
+/* The token of an address, which only somebody who receives at the address can know: SipHash-2-4
+ * of eight bytes (address, port, zeros) with this process' secret. So the process stores nothing
+ * for a participant until it has shown its token. */
 static uint64_t token_of(const struct viewer *from) {
     const uint64_t *key = control.secret;
     uint64_t v[4] = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,
@@ -116,7 +117,7 @@ static void answer_subscribe(struct message *answer, const struct message *asked
         return;
     }
     struct viewer viewer = *from;
-    viewer.expires_s = now + lifetime_s + 1; /* the second that has begun is not a whole one */
+    viewer.expires_s = now + lifetime_s + 1; /* one more, because the current second is not a whole one */
     switch (subscribe(asked->sender_ip, asked->sender_port, asked->sfu_port, &viewer)) {
     case DONE: count.subscribed++; break;
     case WAS_SO_ALREADY: count.refreshed++; break;
@@ -145,7 +146,8 @@ static uint32_t write_statistics(uint8_t *to) {
     return 8 * N_COUNTERS;
 }
 
-/* Whether a message gets an answer at all. None does that is shorter than it, or says to be one. */
+/* Whether a message gets an answer. A message gets none if it is shorter than the answer would
+ * be, or if its type is that of an answer. */
 static bool is_answerable(const struct message *asked, uint32_t len, const struct viewer *from) {
     uint64_t *dropped = NULL;
     if (len < sizeof *asked) dropped = &count.message_short;
@@ -156,7 +158,8 @@ static bool is_answerable(const struct message *asked, uint32_t len, const struc
     return dropped == NULL;
 }
 
-/* Does what a message asks for; the length of the answer in `reply`, or 0 where there is none. */
+/* Does what a message asks for. Returns the length of the answer in `reply`, or 0 if there is
+ * none. */
 static uint32_t answer_message(const uint8_t *message, uint32_t len, const struct viewer *from,
                                uint32_t now, uint8_t reply[ANSWER_BYTES_MAX]) {
     count.messages++;

@@ -1,5 +1,6 @@
-/* What pktswitch does where it reads and writes whole frames: it looks at them as the kernel does for a
- * socket, answers messages, and writes the headers of copies. */
+/* The part of pktswitch that AF_PACKET and AF_XDP share, on which it reads and writes whole
+ * frames: it checks frames as the kernel does for a socket, answers messages, and writes the
+ * headers of copies. */
 #ifndef FRAMES_H
 #define FRAMES_H
 
@@ -7,7 +8,7 @@
 
 #define TTL 64
 
-/* The header of the copies of one packet, without what is the viewer's. */
+/* The header of the copies of one packet, without the fields that differ between viewers. */
 static struct {
     struct header header;
     uint32_t ip_sum;
@@ -21,7 +22,7 @@ static void write_own_header(struct header *header, uint16_t udp_len, uint16_t s
     header->tos = 0;
     header->total_len = htons((uint16_t)(IPV4_BYTES + udp_len));
     header->id = 0;
-    header->fragment = htons(0x4000); /* whole, and never to be cut: RFC 6864, section 4 */
+    header->fragment = htons(0x4000); /* not a fragment, and must not be fragmented: RFC 6864, section 4 */
     header->ttl = TTL;
     header->protocol = IPPROTO_UDP;
     header->ip_checksum = 0;
@@ -48,7 +49,7 @@ static inline void write_copy(struct header *copy, const struct viewer *viewer) 
     copy->dst_ip = viewer->ip;
     copy->dst_port = viewer->udp_port;
     copy->ip_checksum = (uint16_t)~fold(rewrite.ip_sum + words_of_u32(viewer->ip));
-    /* RFC 768: a sum of zero is sent as all ones, zero means that the sender made none. */
+    /* RFC 768: a checksum of zero is sent as all ones; zero means that the sender computed none. */
     if (rewrite.udp_checksum != 0) {
         uint16_t checksum = updated_checksum(rewrite.udp_checksum, rewrite.removed,
                                              rewrite.added + viewer->words);
@@ -61,7 +62,8 @@ static bool is_host(uint32_t ip) {
     return first != 0 && first != 127 && first < 224 && ip != sfu_ip;
 }
 
-/* Whether a frame holds a datagram that the kernel would give to a socket of the SFU's. */
+/* Whether a frame has a datagram that the kernel would give to a socket of the SFU. Counts why
+ * not. */
 static bool is_datagram(const struct link *link, const struct header *header, uint32_t len) {
     uint64_t *dropped = NULL;
     uint16_t total_len = ntohs(header->total_len), udp_len = ntohs(header->udp_len);
@@ -86,7 +88,8 @@ static bool is_datagram(const struct link *link, const struct header *header, ui
 }
 
 static void answer_frame(uint16_t link, const struct header *came) {
-    /* A copy's checksum shows whether the packet's was right; a message goes no further. Over a
+    /* A packet's checksum is not checked here: a viewer notices an error, since copies are
+     * updated from it. A message's is checked, because a message goes no further. Over a
      * datagram whose checksum is right, the sum is zero. */
     if (came->udp_checksum != 0 && udp_checksum_of(came) != 0xffff) {
         count.malformed++;

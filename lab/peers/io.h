@@ -1,4 +1,4 @@
-/* What pktswitch's ways to the network have in common. */
+/* What is common to all of pktswitch's ways to the network. */
 #ifndef IO_H
 #define IO_H
 
@@ -8,17 +8,17 @@
 #include "control.h"
 #include "xdp.h"
 
-/* Packets in one call, and of one port or link before the next has its turn. */
+/* The most packets in one call, and from one port or link before the next one is served. */
 #define BATCH 64u
 #define LINKS_MAX 256u
 #define RING_SLOT_BYTES 2048u
 #define SOCKET_BUFFER_BYTES (4 << 20)
 #define PAYLOAD_BYTES_MAX (FRAME_BYTES_MAX - HEADER_BYTES)
 #define WAIT_MS 200
-/* How often a copy is offered to a kernel that has no room just now; each packet's copies together. */
+/* How often sending is repeated when the kernel has no room, over all copies of a packet. */
 #define RETRIES_MAX 1000u
 
-/* Of a packet socket, which fills it (TPACKET_V2). */
+/* The receive ring of a packet socket (TPACKET_V2). */
 struct ring {
     int fd;
     uint8_t *slots;
@@ -37,7 +37,7 @@ struct io {
     const char *name;
     void (*open)(void);
     bool (*open_port)(uint32_t place, uint16_t udp_port);
-    bool (*round)(void); /* takes what there is, at most BATCH from each; false where nothing was */
+    bool (*round)(void); /* takes at most BATCH packets from each port or link; false if there were none */
     void (*fan_out)(const struct stream *stream, const uint8_t *payload, uint32_t len);
     void (*send)(const struct viewer *to, const uint8_t *frame, uint32_t len);
     void (*count_lost)(void);
@@ -49,7 +49,8 @@ static uint32_t sfu_ip;
 static uint16_t control_port;
 static uint32_t n_links;
 static struct link links[LINKS_MAX];
-/* What is waited for. With sockets the first is for messages, then one for each of `ports`. */
+/* The descriptors that are polled. With sockets the first is for messages, then there is one for
+ * each of `ports`. */
 static struct pollfd waited[2 * LINKS_MAX];
 static uint32_t n_waited;
 
@@ -63,7 +64,8 @@ static void wait_readable(void) {
     for (uint32_t i = 0; i < n_waited; i++) {
         int error;
         socklen_t len = sizeof error;
-        /* A link that went down is told once; else poll would not wait any more. */
+        /* Reading the error of a link that went down clears it; otherwise poll would return at
+         * once. */
         if (waited[i].revents & POLLERR) getsockopt(waited[i].fd, SOL_SOCKET, SO_ERROR, &error, &len);
     }
 }
@@ -72,14 +74,15 @@ static bool is_full_for_now(void) {
     return errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == EBUSY;
 }
 
-/* What the kernel dropped is asked for only when it is wanted: it takes a call for each socket. */
+/* The kernel's drops are read only for a STATISTICS message, because this takes a call for each
+ * socket. */
 static void count_lost_if_asked(const uint8_t *message, uint32_t len) {
     if (len >= sizeof(struct message) && ((const struct message *)message)->type == STATISTICS)
         io->count_lost();
 }
 
-/* Sends copies from the first on; each is counted as one that left or that the kernel refused. A
- * kernel without room is asked again, but not for ever: a link may be down. */
+/* Sends `n` copies, in order, and counts each as sent or as refused by the kernel. If the kernel
+ * has no room, sending is repeated, but not for ever, because a link may be down. */
 static void send_all(int fd, struct mmsghdr *messages, uint32_t n, uint32_t *n_retries) {
     for (uint32_t first = 0; first < n;) {
         int sent = sendmmsg(fd, messages + first, n - first, MSG_DONTWAIT);

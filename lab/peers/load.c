@@ -1,36 +1,42 @@
-/* Load for a forwarder at the other end of a veth pair, and the sink of its copies.
+/* The load for a forwarder at the other end of a veth pair, and the sink of the copies that it
+ * makes.
  *
- * Sends UDP packets at a steady rate past the queueing discipline and counts the copies that come
- * back, by viewer, in a small BPF program at the interface (TCX) that then drops them: the sink
- * costs the forwarder's processor as little as may be, and the same for every forwarder. Every
- * n-th packet is a sample: the times at which its first and last copy come are noted, by the
- * kernel's timestamps.
+ * Sends UDP packets at a steady rate past the queueing discipline. A small BPF program at the
+ * interface (TCX) counts the copies that come back, by viewer, and drops them: so the sink costs
+ * the forwarder's processor as little as possible, and the same for every forwarder. Every n-th
+ * packet is a sample: the kernel's timestamps of its first and of its last copy are recorded.
  *
- * With --audio-every some packets are audio: to a port of their own, marked for expedited forwarding
- * (RFC 3246), for as many viewers whose addresses follow the others'.
+ * With --audio-every some packets are audio: they go to a port of their own, are marked for
+ * expedited forwarding (RFC 3246), and are for as many further viewers, whose addresses follow the
+ * first ones'.
  *
- * With --xdp-sink that program is at the interface's XDP, and lets samples pass: what a forwarder in the
- * kernel redirects comes there without a packet of the kernel's around it, which costs more than the copy.
+ * With --xdp-sink this program runs at the interface's XDP hook, and lets samples pass. Copies that
+ * a forwarder in the kernel redirects get there before the kernel makes a packet (an skb) of each,
+ * which costs more than the copy itself.
  *
- * With --refused-are-lost a packet that the interface does not take is lost, as at a network card: a
- * forwarder in the kernel that is behind refuses packets there. Otherwise it is offered again.
+ * With --refused-are-lost a packet is lost if the interface does not accept it, as at a network
+ * card. This happens when a forwarder in the kernel falls behind. Without the option the packet is
+ * offered again.
  *
- * With --watch every packet says which it is and when it was sent, and the sink keeps of each
- * address the first and the last packet whose copy came, and how many copies came out of order.
+ * With --watch every packet has its number and the time of its sending in it. For each address the
+ * sink records the first and the last packet whose copy came, and how many copies came out of
+ * order.
  *
- * With --frames the packets are those of a file, one after the other and again, and --sink says where
- * else than at the sender's interface they are counted: a switch between two ports. One processor has
- * to send more small frames than another can switch, which it cannot through a socket: an XDP program
- * writes them and redirects them into the interface (BPF_F_TEST_XDP_LIVE_FRAMES). The other end of the
- * pair needs an XDP program or GRO, or it takes none.
+ * With --frames the packets are those of a file, in turn and repeatedly. --sink then names the
+ * interface at which they are counted, for a switch between two ports. One processor has to send
+ * more small frames than another can switch, which is impossible through a socket. Therefore an XDP
+ * program writes the frames and redirects them into the interface (BPF_F_TEST_XDP_LIVE_FRAMES). The
+ * other end of the pair must have an XDP program or GRO, otherwise it accepts no such frames.
  *
- * With --start-at several loads begin when the monotonic clock says so; with --no-sink another load at this
- * interface counts the copies of this one too, for one interface has one sink.
+ * With --start-at the load begins at a time of the monotonic clock, so that several can begin
+ * together. With --no-sink this load has no sink: an interface has only one, and that of another
+ * load counts these copies, too.
  *
  * With --push nothing is forwarded: frames are pushed into the interface as fast as one processor
- * can, which is the limit of every forwarder on it.
+ * can. This rate is the upper limit of every forwarder on the interface.
  *
- * Prints one line of JSON, with --watch one more every second. All loops are bounded by --seconds. */
+ * Prints one line of JSON at the end, with --watch also one every second. All loops are bounded
+ * by --seconds. */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <linux/filter.h>
@@ -50,7 +56,7 @@
 #define RING_SLOT_BYTES 256
 #define SAMPLES_MAX 65536
 #define SOCKET_BUFFER_BYTES (4 << 20)
-/* The copies have stopped when none came for so long. */
+/* The load waits for copies until none has come for this long. */
 #define QUIET_NS 100000000ull
 /* A slow forwarder may take seconds to empty its queues. */
 #define QUIET_LIMIT_NS 10000000000ull
@@ -60,14 +66,15 @@
 #define START_PAUSE_US 20
 #define WATCHING_BEHIND_MAX 1024
 #define TOS_EXPEDITED 0xb8
-/* Of --frames: small ones, for switches. */
+/* Limits of --frames, which has small frames, for switches. */
 #define GIVEN_MAX 65536
 #define GIVEN_BYTES_MAX 512
 #define GIVEN_INSNS_MAX (64 + GIVEN_BYTES_MAX / 4 + 32)
-/* Packets a nanosecond have so many bits behind the point. */
+/* The number of fractional bits in the fixed-point rate in packets a nanosecond. */
 #define RATE_BITS 28
 #define WAIT_NS 20000
-/* One copy a packet: what waits in a switch between two ports is a ring full. */
+/* Shorter than QUIET_NS: there is one copy a packet, and a switch between two ports holds at
+ * most a ring full. */
 #define GIVEN_QUIET_NS 40000000ull
 
 #ifndef BPF_TCX_INGRESS /* Linux 6.6; Debian 12's headers are older. */
@@ -77,17 +84,18 @@
 /* The first bytes of the payload. */
 struct mark {
     uint32_t magic;
-    uint32_t sample; /* 1 and more: the number of the sample; 0: none */
+    uint32_t sample; /* the number of the sample, from 1; 0: not a sample */
     uint64_t sequence;
 } __attribute__((packed));
 #define MAGIC 0x52455052u
 
-/* Behind the mark, with --watch. */
+/* Follows the mark, with --watch. */
 struct stamp {
     uint64_t sent_ns; /* since 1970 */
 } __attribute__((packed));
 
-/* What the sink keeps of an address with --watch; offsets are in `watch_part`. */
+/* What the sink records for an address with --watch. `watch_part` has the offsets of these
+ * fields. */
 struct watched {
     uint64_t copies, first_sequence, last_sequence, first_sent_ns, last_sent_ns, misordered;
 };
@@ -123,7 +131,7 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* An array that this process reads, and writes, as memory. */
+/* Makes a BPF array that this process can read and write as memory. */
 static int shared_map(uint32_t n, size_t value_bytes, volatile void **values) {
     union bpf_attr attr = {.map_type = BPF_MAP_TYPE_ARRAY, .key_size = 4,
                            .value_size = (uint32_t)value_bytes, .max_entries = n,
@@ -190,8 +198,8 @@ static uint32_t count_part(struct bpf_insn *to, int map) {
     return sizeof part / sizeof part[0];
 }
 
-/* Into `struct watched`: the packet's sequence (r1) and when it was sent (r2). Copies come from one
- * processor, one after the other, so plain stores do. */
+/* Updates `struct watched` from the packet's sequence (r1) and the time of its sending (r2). One
+ * processor receives all copies, so plain stores suffice. */
 static uint32_t watch_part(struct bpf_insn *to, int map) {
     const struct bpf_insn part[] = {
         MOVE(1, 7),
@@ -226,7 +234,7 @@ static uint32_t watch_part(struct bpf_insn *to, int map) {
 static volatile uint64_t *counts;
 static volatile struct watched *watched;
 
-/* Drops all but samples, which the ring of samples is to see. */
+/* Drops all packets but samples, which must reach the ring of samples. */
 static uint32_t pass_samples_part(struct bpf_insn *to) {
     const struct bpf_insn part[] = {
         SET(0, XDP_DROP),
@@ -270,7 +278,7 @@ static void attach_sink(void) {
         n += watch_part(program + n, map_by_address(sizeof *watched, (volatile void **)&watched));
     if (config.is_sink_xdp) {
         attach(program, n + pass_samples_part(program + n), true);
-        n = 0; /* Behind it samples are only dropped. */
+        n = 0; /* the program at TCX then only drops the samples */
     }
     program[n++] = SET(0, 2); /* TC_ACT_SHOT */
     attach(program, n, false);
@@ -288,7 +296,8 @@ static int packet_socket(int protocol) {
     return fd;
 }
 
-/* The ring sees samples only: a classic filter looks at the mark. */
+/* Opens the ring of samples. A classic BPF filter looks at the mark, so that the ring gets only
+ * samples. */
 static uint8_t *sample_ring(void) {
     int fd = packet_socket(0);
     struct sock_filter code[] = {
@@ -379,12 +388,14 @@ static void mark_audio(uint8_t *frame) {
     set_mark(frame, 0, 0);
 }
 
-/* What the sending program and we know of each other; offsets are in `load_frames_program`. */
+/* Shared by this process and the program that sends. `choose_part` has the offsets of these
+ * fields. */
 struct sending {
     uint64_t n_sent, start_ns, is_over;
 };
 
-/* Frames of --frames, all of a length, in a map that the sending program copies them from. */
+/* The frames of --frames, all of one length, in a map from which the sending program copies
+ * them. */
 struct given {
     uint32_t n, len;
     int map, program;
@@ -425,7 +436,8 @@ static struct given read_frames(void) {
     return given;
 }
 
-/* A jump to where a packet is left out; its distance is known in the end. */
+/* Marks a jump to the end of the program, where no packet is sent. Its distance is filled in
+ * last. */
 #define LEAVE INT16_MAX
 
 static uint32_t choose_part(struct bpf_insn *to, const struct given *given, int sending) {
@@ -470,7 +482,8 @@ static uint32_t choose_part(struct bpf_insn *to, const struct given *given, int 
     return sizeof part / sizeof part[0];
 }
 
-/* When the next packet is due, until all is over: frames[n_sent++ % n] to the interface. */
+/* Loads the program that sends. Each time it runs, unless sending is over or no packet is due,
+ * it redirects frames[n_sent++ % n] to the interface. */
 static void load_frames_program(struct given *given) {
     static struct bpf_insn program[GIVEN_INSNS_MAX];
     int sending = shared_map(1, sizeof(struct sending), (volatile void **)&given->sending);
@@ -497,7 +510,7 @@ static void load_frames_program(struct given *given) {
 
 static void wake(int signal) { (void)signal; }
 
-/* One call for all packets, for each takes 25 ms to come back; a signal ends it. */
+/* One call sends all packets, because each call takes 25 ms to return. A signal ends it. */
 static void *send_given(void *argument) {
     const struct given *given = argument;
     static uint8_t blank[GIVEN_BYTES_MAX];
@@ -611,13 +624,13 @@ static void report_progress(const struct sender *sender) {
 
 static volatile sig_atomic_t is_stopped;
 
-/* SIGINT ends the sending; what came of it is told all the same. */
+/* SIGINT ends the sending. The results are printed all the same. */
 static void stop(int signal) {
     (void)signal;
     is_stopped = 1;
 }
 
-/* Until no copy came for a while. */
+/* Waits until no copy has come for `quiet_ns`. */
 static void wait_until_quiet(uint32_t n_addresses, uint64_t quiet_ns, uint8_t *ring, uint32_t *slot) {
     uint64_t now = clock_ns(CLOCK_MONOTONIC), quiet_since = now, limit = now + QUIET_LIMIT_NS;
     uint64_t before = total_of(0, n_addresses);
@@ -630,7 +643,8 @@ static void wait_until_quiet(uint32_t n_addresses, uint64_t quiet_ns, uint8_t *r
     }
 }
 
-/* The line of JSON; `at_end` copies had come when the last packet was sent. */
+/* Prints the line of JSON. `at_end` is the number of copies that had come when the last packet
+ * was sent. */
 static void report(uint64_t n_sent, uint64_t ns, uint64_t at_end, const struct sender *sender) {
     uint32_t n = config.n_viewers, n_served = config.audio_every != 0 ? 2 * n : n;
     uint64_t least = UINT64_MAX, most = 0;
@@ -655,7 +669,7 @@ static void run_load(void) {
     uint32_t n_addresses = config.watch_path != NULL ? VIEWERS_MAX : n_served;
     static struct sender sender;
     open_sender(&sender);
-    /* Several loads begin at one time. */
+    /* With --start-at, waits for the common start. */
     while (clock_ns(CLOCK_MONOTONIC) < config.start_ns && !is_stopped) usleep(START_PAUSE_US);
     uint64_t start = clock_ns(CLOCK_MONOTONIC), now = start, reported = start;
     uint64_t span_ns = (uint64_t)(config.seconds * 1e9);
@@ -667,9 +681,9 @@ static void run_load(void) {
             uint64_t n_due = due - sender.n_sent;
             send_some(&sender, n_due < BATCH ? (uint32_t)n_due : BATCH);
         } else if (config.watch_path != NULL) {
-            usleep(WATCHING_PAUSE_US); /* for hours, beside a controller: not a processor of its own */
+            usleep(WATCHING_PAUSE_US); /* may run for hours, so it leaves the processor to others */
         }
-        /* Nor does it make up for a time in which it was stopped. */
+        /* For the same reason it does not catch up after a time in which it did not run. */
         if (config.watch_path != NULL && due > sender.n_sent + WATCHING_BEHIND_MAX)
             start += (uint64_t)((double)(due - sender.n_sent - WATCHING_BEHIND_MAX) * 1e9 / config.rate);
         if (ring != NULL) read_samples(ring, &slot);
@@ -690,7 +704,7 @@ static void sleep_ns(uint64_t ns) {
     nanosleep(&time, NULL);
 }
 
-/* Sends what was given, from a thread that is in the kernel all the time. */
+/* Sends the frames of --frames, from a thread that stays in the kernel. */
 static void run_given(void) {
     struct sigaction interrupt = {.sa_handler = stop}, action = {.sa_handler = wake};
     sigaction(SIGINT, &interrupt, NULL);

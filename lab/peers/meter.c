@@ -1,29 +1,32 @@
-/* Measures an SFU: sends streams into its ports, takes every copy that comes back, and says when.
+/* Measures an SFU: sends streams into its ports, receives every copy that comes back, and records
+ * when.
  *
  *   meter --plan FILE --participants FIRST_ADDRESS:N --samples FILE --slots FILE [options]
  *   meter --empty-loop SECONDS
  *
  * The plan has a line for each link and stream (numbers in decimal, links before streams):
  *
- *   link INTERFACE HOST_MAC SFU_MAC PARTICIPANT      PARTICIPANT 0: copies say by their address whose
+ *   link INTERFACE HOST_MAC SFU_MAC PARTICIPANT    PARTICIPANT 0: a copy's address says whose it is
  *   stream LINK SOURCE:PORT SFU:PORT VIEWERS steady START_NS INTERVAL_NS PACKETS FRAME_BYTES
  *   stream LINK SOURCE:PORT SFU:PORT VIEWERS trace START_NS PACKETS FILE
  *
- * LINK counts links from 0. A trace's file has lines of "TIME_NS FRAME_BYTES", in order. Frames count
- * without FCS. The payload is an RTP header (RFC 3550), a mark that says which packet it is, and
- * padding; a frame too short for that has only a mark of two bytes, 5 bits stream and 11 bits sequence:
- * the published conference of 12 hosts with two streams each, for one minute.
+ * LINK counts links from 0. A trace's file has lines of "TIME_NS FRAME_BYTES", in order.
+ * FRAME_BYTES are without FCS. The payload is an RTP header (RFC 3550), a mark that identifies the
+ * packet, and padding. A shorter frame has only a mark of two bytes: 5 bits for the stream and 11
+ * bits for the sequence, enough for the published conference of 12 hosts with two streams each for
+ * one minute.
  *
- * A small BPF program at each interface (TCX) takes copies and drops them before the kernel looks at
- * them; for each stream and participant it counts copies, duplicates and those out of order, of all
- * packets. Without the right to load it (root's) they are counted here, if every packet is a sample;
- * frames that are no copy at all are then not counted. Every n-th packet of a stream is a sample: all
- * of its copies are timed, by the kernel's stamps. A packet's time is right before it is handed to the
- * interface. A copy that comes 64 packets or more after its turn counts as out of order, even if it is
- * a duplicate.
+ * A small BPF program at each interface (TCX) counts copies and drops them before the kernel
+ * processes them. For each stream and participant it counts copies, duplicates and copies out of
+ * order, of all packets. If this process may not load BPF programs (it is not root), it counts the
+ * copies itself, provided that every packet is a sample; frames that are not copies are then not
+ * counted. Every n-th packet of a stream is a sample: all of its copies are timed, by the kernel's
+ * timestamps. A packet's own time is taken right before it is handed to the interface. A copy that
+ * comes 64 packets or more after its turn counts as out of order, even if it is a duplicate.
  *
- * --samples gets a line for each sampled packet, --slots one for each stream and participant. A line of
- * JSON on standard output has the totals. It ends when all copies came or none for --quiet seconds. */
+ * --samples gets a line for each sampled packet, --slots one for each stream and participant. A
+ * line of JSON on standard output has the totals. The meter ends when all copies have come, or
+ * when none has come for --quiet seconds. */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <linux/filter.h>
@@ -44,7 +47,7 @@
 #define BATCH 32
 #define RING_BYTES_OF_ALL (64u << 20)
 #define RING_SLOT_BYTES 256u
-/* Jumbo frames too; wire.h's are what peers take. */
+/* Includes jumbo frames; the peers' own limit is in wire.h. */
 #define METER_FRAME_BYTES_MAX 9014
 #define RING_SLOTS_MIN 1024u
 #define RING_SLOTS_MAX 65536u
@@ -66,10 +69,10 @@ struct rtp {
     uint32_t timestamp, ssrc;
 } __attribute__((packed));
 
-/* Magic and sample in network order, the others in the machine's. */
+/* Magic and sample are in network order, stream and sequence in the machine's order. */
 struct mark {
     uint32_t magic;
-    uint32_t sample; /* 1 and more: its number; 0: none */
+    uint32_t sample; /* the number of the sample, from 1; 0: not a sample */
     uint32_t stream, sequence;
 } __attribute__((packed));
 
@@ -100,12 +103,13 @@ struct stream {
     struct event *trace; /* NULL: steady */
 };
 
-/* What the BPF program keeps; offsets are in `attach_sink`. */
+/* What the BPF program records for a stream and a participant. `emit_count` has the offsets of
+ * these fields. */
 struct slot {
     uint64_t copies, duplicates, misordered, last_sequence, window;
 };
 
-/* What the samples of a stream say of a participant. */
+/* The delays of a stream's samples at a participant. */
 struct timing {
     uint64_t n, sum_ns, min_ns, max_ns, last_ns;
     double jitter_ns; /* RFC 3550, section 6.4.1 */
@@ -126,8 +130,8 @@ static struct link links[LINKS_MAX];
 static struct stream streams[STREAMS_MAX];
 static uint32_t n_links, n_streams, n_slots;
 static volatile struct slot *slots;
-static uint32_t magic; /* of this run: what is late from the one before is no copy of ours */
-static bool counts_here; /* no BPF without root: all copies are samples, and counted when read */
+static uint32_t magic; /* of this run, so that late copies of an earlier run do not count */
+static bool counts_here; /* without the right to load BPF, all copies are samples and are counted when read */
 static struct timing *timings;
 static struct sample *samples;
 static uint32_t n_samples, n_samples_max, n_ring_slots;
@@ -260,7 +264,7 @@ static void check_plan(void) {
     timings = zeroed(n_slots, sizeof *timings);
 }
 
-/* The sink: a BPF program, put together here with labels for its jumps. */
+/* The sink: a BPF program, which is assembled here with labels for its jumps. */
 
 enum label { OTHERS, SHORT_MARK, HAVE_MARK, NOT_FIRST, FORWARD, FAR_FORWARD, STORE_WINDOW,
              MISORDERED, DUPLICATE, ADD_ONE, END, N_LABELS };
@@ -305,7 +309,8 @@ static void resolve(void) {
 
 /* Leaves the stream in r1 and the sequence in r9. */
 static void emit_mark(void) {
-    /* A long frame from a packet socket is in pages; a short one is whole, and the call says so. */
+    /* A long frame from a packet socket lies in pages, and this call makes its beginning
+     * readable. For a short frame the call fails, but a short frame is readable anyway. */
     OP(BPF_MOV, 6, 1);
     OP_VALUE(BPF_MOV, 2, HEADER_BYTES + LONG_PAYLOAD_BYTES);
     emit((struct bpf_insn){.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_skb_pull_data});
@@ -364,7 +369,8 @@ static void emit_slot(const struct link *link, int map) {
     JUMP_IF_VALUE(BPF_JEQ, 0, 0, END);
 }
 
-/* `window` has a bit for the newest sequence and each of the 63 before it that came. */
+/* Counts a copy. `window` has a bit for the newest sequence that came, and one for each of the
+ * 63 before it. */
 static void emit_count(void) {
     OP_VALUE(BPF_MOV, 6, 1);
     LOAD(BPF_DW, 2, 0, 0);
@@ -413,7 +419,7 @@ static void emit_count(void) {
     JUMP(END);
 }
 
-/* What is no copy counts in the last slot. */
+/* Counts frames that are not copies, in the last slot. */
 static void emit_others(int map) {
     place(OTHERS);
     OP_VALUE(BPF_MOV, 1, n_slots);
@@ -431,7 +437,7 @@ static void emit_others(int map) {
     emit((struct bpf_insn){.code = BPF_JMP | BPF_EXIT});
 }
 
-/* After a call was refused: whether that was for a right that is not needed. */
+/* Called after bpf() failed. Returns whether this process can count the copies itself instead. */
 static bool count_here(void) {
     counts_here = errno == EPERM && config.sample_every == 1;
     if (counts_here) slots = zeroed(n_slots + 1, sizeof *slots);
@@ -476,7 +482,7 @@ static void attach_sink(const struct link *link, int map) {
     close(loaded);
 }
 
-/* Ports: a socket that sends, and a ring that takes samples. */
+/* Each link has a socket that sends, and a ring that receives samples. */
 
 static int packet_socket(const struct link *link, uint16_t protocol, int fd) {
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(protocol),
@@ -491,7 +497,8 @@ static int raw_socket(void) {
     return fd;
 }
 
-/* The ring sees samples only: a classic filter looks at the mark. */
+/* Opens a link's ring. A classic BPF filter looks at the mark, so that the ring gets only
+ * samples. */
 static void open_ring(struct link *link) {
     int fd = raw_socket();
     struct sock_filter code[] = {
@@ -537,7 +544,7 @@ static uint32_t sample_number(const uint8_t *frame) {
     return short_samples[ntohs(mark) >> SHORT_SEQUENCE_BITS][ntohs(mark) & (SHORT_SEQUENCES_MAX - 1)];
 }
 
-/* As the BPF program does it. */
+/* Counts a copy in the same way as the BPF program. */
 static void count_copy(volatile struct slot *slot, uint64_t sequence) {
     if (slot->copies++ == 0) {
         slot->last_sequence = sequence;
@@ -610,7 +617,8 @@ struct sender {
 
 static int *send_fds;
 
-/* Padding is a function of its place, so its sum up to any length is known beforehand. */
+/* A padding byte depends only on its place, so the padding's checksum up to any length is
+ * computed beforehand. */
 static void sum_padding(void) {
     for (uint32_t at = 0; at + 1 <= METER_FRAME_BYTES_MAX; at += 2) {
         uint16_t word = htons((uint16_t)((uint8_t)(at * 31) << 8 | (uint8_t)((at + 1) * 31)));
@@ -700,7 +708,7 @@ static void put(struct sender *sender, uint32_t idx, uint32_t sequence, uint64_t
     n_bytes_sent += len;
 }
 
-/* Samples are stamped when they are all written: right before the call. */
+/* Samples get their time after all frames have been written, right before the call. */
 static void flush(struct sender *sender, uint32_t first_sample) {
     uint64_t now_ns = clock_ns(CLOCK_REALTIME);
     for (uint32_t number = first_sample; number <= n_samples; number++)
@@ -733,7 +741,7 @@ static void open_sender(struct sender *sender) {
     }
 }
 
-/* Streams by when their next packet is due: a heap. */
+/* A heap of streams, ordered by when their next packet is due. */
 
 static uint32_t heap[STREAMS_MAX], n_heap;
 
@@ -800,12 +808,12 @@ static void wait_for_copies(void) {
         if (n >= n_copies_due()) break;
         usleep(200);
     }
-    /* A copy too many would be right behind. */
+    /* A surplus copy would come right after the others. */
     usleep(20000);
     read_rings();
 }
 
-/* What was seen. */
+/* The results. */
 
 static FILE *created(const char *path) {
     FILE *file = fopen(path, "w");
@@ -814,7 +822,7 @@ static FILE *created(const char *path) {
 }
 
 static void finish(FILE *file, const char *path) {
-    /* What did not fit may have been lost before the last write. */
+    /* An earlier write may have failed, for example on a full disk. */
     bool is_whole = ferror(file) == 0;
     if (fclose(file) != 0 || !is_whole) fail(path);
 }
@@ -863,7 +871,8 @@ static void stop(int signal) {
 }
 
 static void run(void) {
-    /* BPF compares it with a signed number: its last byte, which leads there, has no sign. */
+    /* BPF extends the immediate value with its sign. The last byte becomes the value's highest
+     * one in network order, so its sign bit must be 0. */
     magic = (uint32_t)clock_ns(CLOCK_REALTIME) & 0xffffff7f;
     read_plan();
     check_plan();
@@ -902,7 +911,8 @@ static void run(void) {
     puts("]}");
 }
 
-/* Gaps between two looks at the clock, with nothing to do between them: what the machine takes. */
+/* Measures the gaps between two readings of the clock with nothing between them: the time that
+ * the machine takes away from a process. */
 
 static int by_size(const void *a, const void *b) {
     uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
@@ -913,7 +923,7 @@ static void run_empty_loop(void) {
     uint32_t *gaps = zeroed(EMPTY_LOOPS_MAX, sizeof *gaps), n = 0;
     uint64_t span_ns = (uint64_t)(config.empty_loop_s * 1e9);
     uint64_t start_ns = clock_ns(CLOCK_MONOTONIC), before_ns = start_ns;
-    memset(gaps, 0xff, EMPTY_LOOPS_MAX * sizeof *gaps); /* touched beforehand */
+    memset(gaps, 0xff, EMPTY_LOOPS_MAX * sizeof *gaps); /* so that no page fault comes during the loop */
     while (before_ns - start_ns < span_ns && n < EMPTY_LOOPS_MAX) {
         uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
         if (n == 0 && before_ns == start_ns) start_ns = before_ns = now_ns;

@@ -1,16 +1,17 @@
-/* pktswitch: a selective forwarding unit as Baltas and Xylomenos (ISCC 2015) mean one. Participants
- * subscribe to streams while it runs (docs/pktswitch.md); each packet of a stream leaves once for
- * each of its viewers, payload untouched. One table and one protocol (subscriptions.h, control.h),
- * four ways to the network (sockets.h, afpacket.h, afxdp.h):
+/* pktswitch: a selective forwarding unit as described by Baltas and Xylomenos (ISCC 2015).
+ * Participants subscribe to streams while it runs (docs/pktswitch.md). Each packet of a stream is
+ * sent once to each of its viewers, with its payload unchanged. The program has one table and one
+ * protocol (subscriptions.h, control.h) and four ways to the network (sockets.h, afpacket.h,
+ * afxdp.h):
  *
  *   --io udp          recvfrom and sendto, one call a packet: the paper's sockets
  *   --io udp_batched  recvmmsg and sendmmsg
- *   --io afpacket     a TPACKET_V2 ring in, sendmmsg past the queueing discipline out
- *   --io afxdp        an AF_XDP socket a link: where the paper has netmap
+ *   --io afpacket receives by a TPACKET_V2 ring, sends by sendmmsg past the queueing discipline
+ *   --io afxdp an AF_XDP socket for each link, in place of the paper's netmap
  *
- * The latter two read and write whole frames and do what the kernel does for a socket: only whole,
- * sound datagrams to the SFU's addresses come in, what leaves is a datagram of its own (TTL 64).
- * Says "ready" when it listens, runs until SIGTERM, then prints what it has counted as JSON. */
+ * The last two read and write whole frames and do what the kernel does for a socket: they accept
+ * only complete, valid datagrams to the SFU's addresses, and send new datagrams (TTL 64). The
+ * program prints "ready" when it listens, runs until SIGTERM, then prints its counters as JSON. */
 #define _GNU_SOURCE
 #include <getopt.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* pktswitch on the kernel's UDP sockets: one call a packet (the paper's), or in batches. */
+/* pktswitch on the kernel's UDP sockets: one call for each packet (as in the paper), or batches. */
 #ifndef SOCKETS_H
 #define SOCKETS_H
 
@@ -55,7 +55,7 @@ static void count_lost_at_sockets(void) {
         if (waited[i].fd >= 0) count.receive_lost += drops_of(waited[i].fd);
 }
 
-/* At most BATCH messages; whether there were any. */
+/* Takes at most BATCH messages; returns whether there were any. */
 static bool take_messages(void) {
     uint32_t n = 0;
     for (; n < BATCH; n++) {
@@ -75,7 +75,7 @@ static bool take_messages(void) {
     return n != 0;
 }
 
-/* The stream that a datagram at a port belongs to, or NULL where it goes to nobody. */
+/* The stream to which a datagram at a port belongs, or NULL if it has no viewers or is too long. */
 static const struct stream *stream_at(uint32_t place, const struct sockaddr_in *from, size_t len) {
     const struct stream *stream =
         stream_slot(from->sin_addr.s_addr, from->sin_port, ports[place].udp_port);

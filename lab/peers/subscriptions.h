@@ -1,6 +1,6 @@
-/* Who gets copies of which stream: pktswitch's one table, whatever carries its packets. A stream is
- * there as long as it has viewers; they stand one after the other, in the order in which they
- * subscribed, as the fan-out reads them. Addresses and ports are in network order. */
+/* pktswitch's table of who gets copies of which stream, for all ways to the network. A stream is
+ * in the table as long as it has viewers. Its viewers are in an array, in the order in which
+ * they subscribed, which is the order of the fan-out. Addresses and ports are in network order. */
 #ifndef SUBSCRIPTIONS_H
 #define SUBSCRIPTIONS_H
 
@@ -9,17 +9,18 @@
 #include "wire.h"
 
 #define STREAMS_MAX 4096u
-/* Half of the slots stay empty, so a search is short. */
+/* At least half of the slots stay empty, so a search is short. */
 #define STREAM_SLOTS_LOG2 13
 #define STREAM_SLOTS (1u << STREAM_SLOTS_LOG2)
-/* Of all streams together: more than a site of the lab has participants. */
+/* The subscriptions of all streams together: more than a site of the lab has participants. */
 #define SUBSCRIPTIONS_MAX 65536u
-/* UDP ports at which streams are taken: each is a socket where the kernel's are used. */
+/* The number of UDP ports at which streams can come in. With the kernel's sockets each port has
+ * one. */
 #define PORTS_MAX 16u
 #define FIRST_VIEWERS 8u
 
-/* What is counted. "streams" and "subscriptions" are how many there are now; all others only grow.
- * The order is that of the STATISTICS message: new ones go to the end. */
+/* The counters. "streams" and "subscriptions" are the current numbers; all others only grow. The
+ * answer to a STATISTICS message has this order, so new counters go to the end. */
 #define COUNTERS(X)                                                                                \
     X(packets) X(copies) X(copies_refused) X(no_stream) X(too_long) X(not_ours) X(malformed)       \
     X(fragments) X(ip_options) X(receive_lost) X(messages) X(message_short) X(message_foreign)     \
@@ -36,13 +37,13 @@ static struct {
     COUNTERS(AS_FIELD)
 } count;
 
-/* One who gets copies, or sends a message. */
+/* A participant that gets copies or sends a message. */
 struct viewer {
     uint32_t ip;
     uint32_t words; /* of address and port, for checksums */
     uint32_t expires_s;
     uint16_t udp_port;
-    uint16_t link;    /* behind which it is, where frames are written here */
+    uint16_t link;    /* the link behind which it is; not used with the kernel's sockets */
     uint8_t macs[12]; /* its own and the link's, as a frame begins */
 };
 
@@ -58,9 +59,9 @@ static struct {
     uint16_t udp_port;
     uint32_t n_streams;
 } ports[PORTS_MAX];
-/* Makes streams at a port come in, in a place of `ports`; false where that cannot be. */
+/* Opens a UDP port, at a place of `ports`; returns false if this fails. */
 static bool (*open_port)(uint32_t place, uint16_t udp_port);
-/* Random and odd: nobody can choose senders that all fall into one slot. */
+/* Random and odd, so that nobody can choose senders that all fall into one slot. */
 static uint64_t hash_factor;
 static uint32_t first_expiry_s = UINT32_MAX;
 
@@ -71,7 +72,7 @@ static inline uint32_t slot_of(uint32_t sender_ip, uint16_t sender_port, uint16_
     return (uint32_t)(key * hash_factor >> (64 - STREAM_SLOTS_LOG2));
 }
 
-/* The stream, or the empty slot where it would be. */
+/* The slot of a stream, or the empty slot in which it would be. */
 static inline struct stream *stream_slot(uint32_t sender_ip, uint16_t sender_port,
                                          uint16_t sfu_port) {
     uint32_t slot = slot_of(sender_ip, sender_port, sfu_port);
@@ -95,8 +96,8 @@ static uint32_t place_of_port(uint16_t udp_port) {
     return place;
 }
 
-/* One stream more at a port. A port without streams stays open until another needs its place, so
- * what still comes to it is counted. */
+/* Adds a stream to a port. A port without streams stays open until another one needs its place,
+ * so that packets that still come to it are counted. */
 static bool use_port(uint16_t udp_port) {
     uint32_t place = place_of_port(udp_port);
     if (place == PORTS_MAX) {
@@ -110,7 +111,8 @@ static bool use_port(uint16_t udp_port) {
     return true;
 }
 
-/* Frees a stream's slot; those behind it move up, so that a search need not go over gaps. */
+/* Frees a stream's slot. Streams after it move up, so that a search can end at the first empty
+ * slot. */
 static void remove_stream(struct stream *stream) {
     ports[place_of_port(stream->sfu_port)].n_streams--;
     free(stream->viewers);
@@ -136,8 +138,8 @@ static bool has_room(struct stream *stream) {
     return true;
 }
 
-/* Adds the viewer, or takes over its addresses and its expiry if it is there. Nothing has changed
- * when the outcome is neither DONE nor WAS_SO_ALREADY. */
+/* Adds a viewer, or updates its addresses and expiry if it is already there. If the outcome is
+ * neither DONE nor WAS_SO_ALREADY, nothing has changed. */
 static enum outcome subscribe(uint32_t sender_ip, uint16_t sender_port, uint16_t sfu_port,
                               const struct viewer *viewer) {
     struct stream *stream = stream_slot(sender_ip, sender_port, sfu_port);
@@ -188,7 +190,8 @@ static inline uint32_t now_s(void) {
     return (uint32_t)now.tv_sec;
 }
 
-/* Removes whose lifetime is over. Looks at all of them, but only when the first one's is. */
+/* Removes viewers whose lifetime is over. Looks at all viewers, but only when the first expiry
+ * is due. */
 static inline void expire(uint32_t now) {
     if (now < first_expiry_s) return;
     first_expiry_s = UINT32_MAX;
@@ -196,7 +199,8 @@ static inline void expire(uint32_t now) {
         for (uint32_t i = 0; i < streams[slot].n_viewers;) {
             struct viewer *viewer = &streams[slot].viewers[i];
             if (viewer->expires_s <= now) {
-                /* Who stands behind moves here; after a stream's last viewer, the next stream. */
+                /* The next viewer moves to this place; after a stream's last viewer, the next
+                 * stream does. */
                 remove_viewer(&streams[slot], viewer);
                 count.expired++;
             } else {

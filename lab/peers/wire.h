@@ -1,5 +1,5 @@
-/* Frames on the wire: what pktswitch, load and meter read and write of them. Ethernet II, IPv4 without
- * options, UDP: the only frames of the benchmark. RFC 791, 768, 1624. */
+/* Frames on the wire, as pktswitch, load and meter read and write them: Ethernet II, IPv4
+ * without options, UDP. RFC 791, 768, 1624. */
 #ifndef WIRE_H
 #define WIRE_H
 
@@ -16,7 +16,7 @@
 #define HEADER_BYTES (ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES)
 #define FRAME_BYTES_MAX 1514
 
-/* Everything up to the payload, with 16-bit fields in network order. */
+/* All headers before the payload. Fields are in network order. */
 struct header {
     uint8_t dst_mac[6], src_mac[6];
     uint16_t ether_type;
@@ -30,7 +30,7 @@ struct header {
 
 _Static_assert(sizeof(struct header) == HEADER_BYTES, "the header has no holes");
 
-/* A sum of 16-bit words in network order, folded (RFC 1071). */
+/* Folds a sum of 16-bit words to 16 bits (RFC 1071). */
 static inline uint16_t fold(uint32_t sum) {
     sum = (sum & 0xffff) + (sum >> 16);
     return (uint16_t)((sum & 0xffff) + (sum >> 16));
@@ -38,7 +38,8 @@ static inline uint16_t fold(uint32_t sum) {
 
 static inline uint32_t words_of_u32(uint32_t value) { return (value & 0xffff) + (value >> 16); }
 
-/* RFC 1624, equation 3: the checksum after `removed` words became `added` ones. */
+/* The checksum after the words with the sum `removed` were replaced by words with the sum
+ * `added` (RFC 1624, equation 3). */
 static inline uint16_t updated_checksum(uint16_t checksum, uint32_t removed, uint32_t added) {
     uint32_t sum = (uint16_t)~checksum;
     sum += (uint16_t)~fold(removed);
@@ -57,7 +58,8 @@ static inline uint16_t ip_checksum_of(const struct header *header) {
     return (uint16_t)~fold(sum);
 }
 
-/* Of a whole frame whose udp_checksum is 0. */
+/* The UDP checksum of a whole frame, whose udp_checksum must be 0. If it is not, the result is
+ * 0xffff when the checksum is right. */
 static inline uint16_t udp_checksum_of(const struct header *header) {
     uint32_t udp_len = ntohs(header->udp_len);
     uint32_t sum = words_of_u32(header->src_ip) + words_of_u32(header->dst_ip) +
@@ -81,7 +83,7 @@ static inline void parse_mac(const char *text, uint8_t mac[6]) {
     }
 }
 
-/* ADDRESS:PORT, both in network order. */
+/* Parses ADDRESS:PORT; the results are in network order. */
 static inline void parse_endpoint(const char *text, uint32_t *ip, uint16_t *port) {
     char address[16];
     unsigned number = 0;

@@ -1,6 +1,6 @@
-/* One AF_XDP socket in copy or zero-copy mode on queue 0 of an interface, with its umem, its rings
- * and the XDP program that sends every frame of the queue to it. The program goes with the
- * process: it is attached by a BPF link. linux/if_xdp.h, linux/bpf.h. */
+/* An AF_XDP socket in copy or zero-copy mode on queue 0 of an interface, with its umem, its
+ * rings, and the XDP program that redirects every frame of the queue to it. A BPF link attaches
+ * the program, so the kernel detaches it when the process ends. linux/if_xdp.h, linux/bpf.h. */
 #ifndef XDP_H
 #define XDP_H
 
@@ -29,11 +29,11 @@
 #define SOL_XDP 283
 #endif
 
-/* Frames of 2 KiB; half wait for the kernel to fill them, half are there for copies. */
+/* Frames of 2 KiB. Half of them are in the fill ring for received packets, half are for copies. */
 #define XDP_FRAME_BYTES 2048u
 #define XDP_FRAMES 4096u
 #define XDP_RING 2048u
-/* Frames sent between two kicks: what the kernel sends in one. */
+/* The number of frames between two kicks, as many as the kernel sends in one call. */
 #define XDP_TX_BATCH 32u
 
 struct xdp_ring {
@@ -46,7 +46,7 @@ struct xdp_socket {
     int fd;
     uint8_t *umem;
     struct xdp_ring rx, tx, fill, done;
-    uint64_t spare[XDP_FRAMES]; /* last in, first out: stays in the cache */
+    uint64_t spare[XDP_FRAMES]; /* last in, first out, so that frames stay in the cache */
     uint32_t n_spare, n_unkicked;
 };
 
@@ -59,15 +59,16 @@ static inline int bpf(int command, union bpf_attr *attr) {
     return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
 }
 
-/* Passes IPv4 datagrams without options to a UDP port, in network order, to the kernel; 0 is none.
- * if (socket of this queue) redirect to it, else pass. */
+/* Attaches the XDP program. It passes IPv4 datagrams without options to the kernel if they go to
+ * the UDP port `passed_port` (in network order; 0: none). It redirects other frames to the
+ * socket of their queue, and passes them if there is none. */
 static inline void xdp_attach(struct xdp_socket *xdp, const char *interface, uint16_t passed_port) {
     union bpf_attr attr = {.map_type = BPF_MAP_TYPE_XSKMAP, .key_size = 4, .value_size = 4,
                            .max_entries = 1};
     int map = bpf(BPF_MAP_CREATE, &attr);
     if (map < 0) xdp_fail("create an XSK map");
     struct bpf_insn program[] = {
-        /* r2, r3 = context->data, data_end; r4 = what must be there to look at the port */
+        /* r2, r3 = context->data, data_end; r4 = the least end of a frame that has a port */
         {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 2, .src_reg = 1, .off = 0},
         {.code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 3, .src_reg = 1, .off = 4},
         {.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = 4, .src_reg = 2},
@@ -174,7 +175,7 @@ static inline void xdp_open(struct xdp_socket *xdp, const char *interface) {
     xdp_open_beside(xdp, interface, 0);
 }
 
-/* Frames that the kernel has sent are there again. */
+/* Takes back frames that the kernel has sent. */
 static inline void xdp_reap(struct xdp_socket *xdp) {
     uint32_t end = atomic_load_explicit(xdp->done.producer, memory_order_acquire);
     uint32_t at = xdp->done.cached;
@@ -184,7 +185,8 @@ static inline void xdp_reap(struct xdp_socket *xdp) {
     atomic_store_explicit(xdp->done.consumer, at, memory_order_release);
 }
 
-/* Has the kernel send what waits; false where it refuses to, as on a link that is down. */
+/* Makes the kernel send the waiting frames; returns false if it refuses to, as on a link that is
+ * down. */
 static inline bool xdp_kick(struct xdp_socket *xdp) {
     if (xdp->n_unkicked == 0) return true;
     atomic_store_explicit(xdp->tx.producer, xdp->tx.cached, memory_order_release);
@@ -198,7 +200,7 @@ static inline bool xdp_kick(struct xdp_socket *xdp) {
     return is_sent;
 }
 
-/* Room for a frame to be sent. */
+/* Returns room for a frame that is to be sent. */
 static inline uint8_t *xdp_frame(struct xdp_socket *xdp, uint64_t *address) {
     while (xdp->n_spare == 0) {
         xdp->n_unkicked += xdp->n_unkicked == 0;
@@ -215,7 +217,7 @@ static inline void xdp_send(struct xdp_socket *xdp, uint64_t address, uint32_t l
     if (++xdp->n_unkicked == XDP_TX_BATCH) xdp_kick(xdp);
 }
 
-/* The next frame that came, or NULL. */
+/* Returns the next received frame, or NULL. */
 static inline uint8_t *xdp_peek(struct xdp_socket *xdp, uint32_t *len) {
     if (atomic_load_explicit(xdp->rx.producer, memory_order_acquire) == xdp->rx.cached) return NULL;
     struct xdp_desc *entry = &((struct xdp_desc *)xdp->rx.entries)[xdp->rx.cached & xdp->rx.mask];
@@ -223,7 +225,7 @@ static inline uint8_t *xdp_peek(struct xdp_socket *xdp, uint32_t *len) {
     return xdp->umem + entry->addr;
 }
 
-/* Gives the frame of `xdp_peek` back to be filled. */
+/* Gives the frame of `xdp_peek` back to the fill ring. */
 static inline void xdp_release(struct xdp_socket *xdp) {
     struct xdp_desc *entry = &((struct xdp_desc *)xdp->rx.entries)[xdp->rx.cached & xdp->rx.mask];
     uint64_t address = entry->addr & ~(uint64_t)(XDP_FRAME_BYTES - 1);

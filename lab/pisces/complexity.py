@@ -1,9 +1,9 @@
-"""PISCES' count of complexity, over this repository's own source files. Pure.
+"""Counts the complexity of this repository's own source files as PISCES does. Pure.
 
-The paper compares 341 lines of P4 with 14,535 of Open vSwitch's C, which define packets and
-possible matches and changes. The hand-written peer here is lab/peers/pktswitch.c, an SFU without
-P4. Blank lines and comments are not counted. A change for a new header is a diff, which a test
-applies, compiles and tries with packets; its lines are those that it adds or changes.
+The paper compares 341 lines of P4 with 14,535 lines of Open vSwitch's C that define packet formats
+and the possible matches and changes. The hand-written peer here is lab/peers/pktswitch.c, an SFU
+without P4. Blank lines and comments are not counted. A change for a new header is a diff, which a
+test applies, compiles and tries with packets. The lines that the diff adds or changes are counted.
 """
 
 import re
@@ -26,10 +26,11 @@ CHANGES = {
     "tunnel OAM flag": "p4/bench/changes/tunnel_oam.diff",
 }
 PUBLISHED_P4_LINES, PUBLISHED_OVS_LINES = 341, 14_535
-"""Slides: "Road to Protocol Independence". The counts of single changes are not in our sources."""
+"""From the slides "Road to Protocol Independence". The counts of single changes are not in our
+sources."""
 
 Read = Callable[[str], str]
-"""A file of the repository by its path from the root."""
+"""Reads a file of the repository by its path from the root."""
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
@@ -42,12 +43,12 @@ _C_FUNCTION = re.compile(r"^(?!struct \w+ \{|typedef)[a-z][\w \*]*\([^;{}]*\)\s*
 
 
 def code_lines(text: str) -> list[str]:
-    """Lines with something else than comments."""
+    """The lines that have something besides comments."""
     return [line for line in _COMMENT.sub("", text).splitlines() if line.strip()]
 
 
 def files_of(program: str, read: Read) -> dict[str, str]:
-    """A program and the repository's files that it includes, each once: path and text."""
+    """The text of a program and of the repository's files that it includes, each once, by path."""
     found: dict[str, str] = {}
     to_read = [program]
     while to_read:

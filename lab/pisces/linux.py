@@ -1,7 +1,9 @@
-"""Linux' own forwarding with the content of a network: the bridge for L2, routing for L2L3. Pure.
+"""Commands that set up Linux' own forwarding for a network: the bridge for L2, routing for L2L3.
 
-Both know every station and route beforehand, and learn nothing of a flow. There is no kernel's own
-for L2L3-ACL here: its access list would be one more program.
+Pure.
+
+The commands enter every station and route, so neither learns anything from packets. L2L3-ACL has no
+counterpart: for its access list Linux would need a further program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,7 @@ def stations_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
 
 
 def routes_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
-    """What ip(8) is told: a VLAN's router is its port, and every route's next hop a neighbour."""
+    """The commands for ip(8): a VLAN's router is its port, each route's next hop is a neighbour."""
     by_vlan = {port.vlans[0]: interfaces[port.number - 1] for port in network.ports}
     for port in network.ports:
         interface = interfaces[port.number - 1]
@@ -37,5 +39,5 @@ def routes_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
 
 
 def _router_of(network: Network, port: Port) -> str:
-    """The address to which the port's stations send what is to be routed."""
+    """The Ethernet address of a port's router."""
     return next(one.router for one in network.senders if one.vlan in port.vlans)

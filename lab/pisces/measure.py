@@ -1,11 +1,11 @@
-"""The packets a second that each switch carries: contestants in turns, set by set.
+"""Measures the packets a second that each switch carries, with contestants in turns, set by set.
 
-All contestants of a program, a kind of port and a frame size are up, and one runs while the others
-are stopped (`lab.bench.turns` says why). Each set has new processes. In a set every contestant's
-highest lossless rate is searched for, trial by trial in turns (`lab.bench.search`). Then each is
+For a program, a kind of port and a frame size, all contestants are started, and one runs while the
+others are stopped (`lab.bench.turns` says why). Each set starts new processes. A set searches for
+every contestant's highest lossless rate, trial by trial in turns (`lab.bench.search`). Then each is
 offered a fifth more than its peak, in turns, and the median of the rates that came is its peak. A
-ratio of peaks is the median of the turns' ratios, a ratio of lossless rates is that of the set. A
-row's ratio is the median of its sets'.
+set's ratio of peaks is the median of its turns' ratios. A row's ratio is the median of its sets'
+ratios.
 """
 
 from collections.abc import Sequence
@@ -30,24 +30,25 @@ from lab.rows.open_vswitch import OvsGroup
 
 SETS = {"afxdp": 3, "afpacket": 2}
 SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
-"""AF_PACKET is the second kind of port: the smallest and the largest frame say what it does."""
+"""AF_PACKET is the second kind of port. It is measured with the smallest and the largest frame
+only."""
 QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
-"""Of the peak."""
+"""The duration of a turn that measures the peak."""
 BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
 TRIAL_S = 5.0
-"""Of 288 searches; `trial_s` of the experiment can say another."""
+"""The duration of deciding trials in the 288 searches; the experiment's `trial_s` overrides it."""
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35
-"""What an offer for a contestant's peak takes, about."""
+"""About how long a turn for a contestant's peak takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     number: int
-    """Of the set, from 0."""
+    """The set's number, from 0."""
     port: str
     program: str
     frame_bytes: int
@@ -64,7 +65,7 @@ class Cell:
 
 
 def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) -> list[Cell]:
-    """The cells to measure: a set of everything, then the next."""
+    """The cells to measure: the first set of everything, then the next set."""
     if is_quick:
         return [
             Cell(0, "afxdp", program, size, QUICK, QUICK_TURNS)
@@ -80,10 +81,10 @@ def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) 
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell; a cell that fails is returned and left out."""
+    """Measures every cell. A cell that fails is left out, and its failure is returned."""
     write_whole(folder / "pisces-complexity.csv", csv_text(Counted, counted(_read)))
     write_whole(folder / "pisces-headers.csv", csv_text(Change, changes(_read)))
-    # Alone ours says nothing.
+    # Without Open vSwitch there is nothing to compare, so nothing is measured.
     what = OvsGroup.lacks()
     return measured_sets(
         (folder, "pisces"),
@@ -115,7 +116,7 @@ def _measure(cell: Cell, probes: list[Probe]) -> list[PiscesRow]:
 
 
 def _ovs_beside(runner: Turns, pairs: Sequence[tuple[Turns, Found]]) -> tuple[Turns, Found]:
-    """Open vSwitch with flow caches as this one's."""
+    """The result of Open vSwitch with the same setting of flow caches as `runner`'s."""
     caches = runner.contestant.flow_caches
     return next(
         pair
@@ -143,7 +144,8 @@ def _row(cell: Cell, runner: Turns, found: Found, ovs: Turns, of_ovs: Found) -> 
         mbit_per_s_lossless=mbit_per_s(found.lossless_per_s, cell.frame_bytes),
         mbit_per_s_peak=mbit_per_s(peak, cell.frame_bytes),
         lossless_of_ovs=ratio(found.lossless_per_s, of_ovs.lossless_per_s),
-        # Turn by turn: from one to the next the machine is as fast, from the first to the last not.
+        # Ratios are taken turn by turn: the machine's speed is about the same in adjacent turns,
+        # but not over all of them.
         peak_of_ovs=median(
             [ratio(*pair) for pair in zip(runner.at_peak, ovs.at_peak, strict=True)]
         ),

@@ -1,11 +1,11 @@
-"""The table contents of both switches, described once: ports, stations, routes, rules. Pure.
+"""The network that both switches forward for: ports, stations, routes, rules. Pure.
 
-`published` has the sizes of PISCES' measurement (section 5 of the paper): 64 entries for VLANs,
-4,000 stations, 64 of them sending through the router, 2,000 routes, 1,000 rules of which the last
-matches. Its routes hold one network twice, distinguished by the VLAN, which the table's key does
-not have: here each host has a route of its own. The rules that match nothing are not published:
-here each denies one service between two networks, in one of eight combinations of prefix lengths
-and ports, as in most access lists.
+`published` makes a network with the sizes of PISCES' measurement (section 5 of the paper): 64
+entries for VLANs, 4,000 stations, 64 of which send through the router, 2,000 routes, 1,000 rules of
+which the last matches. The paper's routes have one network twice, distinguished by the VLAN, but
+the table's key has no VLAN. Here, each host has a route of its own instead. The paper does not say
+what the other 999 rules are. Here, each denies one service between two networks, in one of eight
+combinations of prefix lengths and ports, as in most access lists.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where packets for a prefix go next: the addresses and the VLAN they leave with."""
+    """The addresses and the VLAN with which packets for a prefix leave."""
 
     prefix: IPv4Network
     router: str
@@ -57,7 +57,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A line of the access list; `None` stands for any."""
+    """A line of the access list; `None` matches anything."""
 
     permits: bool
     source: IPv4Network = ANYWHERE
@@ -69,9 +69,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """All of it; the first rule that matches decides, where none does the packet is dropped.
+    """The whole network.
 
-    L2 takes ports and stations only.
+    The first rule that matches decides; without a match the packet is dropped.
+
+    The program L2 uses only ports and stations.
     """
 
     ports: tuple[Port, ...]
@@ -88,7 +90,7 @@ class Network:
 
 N_STATIONS, N_SENDERS, N_ROUTES, N_RULES = 4_000, 64, 2_000, 1_000
 _ELSEWHERE = IPv4Address("172.16.0.0")
-"""No flow has addresses from here on."""
+"""The first of a range of addresses that no flow has."""
 _NETWORKS = (IPv4Address("10.0.0.0"), IPv4Address("10.1.0.0"))
 _PREFIX_LENGTHS = ((32, 32), (32, 24), (24, 32), (24, 24), (24, 24), (32, 32), (28, 24), (24, 28))
 _WITH_SOURCE_PORT = (4, 5)
@@ -96,7 +98,7 @@ N_SERVICES = 1_000
 
 
 def published() -> Network:
-    """Two networks, each a VLAN at an untagged port of its own, routed to each other."""
+    """Two networks with routes to each other. Each is a VLAN at an untagged port of its own."""
     sides = (0, 1)
     return Network(
         ports=tuple(Port(side + 1, (VLANS[side],)) for side in sides),

@@ -1,4 +1,4 @@
-"""Offers frames to a switch at a rate, and counts the frames that leave at the other port."""
+"""Offers frames to one port of a switch at a rate, and counts the frames that leave at another."""
 
 import contextlib
 import json
@@ -19,16 +19,16 @@ from lab.pisces.switches import Contestant, Running, Setting, running
 from lab.sites import LOAD_CPU, on_cpu
 
 ANY_UDP_PORT = 1
-"""The sink looks at addresses only."""
+"""The load wants a UDP port for viewers, but the sink looks only at their addresses."""
 SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
-"""Every flow some times, so that caches know it."""
+"""Before the first trial, every flow is offered some times, so that caches have it."""
 UP_S = 2.0
-"""What starting a switch takes, about."""
+"""About how long it takes to start a switch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Frames in a file, one a line: a frame of each flow, in turn."""
+    """The frames to offer: a file with a line for each flow's frame."""
 
     file: Path
     program: str
@@ -41,7 +41,10 @@ class Traffic:
 
 
 def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: float) -> Run:
-    """One run of the load through the switch; its copies are the packets that came."""
+    """Makes one run of the load through the switch.
+
+    The `copies` of the result are the packets that came.
+    """
     links = running.site.links
     argv = [
         *(str(program("load")), "--frames", str(offered.file)),
@@ -51,7 +54,8 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
         *("--first-viewer", f"{traffic.FIRST_RECEIVER}:{ANY_UDP_PORT}"),
         *("--rate", f"{packets_per_s:.3f}", "--seconds", f"{seconds:.3f}"),
     ]
-    # One sink for all, before the kernel makes a packet of its own of what comes.
+    # All switches are counted at the XDP sink, before the kernel makes a packet (an skb) of a
+    # frame.
     argv.append("--xdp-sink")
     said = running.site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
     return Run(n_viewers=1, **json.loads(said))
@@ -59,7 +63,7 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
 
 @dataclass(slots=True)
 class Turns(Runner):
-    """A contestant that has its turn, or stands."""
+    """A contestant, which is stopped unless it has its turn."""
 
     what: Mapping[str, object]
     up: Running
@@ -89,7 +93,7 @@ def in_turn(
     probes: list[Probe],
     repeats_of_all_s: float = REPEATS_OF_ALL_S,
 ) -> Iterator[list[Turns]]:
-    """Contestants with a port, a program and a frame size, up and standing."""
+    """Starts contestants with a port, a program and a frame size, and stops each until its turn."""
     port, program, frame_bytes = where
     network = published()
     with contextlib.ExitStack() as stack:

@@ -1,12 +1,12 @@
-"""A network as OpenFlow rules: for Open vSwitch, table by table as the programs'. Pure.
+"""Writes a network as OpenFlow rules for Open vSwitch, with the same tables as the programs. Pure.
 
     L2         sources -> destinations
     L2L3(-ACL) vlan_ingress -> sources -> routable -> routes -> destinations (-> acl)
                  -> replication -> vlan_egress -> source_pruning
 
-`reg0` holds a packet's destination: a port, or from 0x10000 on a VLAN, all of whose ports get it. A
-packet from an unknown source goes to a controller, if there is one, and on, as with the programs'
-digest.
+`reg0` has a packet's destination: a port, or a VLAN plus 0x10000, all of whose ports get the
+packet. A packet from an unknown source goes to a controller, if there is one, and is also
+forwarded, as with the programs' digest.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,10 @@ VLAN_INGRESS, SOURCES, ROUTABLE, ROUTES, DESTINATIONS, ACL, REPLICATION, VLAN_EG
     range(9)
 )
 TAGGED = 0x1000
-"""A VLAN id as a field of OpenFlow has this bit."""
+"""The bit that OpenFlow's VLAN fields have in addition to the VLAN id."""
 IS_TAGGED = f"vlan_tci={TAGGED}/{TAGGED}"
-"""True of every frame behind the first table; Open vSwitch wants it said where a tag is changed."""
+"""A match that is true of every frame after the first table. Open vSwitch requires it in rules that
+change a tag."""
 FLOODS = 0x10000
 LEARN = "controller"
 LAST_PRIORITY, NOT_IP_PRIORITY, IP_PRIORITY, FIRST_RULE_PRIORITY = 0, 1, 2, 3
@@ -37,7 +38,8 @@ DIFFERENCES = (
     "A tag's bit for frames that may be dropped first: Open vSwitch, which uses the bit to say "
     "that there is a tag, loses it on AF_PACKET.",
 )
-"""What rules cannot do as the programs do; all else is the same, byte for byte."""
+"""Where rules and programs differ, because rules cannot do the same. All else is equal, byte for
+byte."""
 _PROTOCOLS = {PROTOCOL_TCP: "tcp", PROTOCOL_UDP: "udp"}
 
 
@@ -113,7 +115,7 @@ def _routing(network: Network) -> Iterator[str]:
         yield _flow(ROUTABLE, match, _goto(ROUTES))
     yield _miss(ROUTABLE, _goto(DESTINATIONS))
     for route in network.routes:
-        # A packet whose time is over goes no further than `dec_ttl`.
+        # A packet whose TTL runs out is dropped at `dec_ttl`.
         actions = (
             f"dec_ttl,set_field:{route.router}->eth_src,set_field:{route.next_hop}->eth_dst,"
             f"set_field:{TAGGED | route.vlan}->vlan_vid,{_goto(DESTINATIONS)}"

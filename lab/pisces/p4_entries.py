@@ -1,6 +1,7 @@
-"""A network as entries of the P4 programs' tables: a P4Runtime WriteRequest as text. Pure.
+"""Writes a network as table entries for the P4 programs: a P4Runtime WriteRequest as text. Pure.
 
-The programs' ids are in their P4Info, which the compiler writes; the names below are theirs.
+The names of tables and actions here are the programs'. Their ids come from the P4Info that the
+compiler writes.
 """
 
 import re
@@ -16,12 +17,12 @@ L2_FLOOD_GROUP = 1
 
 Exact = int | str
 Value = Exact | IPv4Network
-"""A number, an Ethernet address, a prefix."""
+"""The value of a key field: a number, an Ethernet address or a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry by names; fields missing in its key match anything."""
+    """An entry with names instead of ids. Fields that are missing in its key match anything."""
 
     table: str
     key: Mapping[str, Value]
@@ -32,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A multicast group: its packets leave once by each port."""
+    """A multicast group, whose packets leave once by each of its ports."""
 
     number: int
     ports: tuple[int, ...]
@@ -48,7 +49,7 @@ def entries_of(program: str, network: Network) -> Iterator[Entry | Group]:
     yield from _routing(network)
     if program == "l2l3_acl":
         for number, rule in enumerate(network.rules):
-            # The numerically higher is asked first.
+            # The entry with the highest priority wins, so the first rule gets the highest.
             yield _rule(rule, priority=len(network.rules) - number)
 
 
@@ -149,7 +150,7 @@ _LINE = re.compile(r'^    (\w+): "?([^"\n]*)"?$', re.MULTILINE)
 
 
 def p4info_of(text: str) -> P4Info:
-    """Reads P4Info as protobuf text with a field a line."""
+    """Parses a P4Info in protobuf's text format with one field in each line."""
     found: dict[str, dict[str, Object]] = {"tables": {}, "actions": {}}
     for kind, body in _BLOCK.findall(text):
         preamble = _PREAMBLE.search(body)
@@ -214,7 +215,7 @@ def _masked(field_: Field, value: int | IPv4Network) -> tuple[int, int]:
 
 
 def _bytes(value: Exact | IPv4Address) -> str:
-    """The shortest string, as the specification has it, in protobuf text."""
+    """A value as protobuf text, in the shortest byte string, as P4Runtime specifies."""
     number = int.from_bytes(mac_bytes(value)) if isinstance(value, str) else int(value)
     data = number.to_bytes(max(1, (number.bit_length() + 7) // 8))
     return '"' + "".join(f"\\{byte:03o}" for byte in data) + '"'

@@ -1,7 +1,7 @@
-"""The compared switches, on a site with a link for each port of a network.
+"""Starts the switches that are compared, on a site with a link for each port of a network.
 
-All are in the SFU's namespace on `SFU_CPU`; their entries are written from `LOAD_CPU`. What the
-kernel forwards, it forwards on the processor that sends.
+All run in the SFU's namespace on `SFU_CPU`; commands that write their entries run on `LOAD_CPU`.
+The kernel engine and Linux forward on the processor that sends.
 """
 
 import contextlib
@@ -20,16 +20,18 @@ from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
 from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
 
 FLOW_IDLE_MS = 3_600_000
-"""Longer than a study: Open vSwitch forgets flows that saw no packet, such as while it stands."""
+"""Longer than a study: Open vSwitch forgets flows that see no packet for some time, such as while
+it is stopped."""
 REPRISE_NAME, OVS_NAME = "reprise", "ovs"
 KERNEL_NAME, LINUX_NAME = "kernel", "linux"
-"""The kernel engine, and what Linux has of its own; not in PISCES' comparison."""
+"""The kernel engine and Linux' own forwarding, which only `lab.pisces.switching` compares."""
 NAIVE, OPTIMISED = "naive", "optimised"
 OFF, ON = "off", "on"
 CACHES = ("microflow-cache", "megaflow-cache")
-"""What of `reprise-switch --optimise` is a flow cache, and needs nothing else."""
+"""The optimisations of `reprise-switch --optimise` that are flow caches and depend on no others."""
 PREFETCH = "flow-prefetch"
-"""Fills the flow cache ahead: needs other optimisations, and makes no sense without a cache."""
+"""Fills the flow cache ahead of time. It depends on other optimisations and is useless without a
+cache."""
 OTHERS = (
     "action-specialisation",
     "parser-specialisation",
@@ -38,18 +40,20 @@ OTHERS = (
     "fanout-fusion",
 )
 EMC = {OFF: "0", ON: "1"}
-"""`emc-insert-inv-prob`: one of so many packets that miss brings its flow in; 0 is none."""
+"""Open vSwitch's `emc-insert-inv-prob`: one in so many packets that miss the exact-match cache
+enters its flow; 0: none does."""
 PORTS = {"afxdp": "spin", "afpacket": "sleep"}
-"""What both have, and how both wait there: Open vSwitch spins on AF_XDP and sleeps on AF_PACKET."""
+"""The ports that both switches have, and how both wait on them: Open vSwitch spins on AF_XDP and
+sleeps on AF_PACKET."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
     switch: str
     variant: str
-    """`naive` or `optimised`; empty where there is no choice."""
+    """`naive` or `optimised`; empty for switches without a choice."""
     flow_caches: str
-    """`off` or `on`; empty where there are none."""
+    """`off` or `on`; empty for switches without flow caches."""
 
     def __str__(self) -> str:
         caches = f"caches {self.flow_caches}" if self.flow_caches else ""
@@ -57,7 +61,7 @@ class Contestant:
 
     @property
     def is_in_kernel(self) -> bool:
-        """Whether no process sees its packets."""
+        """Whether the kernel alone forwards, so that no process sees the packets."""
         return self.switch in (KERNEL_NAME, LINUX_NAME)
 
 
@@ -73,14 +77,15 @@ class Setting:
 
     contestant: Contestant
     port: str
-    """Of `PORTS`."""
+    """One of `PORTS`."""
     program: str
-    """Of `network.PROGRAMS`."""
+    """One of `network.PROGRAMS`."""
     network: Network
 
 
 Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager[Child | None]]
-"""What starts a contestant on a site, with its files in a folder; the process, if there is one."""
+"""A function that starts a contestant on a site and puts its files into a folder. Its context
+yields the process, or None if the contestant has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ class Running(InTurn):
     setting: Setting
     site: PortPerHost
     pids: tuple[int, ...]
-    """None of the kernel's own forwarding."""
+    """Empty for Linux' own forwarding."""
 
 
 def optimise_option(variant: str, flow_caches: str) -> str:
@@ -100,7 +105,10 @@ def optimise_option(variant: str, flow_caches: str) -> str:
 
 @contextlib.contextmanager
 def running(setting: Setting, folder: Path) -> Iterator[Running]:
-    """A site with the contestant on it, which knows the network; its files go into `folder`."""
+    """Makes a site and runs the contestant on it, set up for the network.
+
+    Its files go into `folder`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     starts: dict[str, Start] = {
         OVS_NAME: _ovs,
@@ -111,20 +119,21 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
     start = starts[setting.contestant.switch]
     with PortPerHost(len(setting.network.ports)) as site, contextlib.ExitStack() as stack:
         for link in site.links:
-            # Without it a port without an XDP program takes no frames from the load's program.
+            # Without GRO, a port that has no XDP program accepts no frames from the load's XDP
+            # program.
             site.sfu.run(["ethtool", "-K", link.sfu_interface, "gro", "on"])
         child = stack.enter_context(start(setting, site, folder))
         up = Running(setting, site, (child.pid,) if child else ())
         try:
             yield up
         finally:
-            # A stopped process cannot end.
+            # A stopped process could not end.
             up.go_on()
 
 
 @functools.cache
 def p4info_of(program: str, folder: Path) -> p4_entries.P4Info:
-    """The ids of a program of p4/bench, by the compiler."""
+    """Compiles a program of p4/bench and returns its P4Info, which has the ids."""
     argv = [str(REPRISE), "compile", str(source_of(program)), "-o", str(folder)]
     run(on_cpu(LOAD_CPU, argv))
     return p4_entries.p4info_of((folder / f"{program}.p4info.txtpb").read_text())
@@ -201,7 +210,8 @@ def _ovs(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
     try:
         daemons.start(*(f"other_config:{name}={value}" for name, value in settings.items()))
         daemons.add_ports("afxdp" if setting.port == "afxdp" else "system")
-        # The first fragment's ports count, as they do in the programs; by default none's do.
+        # The ports in a first fragment match, as in the programs. By default no fragment's ports
+        # do.
         daemons.say("ovs-ofctl", "-O", PROTOCOL, "set-frags", BRIDGE, "nx-match")
         program, network = setting.program, setting.network
         groups = (f"group add {line}" for line in openflow.groups_of(program, network))

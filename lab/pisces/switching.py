@@ -1,7 +1,7 @@
-"""Small frames from one port to another: the kernel engine beside what else forwards them.
+"""Forwards small frames from one port to another: compares the kernel engine with other switches.
 
-Linux' bridge and its routing, Open vSwitch, and the native engine on AF_XDP, with the network of
-PISCES' comparison. They take turns (`lab.bench.turns`).
+The others are Linux' bridge and its routing, Open vSwitch, and the native engine on AF_XDP. The
+network is that of PISCES' comparison. The switches take turns (`lab.bench.turns`).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from lab.rows.open_vswitch import OvsGroup
 FRAME_BYTES = traffic.FRAMES_BYTES[0]
 SETS = 3
 SHORT_S = 0.1
-"""Of small frames, a million a second."""
+"""The duration of short trials. At a million small frames a second it is long enough."""
 KERNEL = Contestant(KERNEL_NAME, "", "")
 LINUX = Contestant(LINUX_NAME, "", "")
 NATIVE = Contestant(REPRISE_NAME, OPTIMISED, ON)
@@ -38,19 +38,20 @@ PROGRAMS = {
     "l2l3": (KERNEL, LINUX, NATIVE, OVS),
     "l2l3_acl": (KERNEL, NATIVE, OVS),
 }
-"""Linux has no access list of its own without a program for it."""
+"""The switches that are compared with each program. Linux has no access list without a further
+program."""
 PORT = "afxdp"
-"""Of those that have a choice."""
+"""The kind of port of the switches that have a choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One program, with those that forward as it says."""
+    """One set of turns: a program, and the switches that forward as it does."""
 
     program: str
     contestants: tuple[Contestant, ...]
     number: int = 0
-    """Of the set, from 0."""
+    """The set's number, from 0."""
     effort: Effort = FULL
 
     @property
@@ -62,7 +63,7 @@ class Cell:
 
 
 def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) -> list[Cell]:
-    """A set of all programs, then the next; Open vSwitch where there is one."""
+    """The cells to measure, set by set. Open vSwitch is left out if it is not installed."""
     has_ovs = not OvsGroup.lacks()
     effort = QUICK if is_quick else Effort(trial_s, SHORT_S)
     return [
@@ -73,7 +74,10 @@ def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) 
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell into `switching.csv`; a cell that fails is returned and left out."""
+    """Measures every cell into `switching.csv`.
+
+    A cell that fails is left out, and its failure is returned.
+    """
     return measured_sets(
         (folder, "switching"),
         SwitchingRow,

@@ -1,23 +1,26 @@
-"""The offered packets: flows from one port of the published network to the other. Pure.
+"""Makes the packets to offer: flows from one port of the published network to the other. Pure.
 
-Each flow has other hosts, and when all have had one, other ports: UDP from the network behind port
-1 to that behind port 2. In L2 it goes to the station directly, otherwise through the router, so
-every table is looked up and every lookup except that of a denying rule hits. The IP addresses of
-the receivers are consecutive, by which the sink counts.
+The flows are UDP from the network behind port 1 to the network behind port 2. Each flow has a
+different pair of hosts; after all pairs, the flows go on with another UDP port. In L2 a flow goes
+to the station directly, otherwise through the router, so every table is looked up and every lookup
+except those of denying rules hits. The receivers' IP addresses are consecutive, because the sink
+counts by them.
 """
 
 from lab.frames import UdpFrame, udp_frame
 from lab.pisces.network import N_ROUTES, N_SENDERS, N_STATIONS, ROUTERS, host_ip, station_mac
 
 FRAMES_BYTES = (64, 128, 192, 256)
-"""The paper's; a veth carries no frame check sequence, so all bytes are headers and payload."""
+"""The paper's frame sizes. A veth carries no frame check sequence, so all bytes are headers and
+payload."""
 N_FLOWS = 64
 N_RECEIVERS = N_ROUTES // 2
 IN_PORT, OUT_PORT = 1, 2
 FIRST_RECEIVER = host_ip(1, 0)
 _HEADERS_BYTES = 42
 _STRIDE = 7
-"""Between the receivers of two flows: coprime to their number."""
+"""The distance between the receivers of two successive flows; coprime to the number of
+receivers."""
 _FIRST_SOURCE_PORT, _DESTINATION_PORT = 20_000, 443
 
 

@@ -1,1 +1,2 @@
-"""What was measured: a study's folder, the typed rows of its files, and what follows from them."""
+"""The results of a study: its folder, the typed rows of its files, and what is derived from them.
+"""

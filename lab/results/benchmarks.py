@@ -1,4 +1,4 @@
-"""The rows of all benchmarks' files, which measuring writes and the report reads. Pure."""
+"""The rows of all benchmarks' files, which the benchmarks write and the report reads. Pure."""
 
 import math
 from collections.abc import Mapping
@@ -8,20 +8,23 @@ from typing import Any, ClassVar, get_args
 from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
-"""Of a row's set: it was not measured in turns; in older files, where sets stand in order."""
+"""Values of a row's `set` that are not a number of a set. ALONE: the row was not measured in turns.
+BY_PLACE: an older file does not have the number, but its sets are in order."""
 
 
 class BenchmarkRow:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
-    """The columns that say of what it is: rows that differ in none of them are sets of the same."""
+    """The columns that identify what was measured. Rows that are equal in all of them are sets of
+    the same."""
     measured: ClassVar[tuple[str, ...]] = ()
-    """The columns by which two studies are compared."""
+    """The columns in which two studies are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class FanoutRow(BenchmarkRow):
-    """fanout.csv, and fanout-rounds.csv, one a round: one forwarder at one fan-out."""
+    """One forwarder at one fan-out: a row of fanout.csv, or in fanout-rounds.csv one of its sets.
+    """
 
     names = ("row", "engine", "port", "wait", "fanout", "sink")
     measured = ("copies_per_s_lossless", "copies_per_s_peak", "last_copy_p50_us")
@@ -38,28 +41,30 @@ class FanoutRow(BenchmarkRow):
     last_copy_p99_us: float
     cpu_ns_per_copy: float
     sink: str = ""
-    """Where copies are counted (`lab.bench.load`); empty in files older than the choice."""
+    """Where copies are counted (`lab.bench.load`); empty in files from before there was a
+    choice."""
     set: int = BY_PLACE
-    """Which set of turns, or `ALONE`."""
+    """The number of the set of turns, `ALONE`, or `BY_PLACE`."""
     sets: int = 1
-    """How many the row is the median of."""
+    """The number of sets of which the row is the median."""
     trial_s: float = math.nan
-    """How long the trial was that decided."""
+    """The duration of the deciding trial."""
     bound_by: str = ""
-    """What failed just above the rate: `loss` or `lateness`; or the `load` could send no more."""
+    """Why the next higher rate failed: `loss` or `lateness`; or `load` if the load could send no
+    more."""
     is_peak_least: int = 0
-    """1: all that could be offered came, the peak may be higher."""
+    """1 if all that the load could offer came, so that the peak may be higher."""
     late_share: float = math.nan
-    """Of the copies of the trial that decided: what came after the last packet was sent."""
+    """The share of the deciding trial's copies that came after the last packet was sent."""
     kernel_share: float = math.nan
-    """Of the processor time of the trial that decided: what the kernel had, by its tick."""
+    """The kernel's share of the processor time in the deciding trial, by its timer tick."""
     is_disturbed: int = 0
-    """1: others used the processors in the trial that decided, each time that it was repeated."""
+    """1 if others used the processors in the deciding trial, also when it was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverloadRow(BenchmarkRow):
-    """overload.csv: one forwarder at one multiple of its capacity."""
+    """A row of overload.csv: one forwarder at one multiple of its capacity."""
 
     names = ("row", "engine", "port", "wait", "fanout", "offered_over_capacity")
     measured = ("copies_per_s", "loss")
@@ -73,20 +78,21 @@ class OverloadRow(BenchmarkRow):
     port: str
     wait: str
     offered_pps: float
-    """What the load came to; one processor cannot push every multiple."""
+    """The rate that the load really sent; one processor cannot send every multiple."""
     viewers_spread_pct: float
-    """By how much the viewer with the fewest copies has less than the one with the most."""
+    """The distance of the viewer with the fewest copies from the one with the most, in percent."""
     drops: float
-    """Packets and copies that the switch counted as dropped, all reasons."""
+    """Packets and copies that the switch counted as dropped, for any reason."""
     vanished: float
-    """Packets and copies that neither came out nor were counted: 0."""
+    """Packets and copies that neither came out nor were counted; 0 if all is right."""
     of_peak: float
-    """At the most that was offered alone: its rate over the peak's, the median of pairs."""
+    """The rate at the highest multiple divided by the peak rate, as a median of pairs. Only the row
+    of the highest multiple has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityRow(BenchmarkRow):
-    """priority.csv: two streams offered at once."""
+    """A row of priority.csv: two streams that are offered at once."""
 
     names = ("row", "engine", "port", "wait", "fanout", "offered_over_capacity")
     measured = ("audio_loss", "video_loss")
@@ -107,7 +113,10 @@ class PriorityRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow(BenchmarkRow):
-    """pipeline.csv: one part of a pipeline in one variant; `variant` holds the roles it has."""
+    """A row of pipeline.csv: one part of a pipeline in one variant.
+
+    `variant` lists the roles that this variant has in the report.
+    """
 
     names = ("program", "flows", "variant", "part")
     measured = ("ns_per_packet",)
@@ -131,7 +140,7 @@ class PipelineRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class GrowthRow(BenchmarkRow):
-    """growth.csv: one pipeline, in which something has grown to a value."""
+    """A row of growth.csv: one pipeline, with one size (`grows`) at one value."""
 
     names = ("program", "engine", "optimisations", "grows", "value")
     measured = ("ns_per_packet",)
@@ -147,7 +156,10 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """pktswitch.csv: one forwarder on sockets, and past the kernel or in it, as its row says."""
+    """A row of pktswitch.csv: a forwarder on sockets and one that replaces it.
+
+    The other one bypasses the kernel or forwards in it.
+    """
 
     names = ("row", "engine", "wait", "fanout")
     measured = ("overhead_bypass_ns", "delay_bypass_us", "busy_delay_bypass_us")
@@ -160,12 +172,12 @@ class PktswitchRow(BenchmarkRow):
     overhead_bypass_ns: float
     overhead_reduction_pct: float
     delay_sockets_us: float
-    """Median of the last copy at 360 packets a second."""
+    """The median delay of the last copy at 360 packets a second."""
     delay_bypass_us: float
     delay_reduction_pct: float
     busy_rate_pps: float
     busy_delay_sockets_us: float
-    """Mean over copies at a rate near the most that the sockets carry."""
+    """The mean over all copies, at a rate near the most that the sockets carry."""
     busy_delay_bypass_us: float
     busy_delay_reduction_pct: float
     lossless_sockets_copies_per_s: float
@@ -174,7 +186,7 @@ class PktswitchRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class ProcessorRow(BenchmarkRow):
-    """kernel-processor.csv: what a forwarder takes of its processor."""
+    """A row of kernel-processor.csv: how much processor time a forwarder takes."""
 
     names = ("row", "engine", "port", "wait", "viewers")
     measured = ("idle_cpu_pct", "cpu_ns_per_copy")
@@ -186,20 +198,20 @@ class ProcessorRow(BenchmarkRow):
     packets_per_s: float
     loss: float
     idle_cpu_pct: float
-    """Of one processor, without a packet."""
+    """The share of one processor without any packets."""
     cpu_ns_per_copy: float
-    """One that spins takes its processor, whatever comes."""
+    """A forwarder that spins takes all of its processor, however many packets come."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchingRow(BenchmarkRow):
-    """switching.csv, and switching-rounds.csv, one a set: small frames from one port to another."""
+    """A row of switching.csv, or a set of switching-rounds.csv: small frames from port to port."""
 
     names = ("program", "switch", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
     program: str
     switch: str
-    """As `lab.pisces.switches` names them."""
+    """The switch's name in `lab.pisces.switches`."""
     frame_bytes: int
     flows: int
     packets_per_s_lossless: float
@@ -216,7 +228,7 @@ class SwitchingRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow(BenchmarkRow):
-    """scaling.csv, and scaling-rounds.csv, one a set: a forwarder on so many processors."""
+    """A row of scaling.csv, or a set of scaling-rounds.csv: a forwarder on some processors."""
 
     names = ("row", "engine", "port", "wait", "processors", "fanout")
     measured = ("copies_per_s_lossless",)
@@ -227,7 +239,7 @@ class ScalingRow(BenchmarkRow):
     processors: int
     fanout: int
     copies_per_s_lossless: float
-    """Of all streams together."""
+    """The rate of all streams together."""
     copies_per_s_peak: float
     set: int = BY_PLACE
     sets: int = 1
@@ -240,16 +252,17 @@ class ScalingRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PiscesRow(BenchmarkRow):
-    """pisces.csv, and pisces-sets.csv, one a set: a switch with a program, at a frame size."""
+    """A row of pisces.csv, or a set of pisces-sets.csv: a switch with a program, at a frame size.
+    """
 
     names = ("program", "switch", "variant", "flow_caches", "port", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
     program: str
     switch: str
     variant: str
-    """`naive` or `optimised`; Open vSwitch has no choice."""
+    """`naive` or `optimised`; empty for Open vSwitch."""
     optimisations: str
-    """What `--optimise` was told, with spaces between."""
+    """The value of `--optimise`, with spaces instead of commas."""
     port: str
     wait: str
     flow_caches: str
@@ -260,44 +273,48 @@ class PiscesRow(BenchmarkRow):
     packets_per_s_lossless: float
     packets_per_s_peak: float
     mbit_per_s_lossless: float
-    """Of frames, without preamble, check sequence and gap, which a veth does not have."""
+    """The rate of the frames' bits, without preamble, check sequence and gap, which a veth does not
+    have."""
     mbit_per_s_peak: float
     lossless_of_ovs: float
-    """Beside Open vSwitch with flow caches alike, in the same set."""
+    """The lossless rate divided by that of Open vSwitch with the same setting of flow caches, in
+    the same set."""
     peak_of_ovs: float
     trial_s: float = math.nan
-    """How long the trial was that decided about loss."""
+    """The duration of the deciding trial."""
     late_share: float = math.nan
-    """Of its frames: those that came after the last one was sent."""
+    """The share of the deciding trial's frames that came after the last one was sent."""
     kernel_share: float = math.nan
-    """Of its processor time: what the kernel had, by its tick."""
+    """The kernel's share of the processor time in the deciding trial, by its timer tick."""
     disturbed: float = math.nan
-    """Of the sets: those in whose trial others used the processors each time."""
+    """The share of sets in whose deciding trial others used the processors, also when it was
+    repeated."""
 
 
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
-    """The frames' bits."""
+    """The rate of the frames' bits."""
     return packets_per_s * frame_bytes * 8 / 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Counted(BenchmarkRow):
-    """A program, with its includes from the repository."""
+    """A row of pisces-complexity.csv: the size of a program with its includes from the repository.
+    """
 
     name: str
     files: int
     lines: int
     functions: int
-    """Functions of C; actions and functions of P4."""
+    """C functions; in P4, actions and functions."""
     tables: int
     states: int
     blocks: int
-    """Parsers and controls."""
+    """P4's parsers and controls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change(BenchmarkRow):
-    """The lines of a new header."""
+    """A row of pisces-headers.csv: the lines to change for a new header."""
 
     name: str
     files: int
@@ -306,33 +323,34 @@ class Change(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class NeobftRow(BenchmarkRow):
-    """neobft.csv: the capacity of one contestant, for a number of receivers."""
+    """A row of neobft.csv: the capacity of one contestant, for a number of receivers."""
 
     names = ("kind", "receivers")
     measured = ("requests_per_s_peak", "requests_per_s_lossless")
     kind: str
-    """`tagged` (AOM-HM), `signed` (AOM-PK) or `plain`, multicast of as many copies."""
+    """`tagged` (AOM-HM), `signed` (AOM-PK), or `plain`, which is multicast of as many copies as
+    `tagged`."""
     receivers: int
     packets_per_request: int
-    """That leave the switch: receivers times shards."""
+    """The packets that leave the switch for a request: receivers times shards."""
     turns: int
     frame_bytes: int
     requests_per_s_peak: float
     copies_per_s_peak: float
     requests_per_s_lossless: float
     of_plain: float
-    """Its peak beside plain multicast of as many copies: the median of the turns' ratios."""
+    """The peak divided by that of plain multicast: the median of the turns' ratios."""
     signed_share: float
-    """Of the copies at its peak, those with a signature; 0 where nobody signs."""
+    """The share of copies with a signature, at the peak; 0 for variants without signatures."""
 
 
 @dataclass(frozen=True, slots=True)
 class DelayRow(BenchmarkRow):
-    """neobft-delays.csv: a quantile of one variant's delay under one load."""
+    """A row of neobft-delays.csv: a quantile of one variant's delay under one load."""
 
     kind: str
     load_pct: int
-    """Of the highest rate without loss."""
+    """The load as a percentage of the highest rate without loss."""
     requests_per_s: float
     samples: int
     quantile_pct: float
@@ -341,7 +359,10 @@ class DelayRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class DistributionRow(BenchmarkRow):
-    """neobft-distributions.csv: so many samples of that delay; from these come the CDFs."""
+    """A row of neobft-distributions.csv: how many samples had a delay.
+
+    The CDFs are made from these.
+    """
 
     kind: str
     load_pct: int
@@ -351,7 +372,7 @@ class DistributionRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PassRow(BenchmarkRow):
-    """neobft-passes.csv: the cost of a request inside the switch, without ports."""
+    """A row of neobft-passes.csv: the cost of a request inside the switch, without ports."""
 
     engine: str
     what: str
@@ -363,7 +384,7 @@ class PassRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class SignatureRow(BenchmarkRow):
-    """neobft-signatures.csv: one turn of the signer, in memory."""
+    """A row of neobft-signatures.csv: one turn of the signer, in memory."""
 
     turn: int
     pooled_per_s: float
@@ -372,7 +393,7 @@ class SignatureRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The rows of all benchmarks, each field of the file of its name; the facts of the session."""
+    """The rows of all benchmarks, a field for each file, and the facts of the session."""
 
     session: Mapping[str, str]
     fanout: tuple[FanoutRow, ...] = ()
@@ -404,11 +425,11 @@ FILES: dict[str, tuple[str, type[BenchmarkRow]]] = {
     for one in fields(Results)
     if one.name != "session"
 }
-"""Of each file the field of `Results` and the type of its rows."""
+"""For each file: its field of `Results` and the type of its rows."""
 
 
 def results_of(files: Mapping[str, str], session: Mapping[str, str]) -> Results:
-    """From the files' texts by name; what is not there has no rows."""
+    """Parses the files' texts, by name. A file that is missing has no rows."""
     found: dict[str, Any] = {
         field: tuple(rows_of(kind, files[name], name))
         for name, (field, kind) in FILES.items()

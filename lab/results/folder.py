@@ -1,20 +1,17 @@
 """The folder of a study.
 
-    experiment.yaml   what is measured, whole: it stays when the project's file changes; a folder
-                      is one of a study when it has this
-    NAME.py           rows that are no part of the project (`rows_from`)
-    study.json        format, and per session: command, commit, machine, versions, what was not
+    experiment.yaml a copy of the experiment, which stays when the project's file changes; a folder
+    is a study's if it has this file NAME.py the user's own rows (`rows_from`) study.json format,
+    and per session: command, commit, machine, versions, what was not
                       measured and why
-    raw/RUN.json.xz   a run: what was seen, whole; a run with this file is done. Columns of
-                      numbers, each the first and then differences; times in units of 100 ns,
-                      delays of 1 ms and more to four digits (of 100 us and more to three
-                      in a folder that was kept so): a third of the bytes, and the instrument
-                      itself is no better
-    fanout.csv ...    a benchmark's rows; its raw samples are in raw/, too
-    logs/             of the processes of the last session
-    runs.csv ...      derived, made again by `./reprise-lab report`
+    raw/RUN.json.xz all results of a run; a run with this file is done. Columns of numbers, each as
+    its first value and then differences. Times are in units of 100 ns, delays of 1 ms and more are
+    rounded to four digits (in some kept studies, of 100 us and more to three). This takes a third
+    of the bytes, and the meter is no more precise fanout.csv ... a benchmark's rows; its raw
+    samples are also in raw/ logs/ the logs of the last session's processes runs.csv ... derived
+    files, which `./reprise-lab report` makes again
 
-Files appear whole: they are written beside and renamed.
+Files appear whole: they are written under another name and renamed.
 """
 
 import json
@@ -43,33 +40,35 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""What a sum of delays is over: their mean is what is written."""
+"""The column that says over how many copies a sum of delays is. The file has the mean instead of
+the sum."""
 
 Line = TypeVar("Line", Sample, Slot)
 
 
 class FolderError(RuntimeError):
-    """The folder is none of a study, or not one that can be gone on with."""
+    """The folder is not a study's, or the study in it cannot be continued."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the instrument does not say of a run."""
+    """Facts about a run that the meter does not report."""
 
     started: str
     session: int
     repeated_because: tuple[str, ...]
     sfu_cpu_s: float
-    """Processor time of the row's processes, system calls and all."""
+    """The processor time of the row's processes, including their system calls."""
     sfu_kernel_cpu_s: float | None
-    """The kernel's part of it, by its share since the processes began; None: unknown."""
+    """The kernel's part of `sfu_cpu_s`, by its share since the processes started; None if
+    unknown."""
     interrupts_s: float
-    """Time that the SFU's processor spent in interrupts, in ticks."""
+    """The time that the SFU's processor spent in interrupts, in whole ticks."""
     sample_every: int
     planned_s: float
-    """From the first packet to the last, as planned."""
+    """The planned time from the first packet to the last."""
     is_broken: bool
-    """Copies are missing, or the last one is later than conversation bears."""
+    """Whether copies are missing, or the last copy's p99 is above the part's limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Folder:
     def create(
         cls, results: Path, text: str, name: str, now: datetime, *, is_quick: bool = False
     ) -> "Folder":
-        """A new folder under `results`, named for the experiment and the time."""
+        """Makes a folder under `results`, named after the experiment and the time."""
         experiment = parse(text, name, is_quick=is_quick)
         folder = cls(results / f"{experiment.experiment}-{now:%Y%m%d-%H%M%S}")
         try:
@@ -140,25 +139,28 @@ class Folder:
         return sessions
 
     def add_session(self, session: Mapping[str, str]) -> int:
-        """Notes that a session begins; its index."""
+        """Records that a session begins; returns its index."""
         sessions = [*self.sessions, {**session, "not_measured": {}}]
         self._write(sessions, is_quick=self.is_quick)
         return len(sessions) - 1
 
     def forget_original(self) -> None:
-        """A path of this machine is nothing for others."""
+        """Removes the path of the experiment's file, which means nothing on other machines."""
         content = {key: value for key, value in self._read().items() if key != "original"}
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
-        """Notes a row, or a run, that could not be had; not this folder, which may move."""
+        """Records a row or a run that could not be measured.
+
+        The folder's path is removed from `why`, because the folder may move.
+        """
         sessions = self.sessions
         sessions[session]["not_measured"][what] = why.replace(f"{self.path}/", "")
         self._write(sessions, is_quick=self.is_quick)
 
     @property
     def not_measured(self) -> dict[str, str]:
-        """What the last session could not measure, and why."""
+        """The rows and runs that the last session could not measure, each with the reason."""
         sessions = self.sessions
         return dict(sessions[-1]["not_measured"]) if sessions else {}
 
@@ -166,7 +168,10 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """The experiment's, but for optional rows that this machine lacks something for."""
+        """The experiment's places.
+
+        Optional rows that this machine cannot run and that have no results are left out.
+        """
         return [
             place
             for place in self.experiment.places()
@@ -176,14 +181,15 @@ class Folder:
         ]
 
     def missing_at(self, place: Place) -> list[Cell]:
-        """The runs of a place that are still to be done, as far as they are known, in order."""
+        """The runs of a place that are still to be done, in order, as far as they are known."""
         return [cell for cell in self.cells_at(place) if not self.is_done(cell)]
 
     def missing(self) -> list[Cell]:
         return [cell for place in self.places() for cell in self.missing_at(place)]
 
     def cells_at(self, place: Place) -> list[Cell]:
-        """The runs of a place, done or not, as far as they are known: sizes may depend on runs."""
+        """The runs of a place, done or not, as far as they are known: sizes may depend on results.
+        """
         part = self.experiment.part(place.part)
         broken: dict[int, bool] = {}
         while True:
@@ -213,7 +219,10 @@ class Folder:
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
     def keep_benchmark(self, work: Path, file: str) -> None:
-        """Takes in what a benchmark wrote; the file that says that it is done comes last."""
+        """Moves a benchmark's files into the folder.
+
+        `file`, which marks the benchmark as done, comes last.
+        """
         with deaf_to_signals():
             for source in sorted(work.rglob("*"), key=lambda path: path.name == file):
                 target = self.path / source.relative_to(work)
@@ -231,7 +240,7 @@ class Folder:
         }
 
     def keep(self, run: Run, digits: int = DIGITS) -> None:
-        """Takes in a finished run; delays have so many digits."""
+        """Writes a finished run, with delays rounded to `digits`."""
         content = {
             "cell": asdict(run.cell),
             "facts": asdict(run.facts),
@@ -261,7 +270,7 @@ class Folder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While one process measures into the folder no other does."""
+        """Locks the folder, so that no other process measures into it during the block."""
         with alone(self.path) as is_alone:
             if not is_alone:
                 raise FolderError(f"{self.path}: another process is measuring into it")
@@ -269,7 +278,7 @@ class Folder:
 
     @contextmanager
     def work(self) -> Iterator[Path]:
-        """A place for what is not finished; it is gone afterwards, and so is an earlier one."""
+        """Yields an empty folder for unfinished files, which is removed after the block."""
         place = self.path / ".work"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
@@ -280,7 +289,10 @@ class Folder:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
-        """Most of the runs are: a stolen moment of the processor breaks one."""
+        """Whether most of the runs are broken.
+
+        Something that takes the processor for a moment may break one run.
+        """
         for cell in cells:
             if cell.name not in self._broken:
                 self._broken[cell.name] = self.run(cell).facts.is_broken
@@ -313,7 +325,7 @@ class Folder:
         original: str | None = None,
     ) -> None:
         content: dict[str, object] = {"format": FORMAT, "quick": is_quick, "sessions": sessions}
-        # Where the experiment's file was: what stands beside it is there.
+        # The experiment's own file: `rows_from` can import the modules in its folder.
         if (where := original or self._original()) is not None:
             content["original"] = where
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
@@ -341,7 +353,10 @@ def _columns(kind: type[Line], lines: Sequence[Line], digits: int) -> dict[str, 
 
 
 def _rounded(name: str, column: Sequence[int], digits: int) -> Sequence[int]:
-    """In units, if they are times; when a packet was sent grows with the run, delays do not."""
+    """Rounds a column of times to units, and delays also to digits.
+
+    Times of sending grow with the run, so they keep all digits.
+    """
     if not name.endswith("_ns"):
         return column
     units = [round(value / UNIT_NS) for value in column]
@@ -369,7 +384,8 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
 
 
 def thinned(run: Run, samples_max: int) -> Run:
-    """A run with at most so many samples: every second of each stream, or every third..."""
+    """A run with at most `samples_max` samples: every second one of each stream, or every third...
+    """
     every = -(-len(run.seen.samples) // samples_max)
     counts: Counter[int] = Counter()
     samples = []
@@ -382,6 +398,6 @@ def thinned(run: Run, samples_max: int) -> Run:
 
 
 def folders(results: Path) -> list[Folder]:
-    """All folders of studies of this format under `results`, the oldest first by name."""
+    """All studies' folders of this format under `results`, ordered by name."""
     found = (Folder(file.parent) for file in sorted(results.glob(f"*/{EXPERIMENT}")))
     return [folder for folder in found if folder.is_of_this_format]

@@ -1,7 +1,7 @@
-"""Published figures to compare with ours; `lab/reference/README.md` names the sources.
+"""Published results to compare with ours; `lab/reference/README.md` names the sources.
 
-A published table is found by the measurement: a row's name, the number of streams and whether all
-send, and the bitrate or the random intervals.
+A published table is found by what it measured: the row's name, the number of streams, whether all
+participants send, and the bitrate or the random intervals.
 """
 
 import csv
@@ -14,9 +14,9 @@ from lab.csvs import rows_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "reference"
 THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
-"""In the order of the thesis."""
+"""The thesis' bitrates, in its order."""
 MULTICAST_INTERVAL_MS = (36.0, 62.0)
-"""Not in the README itself: the thesis, section 4.5, says it of it."""
+"""The thesis, section 4.5, reports this interval; the README does not have it."""
 _MULTICAST_TABLES = {
     ("p4_multicast", 1): ("multicast_one_stream", "P4 based SFU statistics with one stream"),
     ("p4_multicast", 2): ("multicast_two_streams", "P4 based SFU statistics with two streams"),
@@ -27,19 +27,22 @@ _MULTICAST_TABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a published table was measured with, as far as it says."""
+    """The load of a published table, as far as the source describes it."""
 
     everybody_sends: bool
     n_streams: int
-    """Of each sender."""
+    """The number of streams of each sender."""
     bitrate_mbps: float | None
     interval_ms: tuple[float, float] | None = None
-    """Between packets, at random."""
+    """The range of the random times between packets."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A row of a published summary; delays of the last copy in seconds."""
+    """A row of a published summary.
+
+    Delays are in seconds, of the last copy unless `PublishedTable.is_per_copy`.
+    """
 
     viewers: int
     min_delay_s: float
@@ -49,7 +52,7 @@ class PublishedRow:
     stddev_s: float | None
     packets_lost: float | None
     packets: int | None
-    """That each host sent, to all of its streams together."""
+    """The packets that each host sent in all of its streams together."""
     volume_kbit: float | None
 
 
@@ -73,7 +76,7 @@ class PublishedRun:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A published summary of one SFU under one load, and the runs it is of where they are known."""
+    """A published summary of one SFU under one load, with its runs if they are published."""
 
     source: str
     title: str
@@ -84,7 +87,7 @@ class PublishedTable:
     runs_title: str = ""
     figure: str = ""
     is_per_copy: bool = False
-    """Its delays are those of all copies, not of packets' last ones."""
+    """Whether its delays are those of all copies instead of packets' last copies."""
 
     def at(self, viewers: int) -> PublishedRow | None:
         return next((row for row in self.rows if row.viewers == viewers), None)
@@ -96,14 +99,14 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class PublishedCost:
-    """An SFU of which only a cost is published: a row without runs, marked so."""
+    """An SFU of which only a cost is published. Tables mark its row as published only."""
 
     row: str
     label: str
     source: str
     low_us: float
     high_us: float
-    """Of each further copy of a packet."""
+    """The bounds of the cost of each further copy of a packet."""
 
 
 PUBLISHED_ONLY = (
@@ -123,7 +126,7 @@ def tables() -> tuple[PublishedTable, ...]:
 
 
 def table_for(row: str, load: Load) -> PublishedTable | None:
-    """What was published of a row under a load."""
+    """The published table for a row under a load, or None."""
     return next((table for table in tables() if (table.row, table.load) == (row, load)), None)
 
 

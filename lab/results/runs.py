@@ -1,13 +1,15 @@
-"""From the samples to the rows of `runs.csv`, `viewers.csv` and `summary.csv`. Pure.
+"""Computes the rows of `runs.csv`, `viewers.csv` and `summary.csv` from the samples. Pure.
 
-- The delay of a packet is from right before it was handed to the hosts' interface to the kernel's
-  stamp of its last copy there; the first copy's stands beside it. A packet without a copy has none.
-- The delay of a copy is its own; `avg_copy_delay_s` is over all copies.
-- Delays are those of samples: of all packets, or of every n-th of each stream (`sample_every`).
-  Copies, duplicates and disorder are counted of all packets.
-- Lost in: samples without any copy. Lost out: frames that came and are no copy. Copies missing:
-  pairs of a packet and a viewer without a copy. Strangers: copies to whom none was due.
-- True bitrate: volume of all packets over the time from the first to the last.
+- The delay of a packet is the time from right before it was handed to the hosts' interface until
+  the kernel's time stamp of its last copy at this interface. The first copy's delay has columns of
+  its own. A packet without copies has no delay.
+- `avg_copy_delay_s` is the average over the delays of all copies, not only last ones.
+- Delays are of samples: all packets, or every n-th of each stream (`sample_every`). Copies,
+  duplicates and disorder are counted for all packets.
+- Lost in: samples without any copy. Lost out: frames that came and are not copies. Copies missing:
+  pairs of a packet and a viewer without a copy. Strangers: copies to participants that should not
+  get them.
+- True bitrate: the volume of all packets divided by the time from the first to the last.
 - Volumes are whole frames without FCS.
 """
 
@@ -27,12 +29,15 @@ from lab.results.folder import Run
 from lab.results.statistics import change_pct, mean, percentile
 
 WARM_UP_PACKETS = 10
-"""The first so many are shown apart; nothing is left out."""
+"""The first packets of a run, whose average delay has a column of its own. They are not left out
+elsewhere."""
 OUTLIER_SPREADS = 3.0
-"""Beyond so many interquartile ranges above the third quartile: Tukey's "far out"."""
+"""A delay is an outlier if it is more than this many interquartile ranges above the third quartile:
+Tukey's "far out"."""
 BOOTSTRAPS = 1_000
 BOOTSTRAP_BLOCK = 10
-"""Packets in a row are drawn together, for what delays one delays the next."""
+"""The number of successive packets that are drawn together, because what delays a packet also
+delays the next."""
 CONFIDENCE_PCT = 95
 NS = 1e9
 
@@ -41,7 +46,7 @@ _FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_p
 
 
 class Placed:
-    """A row of results that is of a place: a row in a variant under a load."""
+    """A line of results that belongs to a place: a row in a variant under a load."""
 
     __slots__ = ()
     row: str
@@ -57,7 +62,7 @@ class Placed:
 
     @property
     def variant(self) -> str:
-        """For people; empty where the row has no choice."""
+        """The variant's name for people; empty if the row has no choice."""
         return " ".join(word for word in (self.engine, self.port, self.wait) if word)
 
 
@@ -108,31 +113,33 @@ class RunRow(Placed):
     misordered: int
     strangers: int
     viewers_spread_pct: float | None
-    """By how much the average delay of the slowest viewer is above that of the fastest."""
+    """The percentage by which the slowest viewer's average delay is above the fastest viewer's."""
     fairness: float | None
-    """Jain's index over the copies that viewers got of what was due: 1 is fair."""
+    """Jain's index over the shares that viewers got of their due copies: 1 is fair."""
     jitter_avg_s: float | None
-    """RFC 3550, section 6.4.1; over all streams at all viewers."""
+    """The jitter of RFC 3550, section 6.4.1, averaged over all streams at all viewers."""
     jitter_max_s: float | None
     sfu_cpu_us_per_packet: float
-    """Of the SFU's processes, with their system calls."""
+    """The processor time of the SFU's processes, including their system calls."""
     kernel_cpu_us_per_packet: float | None
-    """The part of that in system calls, by the kernel's own samples, and interrupts beside it."""
+    """The part of it in system calls, by the kernel's own samples, plus the time in interrupts."""
     empty_loop_p999_us: float
-    """What the machine takes from a process that is alone: gaps of an empty loop, right before."""
+    """How long the machine interrupts a process that is alone: gaps of an empty loop that ran right
+    before."""
     empty_loop_max_us: float
     warm_up_avg_delay_s: float | None
     outliers: int
     late_max_s: float
-    """The most that a packet was sent after it was due."""
+    """The longest time by which a packet was sent late."""
     is_broken: bool
     avg_copy_delay_s: float | None
-    """Over all copies, not over packets' last ones."""
+    """The average over all copies, not only over packets' last ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewerRow(Placed):
-    """A row of `viewers.csv`: a participant in a run, over all streams that it views."""
+    """A row of `viewers.csv`: a participant in a run, over all streams that the participant views.
+    """
 
     row: str
     engine: str
@@ -155,7 +162,7 @@ class ViewerRow(Placed):
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow(Placed):
-    """A row of `summary.csv`: all runs of a row at a size; delays of the last copy."""
+    """A row of `summary.csv`: all runs of a row at a size. Delays are of the last copy."""
 
     row: str
     engine: str
@@ -175,7 +182,7 @@ class SummaryRow(Placed):
     topology: str
     wait: str
     avg_delay_low_s: float | None
-    """Bounds of the mean, 95 %, by bootstrap over runs and blocks of their packets."""
+    """The 95 % interval of the mean, by bootstrap over runs and blocks of their packets."""
     avg_delay_high_s: float | None
     first_copy_avg_s: float | None
     p50_delay_s: float | None
@@ -187,7 +194,7 @@ class SummaryRow(Placed):
     misordered: int
     strangers: int
     loss_pct: float
-    """Of all copies that were due."""
+    """The share of missing copies among all that were due."""
     sfu_cpu_us_per_packet: float
     kernel_cpu_us_per_packet: float | None
     is_broken: bool
@@ -219,17 +226,17 @@ def measured(experiment: Experiment, runs: Iterable[Run]) -> Measured:
 
 
 def last_copies_s(samples: Sequence[Sample]) -> Delays:
-    """Delays of the last copies, in the order of packets."""
+    """The delays of the last copies in seconds, in the order of packets."""
     return np.array([one.last_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
 
 
 def first_copies_s(samples: Sequence[Sample]) -> Delays:
-    """Delays of the first copies, in the order of packets."""
+    """The delays of the first copies in seconds, in the order of packets."""
     return np.array([one.first_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
 
 
 def n_outliers(delays: Delays) -> int:
-    """How many are far above the others."""
+    """How many delays are far above the others."""
     if not len(delays):
         return 0
     low, high = np.percentile(delays, (25, 75))
@@ -237,7 +244,7 @@ def n_outliers(delays: Delays) -> int:
 
 
 def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | None, float | None]:
-    """Bounds of the mean of all."""
+    """The bounds of the mean over all runs, by bootstrap; None without delays."""
     means = bootstrapped_means(of_runs, seed)
     if means is None:
         return None, None
@@ -247,11 +254,11 @@ def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | No
 
 
 def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
-    """Means of the runs' means when runs are drawn again, and blocks of packets within each.
+    """Means over all runs when runs are drawn again, and blocks of packets within each run.
 
-    Both, for runs differ by more than their packets tell: where a process's memory lies, what
-    else the machine does. Without any difference between runs the bounds are too wide, not too
-    narrow.
+    Both are drawn, because runs differ for reasons that their packets do not show: where a process'
+    memory lies, what else the machine does. If runs do not differ at all, the bounds are too wide,
+    not too narrow.
     """
     runs = [run for run in of_runs if len(run)]
     if not runs:
@@ -268,7 +275,7 @@ def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
 
 
 def _drawn_means(run: Delays, n: int, draw: np.random.Generator) -> Delays:
-    """So many means of a run whose blocks are drawn again."""
+    """`n` means of a run, each with its blocks drawn again."""
     blocks = [run[at : at + BOOTSTRAP_BLOCK] for at in range(0, len(run), BOOTSTRAP_BLOCK)]
     drawn = draw.integers(0, len(blocks), size=(n, len(blocks)))
     sums = np.array([block.sum() for block in blocks])[drawn].sum(axis=1)
@@ -322,7 +329,10 @@ def _due(part: Part, run: Run) -> dict[tuple[int, int], int]:
 
 
 def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRow | None) -> RunRow:
-    """A run; its average is compared with that of the one before it in its series."""
+    """The row of a run.
+
+    Its average is compared with that of the run before it at the same place.
+    """
     cell, facts, seen = run.cell, run.facts, run.seen
     totals = seen.totals
     last, first = last_copies_s(seen.samples), first_copies_s(seen.samples)
@@ -406,7 +416,7 @@ def _avg_copy_s(samples: Sequence[Sample]) -> float | None:
 
 
 def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
-    """What a sender's streams are told to send, or send on average where they are not told."""
+    """The bitrate of a sender's streams: as configured, or on average if none is configured."""
     told = [stream.bitrate_mbps for stream in part.streams]
     if all(one is not None for one in told):
         return sum(one for one in told if one is not None)
@@ -414,7 +424,7 @@ def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
 
 
 def jain(shares: Sequence[float]) -> float | None:
-    """Jain's fairness index: 1 where all are equal, 1/n where one has all."""
+    """Jain's fairness index: 1 if all shares are equal, 1/n if one has everything."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else None
 
@@ -465,7 +475,8 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
 
 
 def cell(column: str, value: Any) -> str:
-    """One value, with the digits that its column's unit deserves: stamps have nanoseconds."""
+    """Writes a value with the digits that make sense for its column: time stamps have nanoseconds.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The results of a study, for tables, figures and report. Pure."""
+"""The results of a study, arranged for tables, figures and the report. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,14 +17,14 @@ from lab.rows import ROWS
 Row = TypeVar("Row", RunRow, ViewerRow)
 Key = tuple[str, str, str, str, str, str]
 MUSICIANS_MS = 20.0
-"""What musicians who play together bear from one to the other."""
+"""The delay that musicians who play together tolerate."""
 CONVERSATION_MS = 150.0
-"""What ITU-T G.114 allows a conversation."""
+"""The delay that ITU-T G.114 allows in a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A row in a variant under one load, by viewers."""
+    """The results of a row in a variant under one load, by number of viewers."""
 
     part: Part
     summaries: tuple[SummaryRow, ...]
@@ -52,9 +52,11 @@ class Series:
         return next((one for one in self.summaries if one.viewers == viewers), None)
 
     def served(self, limit_ms: float) -> "Served":
-        """Up to how many viewers most runs lose nothing and have their p99 within a limit.
+        """The largest number of viewers up to which most runs lose nothing and are within a limit.
 
-        Of the last copy. Most, as in a search of sizes: a stolen moment spoils one run.
+        The limit is for the p99 of the last copies' delay. As in a search of sizes, most runs must
+        be good and not all, because something that takes the processor for a moment may spoil one
+        run.
         """
         most, first_bad = 0, None
         for viewers in (one.viewers for one in self.summaries):
@@ -73,9 +75,9 @@ class Series:
         return Served(most, first_bad)
 
     def place(self, place: int) -> "Place | None":
-        """How long the first viewer waits, and how long the one at a place of the order.
+        """The mean delays of the first viewer and of the viewer at `place` in the order.
 
-        At the smallest size that has so many, over its runs.
+        They are those of the smallest size with so many viewers, over all its runs.
         """
         sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
         if not sizes or self.part.senders != 1:
@@ -96,7 +98,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Mean delays of the first viewer and of the one at a place of the order."""
+    """The mean delays of the first viewer and of the viewer at `place` in the order."""
 
     viewers: int
     place: int
@@ -106,7 +108,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A number of viewers that is served, and the first that is not, where one was tried."""
+    """The number of viewers that are served, and the first tried number that is not served, if any.
+    """
 
     most: int
     first_bad: int | None
@@ -119,7 +122,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something that must hold in the runs; `failures` says where it does not."""
+    """Something that must hold in all runs. `failures` lists where it does not."""
 
     name: str
     n_rows: int
@@ -127,7 +130,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether it holds in every run, of which there is at least one."""
+        """Whether there is a run, and it holds in every run."""
         return self.n_rows > 0 and not self.failures
 
 
@@ -139,7 +142,7 @@ class Results:
 
     @property
     def series(self) -> list[Series]:
-        """By part, row and variant, in the experiment's order."""
+        """The results by part, row and variant, in the experiment's order."""
         runs, viewers = _by_key(self.measured.runs), _by_key(self.measured.viewers)
         found = []
         for key, group in groupby(self.measured.summaries, key=lambda one: one.key):
@@ -157,7 +160,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Cdf:
-    """The distribution of the last copies' delays at one size, in milliseconds, thinned."""
+    """The distribution of the last copies' delays at one size, thinned to some points."""
 
     part: str
     label: str
@@ -169,7 +172,7 @@ class Cdf:
 
 
 def _by_key(rows: Iterable[Row]) -> defaultdict[Key, list[Row]]:
-    """Rows of a part, a row and a variant, in their order."""
+    """The lines of results by part, row and variant, in their order."""
     found: defaultdict[Key, list[Row]] = defaultdict(list)
     for one in rows:
         found[one.key].append(one)
@@ -192,7 +195,8 @@ def label_of(row: str, variant: str = "") -> str:
 
 
 def cdf_points(delays_s: npt.NDArray[np.float64], n: int = 200) -> tuple[list[float], list[float]]:
-    """So many points of a distribution: delays in milliseconds, and the share at or below."""
+    """At most `n` points of a distribution: delays in milliseconds, and the share at or below each.
+    """
     ordered = np.sort(delays_s) * 1e3
     shares = np.linspace(0, 1, min(n, len(ordered)))
     places = np.minimum((shares * (len(ordered) - 1)).astype(int), len(ordered) - 1)
@@ -242,7 +246,10 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """Up to how many viewers the source of a load has figures: there it lost nothing."""
+    """The largest number of viewers for which the source has results of this load; 0 if none.
+
+    In the sources no copies were lost up to it.
+    """
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 

@@ -11,7 +11,10 @@ LIMITS_MS = (MUSICIANS_MS, CONVERSATION_MS)
 
 @dataclass(frozen=True, slots=True)
 class ServedRow:
-    """How many viewers within a limit; without a first that is not served no more were tried."""
+    """How many viewers a row serves within a limit.
+
+    `first_bad` is None if no larger number was tried.
+    """
 
     part: str
     row: str
@@ -28,7 +31,7 @@ class ServedRow:
 
 
 def served_of(series: Iterable[Series]) -> list[ServedRow]:
-    """Of each row in each variant, at each limit."""
+    """The viewers served, for each row in each variant and each limit."""
     found = []
     for one in series:
         variant = (one.summaries[0].engine, one.summaries[0].port, one.summaries[0].wait)

@@ -1,4 +1,4 @@
-"""The statistics of rows and tables. Pure; what was not measured is None, or not a number."""
+"""The statistics of rows and tables. Pure. A value that was not measured is None or NaN."""
 
 import math
 import statistics
@@ -13,9 +13,10 @@ Row = TypeVar("Row")
 
 
 def percentile(values: "Sequence[float] | npt.NDArray[np.float64]", percent: float) -> float | None:
-    """The nearest-rank percentile: the smallest value that `percent` of all do not exceed.
+    """The nearest-rank percentile: the smallest value such that `percent` of all do not exceed it.
 
-    `percent` has one decimal at most: the rank is exact, where 0.999 times 1,000 is not 999.
+    `percent` may have one decimal. The rank is computed in integers, because 0.999 * 1000 is not
+    exactly 999.
     """
     if not len(values):
         return None
@@ -24,19 +25,19 @@ def percentile(values: "Sequence[float] | npt.NDArray[np.float64]", percent: flo
 
 
 def percentile_or_nan(values: Sequence[float], percent: float) -> float:
-    """The same, not a number of no values."""
+    """The same as `percentile`, but NaN without values."""
     found = percentile(values, percent)
     return math.nan if found is None else found
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Of those that there are."""
+    """The mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def median(values: Iterable[float]) -> float:
-    """Of those that were measured; not a number where none was."""
+    """The median of the values that are not NaN; NaN if there are none."""
     known = [value for value in values if not math.isnan(value)]
     return statistics.median(known) if known else math.nan
 
@@ -48,7 +49,7 @@ def change_pct(value: float | None, before: float | None) -> float | None:
 
 
 def ratio(ours: float, theirs: float) -> float:
-    """Not a number where one of them was not measured."""
+    """`ours` divided by `theirs`; NaN if one of them was not measured or `theirs` is 0."""
     if math.isnan(ours) or math.isnan(theirs) or theirs <= 0:
         return math.nan
     return ours / theirs
@@ -60,7 +61,10 @@ def merged(
     sums: Sequence[str],
     maxima: Sequence[str] = (),
 ) -> Row:
-    """Runs of the same thing as one row, column by column; the other columns are the first's."""
+    """Merges runs of the same thing into one row, column by column.
+
+    The remaining columns are the first run's.
+    """
     whole: Sequence[tuple[Sequence[str], Callable[[list[Any]], Any]]] = (
         (medians, median),
         (sums, sum),
@@ -75,7 +79,7 @@ def merged(
 
 
 def by_columns(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[object, ...], list[Row]]:
-    """Rows that are alike in these columns, in their order."""
+    """Groups rows that are equal in these columns; keeps their order."""
     alike: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         alike.setdefault(tuple(getattr(row, column) for column in columns), []).append(row)
@@ -83,9 +87,9 @@ def by_columns(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[object
 
 
 def merged_sets(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-    """Sets of what is alike in these columns become one row each: medians of what was measured.
+    """Merges rows that are equal in these columns, which are sets of the same: takes medians.
 
-    What was bound in several ways says all of them.
+    `bound_by` lists all values that occur in the sets.
     """
     return [_merged_set(sets) for sets in by_columns(rows, columns).values()]
 

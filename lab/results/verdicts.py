@@ -1,4 +1,4 @@
-"""`checks.csv`: what must hold in a study and whether it does, of loads and of benchmarks. Pure."""
+"""`checks.csv`: the checks of a study's loads and benchmarks, and whether they hold. Pure."""
 
 import csv
 import io
@@ -15,13 +15,14 @@ _COLUMNS = ["check", "verdict", "found"]
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A promise of benchmarks, whether it holds (None: it was not measured), and what was found."""
+    """Something that must hold in a benchmark, and whether it does (None: not measured)."""
 
     name: str
     holds: bool | None
     found: str
     is_of_speed: bool = True
-    """Means nothing in a short form; the others must hold in it, too."""
+    """Whether the promise is about speed. Such a promise means nothing in the short form of a
+    study; the others must hold in it, too."""
 
     @property
     def word(self) -> str:
@@ -34,7 +35,7 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A check and what came of it; None: it was not measured."""
+    """A check, whether it holds (None: not measured), and what was found."""
 
     name: str
     holds: bool | None

@@ -1,4 +1,7 @@
-"""The SFUs that studies compare: each class with a name in a module here is a row, in `ROWS`."""
+"""The SFUs that studies compare.
+
+`ROWS` has every class with a `name` in a module of this folder.
+"""
 
 import inspect
 import pkgutil

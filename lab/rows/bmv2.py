@@ -1,8 +1,8 @@
-"""BMv2's simple_switch as a peer; `--bmv2` or the variable REPRISE_BMV2 gives its path.
+"""BMv2's simple_switch as a peer. `--bmv2` or the variable REPRISE_BMV2 gives its path.
 
-It runs our compiler's output for the SFU programs; entries are written over its Thrift interface.
-The project does not depend on it. Its threads share the SFU's processor as the switch's do, or have
-all processors.
+BMv2 runs our compiler's output for the SFU programs; this module writes entries over its Thrift
+interface. The project does not depend on BMv2. In one variant its threads share the SFU's
+processor, as the switch's do; in the other they have all processors.
 """
 
 import json
@@ -35,7 +35,8 @@ VARIABLE = "REPRISE_BMV2"
 THRIFT_PORT = 9090
 PORT, MIRROR_SESSION = 1, 100
 QUEUE_PACKETS = 8192
-"""As the switch's; BMv2's own 64 would lose copies of the larger groups."""
+"""The length of the queues, as in the switch. With BMv2's default of 64 larger groups would lose
+copies."""
 L1_ENTRIES_MAX = 8192
 ANY_CONTEXT = i32(0)
 EXACT = i32(0)
@@ -48,7 +49,8 @@ def binary_path() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A running simple_switch: its client, and its program for names and widths."""
+    """A running simple_switch: a Thrift client, and the program's JSON, which has names and widths.
+    """
 
     client: Client
     program: Mapping[str, Any]
@@ -56,7 +58,10 @@ class Runtime:
     def add_entry(
         self, table: str, keys: Sequence[int], action: str, parameters: Sequence[int]
     ) -> None:
-        """An entry of exact keys; names are the last part of those in the program."""
+        """Adds an entry with exact keys.
+
+        A name is the last part of the full name in the program.
+        """
         found = self._table(table)
         widths = [self._width(key["target"]) for key in found["key"]]
         match = [
@@ -82,7 +87,7 @@ class Runtime:
         self._standard("bm_register_write", binary(name), i32(index), i64(value))
 
     def add_multicast_group(self, group: int, port: int, replica_ids: Sequence[int]) -> None:
-        """One copy to `port` for each replica id, in their order."""
+        """Makes a group with a copy to `port` for each replica id, in this order."""
         service = "simple_pre_lag:bm_mc"
         handle = i32(self.client.call(f"{service}_mgrp_create", ANY_CONTEXT, i32(group)))
         ports = "1".ljust(port + 1, "0")
@@ -92,12 +97,12 @@ class Runtime:
             self.client.call(f"{service}_node_associate", ANY_CONTEXT, handle, node)
 
     def mirror(self, session: int, port: int) -> None:
-        """Where clones of a session go."""
+        """Sets the port to which clones of a session go."""
         config = structure({1: i32(port)})
         self.client.call("simple_switch:mirroring_session_add", i32(session), config)
 
     def set_queues(self, n_packets: int) -> None:
-        """How many packets wait at most at a port."""
+        """Sets how many packets may wait at a port."""
         self.client.call("simple_switch:set_all_egress_queue_depths", i32(n_packets))
 
     def _standard(self, method: str, *arguments: Value) -> None:
@@ -138,7 +143,10 @@ Group = tuple[Stream, Sequence[Participant]]
 
 
 def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
-    """The writes of `reprise apply`; each program has viewers in registers or in a table."""
+    """Makes the same writes as `reprise apply`.
+
+    A program keeps viewers in registers or in a table.
+    """
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])
@@ -179,7 +187,7 @@ def _connected(switch: Child) -> Client:
 
 
 class Bmv2(ProcessRow):
-    """simple_switch; started anew for every change of viewers, with all entries."""
+    """simple_switch, which is started again with all entries for every change of viewers."""
 
     source = "BMv2"
     variants = (
@@ -193,7 +201,7 @@ class Bmv2(ProcessRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """A build of BMv2's."""
+        """Whether a build of BMv2 is missing."""
         if binary_path() is None:
             return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"
         return ""

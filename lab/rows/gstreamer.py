@@ -10,13 +10,13 @@ from lab.rows.redirects import RedirectedRow
 from lab.sites import SFU_IP, Participant, Stream
 
 PYTHON = "/usr/bin/python3"
-"""Debian's: PyGObject is a package of Debian's, not of the lab's environment."""
+"""Debian's own Python: PyGObject is installed as a Debian package, not in the lab's environment."""
 PROGRAM = REPOSITORY / "lab/baselines/gstreamer_sfu.py"
 PLUGINS = "*/gstreamer-1.0/libgstudp.so"
 
 
 class GStreamerMultiUdpSink(RedirectedRow):
-    """One process; `udpsrc ! multiudpsink` for each stream. Payloads stay unchanged."""
+    """One process, with `udpsrc ! multiudpsink` for each stream. Payloads stay unchanged."""
 
     name = "gstreamer_multiudpsink"
     label = "GStreamer, multiudpsink"
@@ -26,7 +26,7 @@ class GStreamerMultiUdpSink(RedirectedRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """GStreamer's Python binding, or the plugin with the elements."""
+        """Whether GStreamer's Python binding or the plugin with the elements is missing."""
         try:
             run([PYTHON, "-c", "import gi; gi.require_version('Gst', '1.0')"])
         except (ChildError, FileNotFoundError):
@@ -36,9 +36,10 @@ class GStreamerMultiUdpSink(RedirectedRow):
         return ""
 
     def start(self) -> None:
-        """Starts the process; pipelines come with the streams."""
+        """Starts the process. It makes a pipeline for each stream later."""
         self.site.give_address()
-        # GStreamer keeps its cache about plugins here, not in the user's home.
+        # With this variable GStreamer keeps its cache of plugins in the row's folder, not in the
+        # user's home.
         registry = f"GST_REGISTRY={self.folder / 'gstreamer-registry.bin'}"
         argv = ["env", registry, PYTHON, str(PROGRAM), str(SFU_IP)]
         self.launch(argv, "gstreamer.log", "ready:")

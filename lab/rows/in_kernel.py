@@ -1,9 +1,9 @@
-"""What rows that forward in the kernel by XDP need: peers that take what is redirected, threads.
+"""Prepares a site for rows that forward in the kernel by XDP: GRO at the hosts' ends, threads.
 
-A frame that comes by a veth is forwarded on the processor that sent it (`shared`): sender and SFU
-have one processor together. Or a thread of the kernel's own does it (`thread`), on the SFU's
-processor as every other SFU (`threaded` of sysfs-class-net). It has a real-time priority, for it
-stands for a card's interrupt, which no process keeps waiting.
+The kernel forwards a frame that comes through a veth on the processor that sent it (`shared`), so
+that sender and SFU share a processor. Or a thread of the kernel forwards it (`thread`) on the SFU's
+processor, like every other SFU; see `threaded` of sysfs-class-net. This thread has a real-time
+priority, because it takes the place of a network card's interrupt, which no process can delay.
 """
 
 from pathlib import Path
@@ -15,23 +15,24 @@ from lab.sites import LOAD_CPU, SFU_CPU, Site
 
 SHARED, THREAD = "shared", "thread"
 PORT = "xdp"
-"""Of a variant whose frames are forwarded in the kernel."""
+"""The port of variants that forward in the kernel."""
 PRIORITY = 1
 VARIANTS = (Variant(port=PORT, wait=THREAD), Variant(port=PORT, wait=SHARED))
 
 
 def take_redirected(site: Site) -> None:
-    """Lets the hosts' ends take what is redirected to them; else a veth loses it uncounted."""
+    """Makes the hosts' ends accept redirected frames, which a veth otherwise loses uncounted."""
     for link in site.links:
         site.hosts.run(["ethtool", "-K", link.host_interface, "gro", "on"])
 
 
 def threads(site: Site, wait: str) -> tuple[int, ...]:
-    """The threads that forward, on the SFU's processor; none where the sender's does it.
+    """Makes the kernel's threads that forward, and returns their process ids; none for `shared`.
 
-    To be called when the programs are attached: the kernel makes an interface's threads anew then.
-    The hosts' ends get threads too, on the load's processor. A ring between two ends holds 256
-    frames, and a thread gives it some thousand copies before anybody else has its turn there.
+    Must be called after the programs are attached, because attaching makes an interface's threads
+    again. The hosts' ends get threads, too, on the load's processor: the ring between two ends has
+    room for 256 frames, and a thread puts some thousand copies into it before anything else can run
+    on its processor.
     """
     if wait != THREAD:
         return ()
@@ -44,7 +45,7 @@ def threads(site: Site, wait: str) -> tuple[int, ...]:
 
 def _threads_of(namespace: Namespace, interface: str, cpu: int) -> list[int]:
     before = set(_named(interface))
-    # The sysfs of another network namespace has to be mounted from inside it.
+    # The sysfs of a network namespace must be mounted from inside the namespace.
     do = f"mount -t sysfs sysfs /sys && echo 1 > /sys/class/net/{interface}/threaded"
     namespace.run(["unshare", "--mount", "sh", "-c", do])
     new = sorted(set(_named(interface)) - before)
@@ -57,7 +58,7 @@ def _threads_of(namespace: Namespace, interface: str, cpu: int) -> list[int]:
 
 
 def _named(interface: str) -> list[int]:
-    """The kernel's threads for interfaces of this name, in all namespaces."""
+    """The process ids of the kernel's threads for interfaces of this name, in all namespaces."""
     found = []
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():

@@ -1,14 +1,15 @@
-"""Janus as an SFU of plain RTP: remote publishers of its VideoRoom plugin, with RTP forwarders.
+"""Janus as an SFU of plain RTP, by remote publishers and RTP forwarders of its VideoRoom plugin.
 
-Its Streaming plugin takes a plain RTP stream, but gives it to WebRTC peers only; with NoSIP one
-side is a WebRTC peer, and AudioBridge mixes. Only the VideoRoom takes plain RTP and gives it to any
-number of plain receivers: with `add_remote_publisher` one Janus hears a publisher of another (1.1,
-cascading), and `rtp_forward` sends copies of any publisher. The lab's sender stands in for the
-other Janus, so its stream has the SSRC that Janus gives a first stream (`lab.sites.RTP_SSRC`):
-Janus drops other SSRCs, and packets that are not RTP. A forwarder without `ssrc` and `pt` changes
-no byte.
+Janus' other plugins do not fit: Streaming receives plain RTP but sends it only to WebRTC peers,
+with NoSIP one side is a WebRTC peer, and AudioBridge mixes. Only the VideoRoom receives plain RTP
+and sends it to any number of plain receivers: by `add_remote_publisher` a Janus receives a
+publisher of another Janus (since 1.1, for cascading), and `rtp_forward` sends copies of any
+publisher's stream. The lab's sender takes the place of the other Janus. Its stream must have the
+SSRC that Janus gives to a first stream (`lab.sites.RTP_SSRC`), because Janus drops other SSRCs and
+packets that are not RTP. A forwarder without `ssrc` and `pt` changes no byte.
 
-Requests go to the VideoRoom over the Admin API (`message_plugin`), plain HTTP inside the namespace.
+Requests go to the VideoRoom over the Admin API (`message_plugin`), by plain HTTP inside the
+namespace.
 """
 
 import http.client
@@ -55,7 +56,8 @@ MID = "0"
 
 
 class JanusStreaming(RedirectedRow):
-    """One process; a room with a remote publisher for each stream, a forwarder for each viewer."""
+    """One process, with a room and a remote publisher for each stream, a forwarder for each viewer.
+    """
 
     name = "janus_streaming"
     label = "Janus, RTP forwarders"
@@ -66,7 +68,7 @@ class JanusStreaming(RedirectedRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """The server with its VideoRoom plugin, or iptables."""
+        """Whether the server, its VideoRoom plugin or iptables is missing."""
         if not any(Path("/").glob(PLUGIN.lstrip("/"))):
             return f"janus: run scripts/install-packages {cls.packages}"
         return cls.lacks_program(PROGRAM, "iptables")
@@ -83,7 +85,7 @@ class JanusStreaming(RedirectedRow):
         self._admin = self._connect(self.child)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Adds a publisher when the stream is new; stops and adds forwarders."""
+        """Adds a publisher if the stream is new, then stops and adds forwarders."""
         number = stream.number
         if number not in self._forwarders:
             self._publish(stream)
@@ -122,10 +124,11 @@ class JanusStreaming(RedirectedRow):
         self._forwarders[number] = {}
 
     def _connect(self, server: Child) -> http.client.HTTPConnection:
-        """A connection to the Admin API, as soon as the server takes one."""
+        """Connects to the Admin API as soon as the server accepts connections."""
         deadline_s = time.monotonic() + START_TIMEOUT_S
         admin = http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, REPLY_TIMEOUT_S)
-        # A socket stays in the namespace where it was made: none may be made later, elsewhere.
+        # A socket stays in the namespace in which it was made, so the client must not open another
+        # one later.
         admin.auto_open = 0
         while server.exit_code is None and time.monotonic() < deadline_s:
             try:

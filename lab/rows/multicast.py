@@ -15,12 +15,14 @@ HIGH_QUALITY_PORT = 6364
 
 
 class MulticastRow(SwitchRow):
-    """A multicast group for each quality, which the UDP port of a stream says.
+    """The multicast paper's SFU: a group for each quality.
 
-    As in the source, a group is one for all senders: everybody's stream to all others. Streams of
-    one quality have the same viewers but for the senders themselves (`lab.rows.shared_groups`), and
-    those of a conference are told at once, by `subscribe_all`. `ValueError` where the source's SFU
-    cannot do it. A copy keeps the stream's addresses, so a UDP port of the switch cannot send it.
+    A stream's UDP port determines its quality.
+
+    As in the source, all senders share a group. So streams of one quality have the same viewers,
+    apart from the senders themselves (`lab.rows.shared_groups`), and all streams of a conference
+    must be subscribed at once, by `subscribe_all`. `ValueError` is raised for what the source's SFU
+    cannot do. A copy keeps the stream's addresses, so the switch's UDP ports cannot send it.
     """
 
     source = "multicast README"
@@ -28,10 +30,10 @@ class MulticastRow(SwitchRow):
     topologies = ("port_per_host",)
     readdresses = False
     group_ids: ClassVar[Mapping[int, int]]
-    """The program's, by UDP port."""
+    """The program's group ids, by UDP port."""
 
     def start(self) -> None:
-        """Starts the switch; hosts have routes, and groups come with the streams."""
+        """Starts the switch and writes routes to the hosts. Groups come with the streams."""
         super().start()
         self._groups = SharedGroups()
         self._apply({})

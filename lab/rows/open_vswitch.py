@@ -1,8 +1,9 @@
-"""Open vSwitch as an SFU, in a network engineer's first way: a flow and a group a stream.
+"""Open vSwitch as an SFU, as a network engineer would first do it: a flow and a group a stream.
 
 Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
-flow leads to a group of type `all`. Each of its buckets gives one copy its addresses and outputs
-it. The daemons are this row's own: an Open vSwitch of the system is neither used nor disturbed.
+flow leads to a group of type `all`. Each bucket of the group sets the addresses of one copy and
+outputs it. This row starts daemons of its own, so an Open vSwitch of the system is neither used nor
+disturbed.
 """
 
 import shutil
@@ -18,17 +19,18 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 BRIDGE = "br0"
 PROTOCOL = "OpenFlow15"
-"""The first with buckets that are added to a group: one message holds some 600 of them."""
+"""The first version of OpenFlow that can add buckets to a group. One message has room for only some
+600 buckets."""
 BUCKETS_A_MESSAGE = 400
 TIMEOUT_S = 120.0
-"""AF_XDP on fifty links takes a quarter of a minute."""
+"""For commands. Setting up AF_XDP on fifty links takes a quarter of a minute."""
 
 
 class Daemons:
     """`ovsdb-server` and `ovs-vswitchd` with all their files in one folder, on a site.
 
-    When `start` has been killed or failed halfway, `stop` ends what is there, and the next `start`
-    begins with an empty database.
+    If `start` failed or was killed halfway, `stop` ends what was started. Each `start` begins with
+    an empty database.
     """
 
     def __init__(self, site: Site, folder: Path) -> None:
@@ -36,10 +38,13 @@ class Daemons:
         self._folder = folder
         self._database: Child | None = None
         self.switch: Child | None = None
-        """The one that forwards."""
+        """The process of ovs-vswitchd, which forwards."""
 
     def start(self, *settings: str) -> None:
-        """Starts both; `settings` are of the table Open_vSwitch, as `other_config:...`."""
+        """Starts both daemons.
+
+        `settings` are columns of the table Open_vSwitch, such as `other_config:...`.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         database = self._folder / "conf.db"
         database.unlink(missing_ok=True)
@@ -62,7 +67,7 @@ class Daemons:
                     file.unlink(missing_ok=True)
 
     def add_ports(self, interface_type: str) -> None:
-        """Makes the bridge, with the site's links as its ports, by their numbers."""
+        """Makes the bridge with the site's links as ports of the same numbers."""
         bridge = ("datapath_type=netdev", "fail_mode=secure", f"protocols={PROTOCOL}")
         links = self._site.links
         command = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, *bridge]
@@ -70,7 +75,7 @@ class Daemons:
             name = link.sfu_interface
             command += ["--", "add-port", BRIDGE, name, "--", "set", "interface", name]
             command += [f"type={interface_type}", f"ofport_request={link.port}"]
-        # It returns when the switch has done it, and with success also when that failed.
+        # ovs-vsctl waits for the switch, but reports success even if the switch failed.
         self.vsctl(*command)
         asked = [["--", "get", "interface", link.sfu_interface, "ofport"] for link in links]
         numbers = self.vsctl(*(word for one in asked for word in one)).split()
@@ -82,10 +87,10 @@ class Daemons:
                 )
 
     def bundle(self, changes: Sequence[str]) -> None:
-        """Makes changes to flows and groups, all at once for the packets (ovs-ofctl(8)).
+        """Makes changes to flows and groups, which packets see all at once (ovs-ofctl(8)).
 
-        Returns when packets see them: the datapath forwards by its cache until a revalidator has
-        gone through it.
+        Returns when packets see the changes: the datapath forwards by its cache until a revalidator
+        has gone through the cache.
         """
         file = self._folder / "changes"
         file.write_text("".join(f"{change}\n" for change in changes))
@@ -100,7 +105,7 @@ class Daemons:
         return self.say("ovs-appctl", "-t", self._control, *arguments)
 
     def say(self, *argv: str) -> str:
-        """Runs a command that looks for its files in the folder; its output."""
+        """Runs a command of Open vSwitch with its files in the folder; returns its output."""
         command = on_cpu(LOAD_CPU, self._command(argv))
         try:
             return self._site.sfu.run(command, timeout_s=TIMEOUT_S)
@@ -109,7 +114,7 @@ class Daemons:
 
     @property
     def _control(self) -> str:
-        """Where the switch takes commands of ovs-appctl(8)."""
+        """The socket at which the switch takes commands of ovs-appctl(8)."""
         return f"{self._folder.resolve()}/switch.ctl"
 
     @property
@@ -117,7 +122,7 @@ class Daemons:
         return f"unix:{self._folder.resolve()}/db.sock"
 
     def _failure(self, what: str) -> ChildError:
-        """An error that says whether a daemon has ended, with the switch's last message."""
+        """Makes an error that says whether a daemon has ended, with the last lines of its log."""
         for daemon in (self._database, self.switch):
             if daemon is not None and daemon.exit_code is not None:
                 return daemon.fail(f"it has ended, exit code {daemon.exit_code}, so {what}")
@@ -149,7 +154,7 @@ class OvsGroup(Row):
         super().__init__(site, variant, folder)
         self._daemons = Daemons(site, folder / "openvswitch")
         self._flows: dict[int, str] = {}
-        """The match of each stream's flow."""
+        """The match of each stream's flow, by the stream's number."""
 
     @classmethod
     def lacks(cls) -> str:
@@ -160,10 +165,11 @@ class OvsGroup(Row):
         return f"{what} of Open vSwitch: scripts/install-packages {cls.packages}"
 
     def start(self) -> None:
-        """Starts the daemons and makes the bridge; nothing is forwarded yet."""
+        """Starts the daemons and makes the bridge, which forwards nothing yet."""
         if what := self.lacks():
             raise ChildError(f"this machine lacks {what}")
-        # The threads that poll AF_XDP are put where this says, whatever processor the rest has.
+        # This mask places the threads that poll AF_XDP; other threads stay on the daemon's
+        # processor.
         self._daemons.start(f"other_config:pmd-cpu-mask={1 << SFU_CPU:#x}")
         self._daemons.add_ports(self.variant.port)
 
@@ -183,13 +189,13 @@ class OvsGroup(Row):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """ovs-vswitchd; the other daemon only keeps the configuration."""
+        """The process id of ovs-vswitchd. The other daemon only stores the configuration."""
         switch = self._daemons.switch
         return () if switch is None else (switch.pid,)
 
     def _bucket(self, stream: Stream, viewer: Participant) -> str:
         link = self.site.links[viewer.port - 1]
-        # A frame may leave by its input port only with this name.
+        # OpenFlow sends a frame back through its input port only if the port is named `in_port`.
         output = "in_port" if viewer.port == stream.sender.port else str(viewer.port)
         return (
             f"actions=set_field:{link.sfu_mac}->eth_src,set_field:{viewer.mac}->eth_dst,"
@@ -207,7 +213,7 @@ def flow_match(stream: Stream) -> str:
 
 
 def group_changes(group: int, buckets: Sequence[str]) -> list[str]:
-    """The group with these buckets and no others, in as many messages as it takes."""
+    """The changes that give a group exactly these buckets, in as many messages as needed."""
     numbered = [f"bucket=bucket_id:{number},{one}" for number, one in enumerate(buckets)]
     first = ",".join([f"group_id={group},type=all", *numbered[:BUCKETS_A_MESSAGE]])
     changes = [f"group add_or_mod {first}"]

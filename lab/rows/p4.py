@@ -1,4 +1,4 @@
-"""The SFUs that are P4 programs, on `reprise-switch`, set up by `reprise apply`."""
+"""The SFUs that are P4 programs, run by `reprise-switch` and set up by `reprise`."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ SWITCH_VARIANTS = (
 
 
 class SwitchRow(ProcessRow):
-    """`reprise-switch` with a program, on every link of the site."""
+    """`reprise-switch` with a program, with a port on every link of the site."""
 
     program: ClassVar[Path]
     variants = SWITCH_VARIANTS
@@ -46,7 +46,7 @@ class SwitchRow(ProcessRow):
     _threads: tuple[int, ...] = ()
 
     def start(self) -> None:
-        """Starts it with the program; it waits for a controller."""
+        """Starts the switch with the program. It then waits for a controller."""
         require_build(SWITCH, REPRISE)
         if self.variant.port == "udp":
             self.site.give_address()
@@ -64,16 +64,19 @@ class SwitchRow(ProcessRow):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The switch, and the kernel's threads that forward for it."""
+        """The process ids of the switch and of the kernel's threads that forward for it."""
         return (*super().pids, *self._threads)
 
     def reprise(self, *arguments: str) -> str:
-        """Runs a command of `reprise` beside the switch; its output."""
+        """Runs a command of `reprise` in the switch's namespace; returns its output."""
         argv = [str(REPRISE), "--switch", GRPC_ADDRESS, *arguments]
         return self.site.sfu.run(on_cpu(LOAD_CPU, argv), timeout_s=APPLY_TIMEOUT_S)
 
     def sfu_mac(self, link: Link) -> str:
-        """The SFU's Ethernet address on a link: a UDP port has one of its own (docs/ports.md)."""
+        """The SFU's Ethernet address on a link.
+
+        A UDP port of the switch has its own (docs/ports.md).
+        """
         if self.variant.port == "udp":
             return ":".join(f"{byte:02x}" for byte in (2, 0, *SFU_IP.packed))
         return link.sfu_mac
@@ -86,7 +89,8 @@ class SwitchRow(ProcessRow):
 
 
 class ConferenceRow(SwitchRow):
-    """A program of the project's, whose groups `reprise` knows: one for each stream."""
+    """One of the project's SFU programs, whose groups `reprise apply` sets up, one for each stream.
+    """
 
     fanout = (
         Variant("interpreter", "afpacket", "spin"),
@@ -102,7 +106,8 @@ class ConferenceRow(SwitchRow):
         Variant("native", "afxdp", "spin"),
     )
     has_stream_ports: ClassVar[bool]
-    """Whether a sender may have several streams, and copies go to ports of the viewers' own."""
+    """Whether the program distinguishes UDP ports: a sender may have several streams, and each
+    viewer has its own port."""
 
     def start(self) -> None:
         self._groups: dict[int, dict[str, object]] = {}
@@ -112,7 +117,7 @@ class ConferenceRow(SwitchRow):
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
-        """The same at once: a file has the whole conference."""
+        """Sets up all groups at once, by a file with the whole conference."""
         for stream, viewers in subscriptions:
             self._groups[stream.number] = self._group(stream, viewers)
         sfu = [

@@ -1,7 +1,7 @@
-"""pktswitch of Baltas and Xylomenos (ISCC 2015): an SFU of sockets, and the same past the kernel.
+"""pktswitch of Baltas and Xylomenos (ISCC 2015): an SFU on sockets, and one with kernel bypass.
 
-One program on four ways to the network, `lab/peers/pktswitch.c`; participants subscribe to streams
-by messages of their own (docs/pktswitch.md), each from its address.
+`lab/peers/pktswitch.c` is one program with four ways to the network. Participants subscribe to
+streams by messages (docs/pktswitch.md), each from its own address.
 """
 
 import json
@@ -28,18 +28,19 @@ Subscription = tuple[StreamName, Endpoint]
 
 
 class Pktswitch(ProcessRow):
-    """The program, on any of its ways to the network."""
+    """The program with any of its ways to the network."""
 
     source = "pktswitch"
     topologies = ("one_port", "port_per_host")
     needs_address: ClassVar[bool]
-    """Whether the kernel speaks for it."""
+    """Whether the program uses the kernel's sockets, so that the kernel needs an address."""
 
     def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
         super().__init__(site, variant, folder)
         self._participants = Participants(site, self._require_running)
         self._asked_for: dict[int, dict[Subscription, bool]] = {}
-        """By stream, what was asked for, and whether it is known to be so: an answer may lack."""
+        """For each stream: the subscriptions that were asked for, and whether an answer confirmed
+        them."""
 
     def start(self) -> None:
         peers.build()
@@ -56,12 +57,13 @@ class Pktswitch(ProcessRow):
         self.launch(argv, "pktswitch.log", "ready")
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """New viewers subscribe, in order, then former ones unsubscribe."""
+        """Lets new viewers subscribe, in order, and then former viewers unsubscribe."""
         name = StreamName(stream.sender.ip, stream.udp_port, stream.udp_port)
         wanted = [(name, Endpoint(viewer, stream.viewer_udp_port)) for viewer in viewers]
         asked_for = self._asked_for.setdefault(stream.number, {})
         new = [one for one in wanted if not asked_for.get(one)]
-        # Noted before anything is sent: a viewer that may be subscribed is unsubscribed later.
+        # Recorded before anything is sent, so that a viewer that may be subscribed is unsubscribed
+        # later.
         asked_for.update(dict.fromkeys(new, False))
         self._say(Type.SUBSCRIBE, new)
         asked_for.update(dict.fromkeys(new, True))
@@ -72,13 +74,13 @@ class Pktswitch(ProcessRow):
             del asked_for[one]
 
     def statistics(self) -> dict[str, int]:
-        """Its counters so far; participant 1 asks."""
+        """The program's counters so far, which participant 1 asks for."""
         asking = Endpoint(self.site.participant(1), CONTROL_PORT)
         message = Message(Type.STATISTICS, self._participants.next_number())
         return decode_counters(self._participants.ask([(asking, message)])[0])
 
     def final_statistics(self) -> dict[str, int]:
-        """Its counters when it was stopped: the last line of its log."""
+        """The program's counters when it was stopped, from the last line of its log."""
         lines = self.child.log_text().splitlines()
         if not lines or not lines[-1].startswith("{"):
             raise self.child.fail("it ended without saying what it had counted")
@@ -115,7 +117,7 @@ class PktswitchSockets(Pktswitch):
 
 
 class PktswitchBypass(Pktswitch):
-    """The paper's second design, with Linux' present ports in netmap's place."""
+    """The paper's second design, with Linux' current interfaces in place of netmap."""
 
     name = "pktswitch_bypass"
     label = "pktswitch, kernel bypass"

@@ -1,4 +1,4 @@
-"""The messages by which participants subscribe to pktswitch's streams (docs/pktswitch.md). Pure."""
+"""Encodes and decodes the messages by which participants subscribe (docs/pktswitch.md). Pure."""
 
 import struct
 from dataclasses import dataclass, replace
@@ -85,11 +85,11 @@ COUNTERS = (
     "streams",
     "subscriptions",
 )
-"""What COUNTED brings, in its order."""
+"""The counters in a COUNTED message, in its order."""
 
 
 class MessageError(ValueError):
-    """Bytes that are no message of the protocol."""
+    """The bytes are not a message of the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ NO_STREAM = StreamName(IPv4Address(0), 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One of them; `value` is a lifetime, a reason, or whether there was a subscription."""
+    """A message. `value` is a lifetime, a reason, or whether there was a subscription, by type."""
 
     type: int
     request: int
@@ -133,12 +133,12 @@ class Message:
         )
 
     def with_token(self, token: int) -> "Message":
-        """The same, from a participant that has shown that it receives at its address."""
+        """The same message with the token that shows that its sender receives at its address."""
         return replace(self, token=token)
 
 
 def decode(data: bytes) -> Message:
-    """The message that `data` begins with."""
+    """Decodes the message at the beginning of `data`."""
     if len(data) < LAYOUT.size:
         raise MessageError(f"a message has at least {LAYOUT.size} bytes, found {len(data)}")
     magic, version, kind, request, token, ip, sender_port, sfu_port, value = LAYOUT.unpack_from(
@@ -151,7 +151,7 @@ def decode(data: bytes) -> Message:
 
 
 def decode_counters(data: bytes) -> dict[str, int]:
-    """The counters in a COUNTED; counters of a later pktswitch are left out."""
+    """The counters in a COUNTED message. Counters of a later version of pktswitch are left out."""
     if decode(data).type != Type.COUNTED:
         raise MessageError(f"expected COUNTED, found type {decode(data).type:#04x}")
     lacking = LAYOUT.size + 8 * len(COUNTERS) - len(data)
@@ -162,7 +162,7 @@ def decode_counters(data: bytes) -> dict[str, int]:
 
 
 def refusal(message: Message) -> str:
-    """The reason why a message was refused, and the next step."""
+    """Why a message was refused, and the next step."""
     if message.value not in set(Reason):
         return f"reason {message.value}, which this version does not know"
     reason = Reason(message.value)

@@ -1,7 +1,8 @@
-"""Participants' messages to pktswitch, from the hosts' ends of a site's links.
+"""Sends participants' messages to pktswitch from the hosts' ends of a site's links.
 
-Hosts are addresses only, so messages are frames made here, and answers are taken before the hosts'
-kernel looks at them: a filter in the kernel lets nothing else through, at any load.
+Hosts are only addresses. So this module makes the messages' frames itself and receives answers
+before the hosts' kernel processes them. A socket filter lets only answers through, so other packets
+do not matter at any load.
 """
 
 import ctypes
@@ -21,9 +22,10 @@ from lab.rows.pktswitch_messages import Message, MessageError, Type, decode, ref
 from lab.sites import SFU_IP, Participant, Site
 
 CONTROL_PORT = 5003
-"""The SFU's, for messages; streams have others."""
+"""The SFU's UDP port for messages. Streams use other ports."""
 WINDOW = 64
-"""Messages without an answer at a time: what the SFU's buffers hold for sure."""
+"""The most messages that await an answer at a time. The SFU's buffers certainly have room for so
+many."""
 RETRY_S = 0.25
 NO_ANSWER_S = 5.0
 ETH_P_ALL = 3
@@ -34,7 +36,8 @@ SO_ATTACH_FILTER = 26
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a participant sends messages from, and gets its copies."""
+    """The address and UDP port of a participant, for its messages and for the copies that it gets.
+    """
 
     participant: Participant
     udp_port: int
@@ -51,7 +54,7 @@ class _Asked:
 
 
 class Participants:
-    """Participants of a site; they know the tokens that they have been given."""
+    """The participants of a site, with the tokens that pktswitch gave them."""
 
     def __init__(self, site: Site, require_running: Callable[[], None]) -> None:
         self._site = site
@@ -60,15 +63,16 @@ class Participants:
         self._numbers = itertools.count(1)
 
     def ask(self, messages: Sequence[tuple[Endpoint, Message]]) -> list[bytes]:
-        """Sends messages until each has its answer; these, in the same order.
+        """Sends messages until each has an answer; returns the answers in the same order.
 
-        Raises `ChildError` where one is refused, or has none. Each message may be said twice.
+        Raises `ChildError` if a message is refused or gets no answer. A message may be sent
+        repeatedly.
         """
         self._require_running()
         return self._site.hosts.call(lambda: self._ask(messages))
 
     def next_number(self) -> int:
-        """For a message that has had none."""
+        """The request number for a new message."""
         return next(self._numbers) & 0xFFFFFFFF
 
     def _ask(self, messages: Sequence[tuple[Endpoint, Message]]) -> list[bytes]:
@@ -112,13 +116,13 @@ class Participants:
                 payload=asked.message.with_token(token).encode(),
             )
         )
-        # A full queue, or a link that is down just now: it is sent again.
+        # The queue may be full or the link down; the message is sent again later.
         with suppress(OSError):
             packets.sendto(frame, (link.host_interface, 0))
 
     def _is_answered(self, datagram: UdpFrame, pending: dict[int, _Asked]) -> bool:
-        """Whether a datagram is the answer to a message, which then is no longer pending."""
-        # A few frames came before the filter was there.
+        """Whether a datagram answers a pending message. If so, the message is no longer pending."""
+        # A few frames may have come before the filter was attached.
         if (datagram.src_ip, datagram.src_port) != (str(SFU_IP), CONTROL_PORT):
             return False
         try:
@@ -153,7 +157,10 @@ def _unanswered(asked: _Asked) -> str:
 
 
 def _packet_socket() -> socket.socket:
-    """One that hears the answers at all links: closing one for each takes the kernel a second."""
+    """Returns one packet socket that receives the answers from all links.
+
+    Closing a socket for each link would take the kernel a second.
+    """
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     packets.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     _attach_filter(packets)
@@ -161,7 +168,7 @@ def _packet_socket() -> socket.socket:
 
 
 def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
-    """The datagrams that are there, or the first within the time."""
+    """The datagrams that are waiting. If none is, waits for the first within the time."""
     readable, _, _ = select.select([packets], [], [], timeout_s)
     with suppress(BlockingIOError):
         for _ in range(WINDOW if readable else 0):
@@ -171,7 +178,8 @@ def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
 
 
 def _attach_filter(one: socket.socket) -> None:
-    """Only UDP over IPv4 from the SFU's port for messages (linux/filter.h: code, jt, jf, k)."""
+    """Lets only UDP over IPv4 from the SFU's message port pass (linux/filter.h: code, jt, jf, k).
+    """
     load_half, load_byte, load_word, skip_unless, accept = 0x28, 0x30, 0x20, 0x15, 0x06
     program = [
         (load_half, 0, 0, 12),

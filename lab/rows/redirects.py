@@ -1,9 +1,9 @@
 """Redirects streams to other ports of the SFU, for rows that cannot serve the original ports.
 
-Such a row identifies streams by port alone, or chooses its ports itself, and its users would tell
-each sender the port. Here the SFU's kernel rewrites the destination port (iptables, DNAT). That
-costs a look-up for each incoming packet. Copies are exempt from connection tracking, and without
-redirects nothing is tracked.
+Such a row identifies streams by port alone, or chooses its ports itself, and its users would have
+to tell each sender the port. Here the SFU's kernel rewrites the destination port instead (iptables,
+DNAT). This costs a look-up for each incoming packet. Copies are exempt from connection tracking,
+and without redirects nothing is tracked.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from lab.sites import SFU_IP, Site, Stream
 _COPIES_ARE_NOT_TRACKED = ["-t", "raw", "-A", "OUTPUT", "-p", "udp", "-j", "CT", "--notrack"]
 
 FURTHER_UDP_PORT = 20_000
-"""From here on streams are received whose own port another stream has."""
+"""The first of the ports that are used for streams whose own port another stream has."""
 
 
 class Redirects:
@@ -24,7 +24,7 @@ class Redirects:
         self._ports: set[int] = set()
 
     def port_of_its_own(self, stream: Stream) -> int:
-        """Where to receive this stream and no other: its own port, or one redirected to."""
+        """A port that no other stream uses: the stream's own, or one to which it is redirected."""
         udp_port = stream.udp_port
         if udp_port in self._ports:
             udp_port = FURTHER_UDP_PORT + stream.number
@@ -43,7 +43,7 @@ class Redirects:
         )
 
     def remove(self) -> None:
-        """Ends them all; harmless when repeated, and where the site is gone."""
+        """Removes all redirects. Harmless when repeated, and when the site is gone."""
         if self._any and self._site.sfu.path.exists():
             for table in ("nat", "raw"):
                 self._iptables("-t", table, "-F")
@@ -54,7 +54,7 @@ class Redirects:
 
 
 class RedirectedRow(ProcessRow):
-    """A process of which each stream may need a port of its own."""
+    """A process that may need a port of its own for each stream."""
 
     source = "what a user would pick"
     topologies = ("one_port", "port_per_host")

@@ -1,4 +1,4 @@
-"""A row of a study: an SFU on which a site's participants can be put."""
+"""A row of a study: an SFU that can serve a site's participants."""
 
 import shutil
 import traceback
@@ -13,16 +13,17 @@ from lab.process import Child, ChildError
 from lab.sites import SFU_CPU, Participant, Site, Stream, on_cpus
 
 TIMEOUT_S = 120.0
-"""Of a process that begins, or does what it is told."""
+"""How long a row's process may take to start, or to do what it is told."""
 
 
 class RowError(ChildError):
-    """A row raised something that it does not promise to raise."""
+    """A row raised an exception other than `ChildError`."""
 
 
 @contextmanager
 def told_of(row: str, log: Path | None = None) -> Iterator[None]:
-    """Whatever a row's own code raises becomes an error of the row; its trace is in its log."""
+    """Turns any exception of a row's own code into `RowError`; writes the traceback to error.log.
+    """
     try:
         yield
     except ChildError:
@@ -38,12 +39,12 @@ def told_of(row: str, log: Path | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How a row is run; a part is empty where there is nothing to choose."""
+    """How a row is run. A field is empty if the row has no choice in it."""
 
     engine: str = ""
     """`interpreter`, `native` or `kernel`."""
     port: str = ""
-    """How it reaches the network: `afpacket`, `afxdp`, `udp`, `xdp` ..."""
+    """How the row reaches the network: `afpacket`, `afxdp`, `udp`, `xdp` ..."""
     wait: str = ""
     """`spin` or `sleep`; in the kernel `thread` or `shared` (lab.rows.in_kernel)."""
 
@@ -54,37 +55,39 @@ class Variant:
 class Row(ABC):
     """An SFU on a site: `start`, `subscribe` for each stream, `stop`. A context manager.
 
-    It runs in `site.sfu`, on processor `SFU_CPU`; what it writes goes into `folder`.
+    The SFU runs in `site.sfu` on processor `SFU_CPU`. Its files go into `folder`.
     """
 
     name: ClassVar[str]
-    """As in `runs.csv`."""
+    """The name in `runs.csv` and in experiments."""
     label: ClassVar[str]
-    """What people call it, in figures and tables."""
+    """The name for people, in figures and tables."""
     source: ClassVar[str]
-    """Where it is from."""
+    """The source of the SFU, such as a paper."""
     variants: ClassVar[tuple[Variant, ...]] = (Variant(),)
-    """How it can be run, the usual way first."""
+    """The variants in which it can be run, the usual one first."""
     topologies: ClassVar[tuple[str, ...]] = ("one_port",)
     """Names of `lab.sites.SITES`, the usual one first."""
     readdresses: ClassVar[bool] = True
-    """Whether a copy is sent to its viewer's address; else the port it comes out of says whose."""
+    """Whether a copy is sent to its viewer's address. Otherwise the port from which the copy comes
+    identifies the viewer."""
     packages: ClassVar[str] = ""
-    """What `scripts/install-packages` is told to install for it."""
+    """The argument of `scripts/install-packages` that installs what the row needs."""
     is_optional: ClassVar[bool] = False
-    """Whether a study is whole without it, on a machine that lacks something for it."""
+    """Whether a study is complete without this row on a machine that cannot run it."""
     look: ClassVar[tuple[str, str]] = ("#000000", "d")
-    """Its colour and its marker, the same in every figure."""
+    """The colour and the marker of the row, the same in every figure."""
     rank: ClassVar[int] = 100
-    """Its place in lists and in turns, the smallest first."""
+    """The row's place in lists and in turns, the smallest first."""
     fanout: ClassVar[tuple[Variant, ...]] = ()
-    """The variants in which the benchmark of fan-out has it without being told to."""
+    """The variants that the fan-out benchmark measures by default."""
     overload: ClassVar[tuple[Variant, ...]] = ()
-    """The variants that the benchmark of overload has."""
+    """The variants that the overload benchmark measures."""
     takes_turns: ClassVar[bool] = True
-    """Whether it is compared to a third digit: in fan-out it takes turns with its like."""
+    """Whether the fan-out benchmark measures the row in turns with comparable ones, for a precise
+    comparison."""
     is_p4: ClassVar[bool] = False
-    """Whether it must lose nothing where the published SFUs lost nothing."""
+    """Whether the row must lose nothing under loads at which the published SFUs lost nothing."""
 
     def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
         self.site = site
@@ -93,36 +96,36 @@ class Row(ABC):
 
     @classmethod
     def lacks(cls) -> str:
-        """The requirements that this machine lacks, with the next step; empty if none."""
+        """What this machine lacks for the row, with the next step; empty if nothing."""
         return ""
 
     @classmethod
     def lacks_program(cls, *names: str) -> str:
-        """The first of these programs that is not installed, with the next step."""
+        """The first of these programs that is not installed, with the next step; empty if none."""
         missing = next((name for name in names if shutil.which(name) is None), "")
         return missing and f"{missing}: run scripts/install-packages {cls.packages}"
 
     @abstractmethod
     def start(self) -> None:
-        """Starts it; when it returns, streams can be subscribed to. Raises `ChildError`."""
+        """Starts the SFU; when it returns, `subscribe` can be called. Raises `ChildError`."""
 
     @abstractmethod
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """When it returns, exactly `viewers` get the stream."""
+        """Sets a stream's viewers. When it returns, exactly `viewers` get the stream."""
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
-        """`subscribe` for each; a row that can do them at once does."""
+        """Calls `subscribe` for each stream. A row that can change several at once overrides it."""
         for stream, viewers in subscriptions:
             self.subscribe(stream, viewers)
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends it; harmless when repeated, and when it was never started."""
+        """Stops the SFU. Harmless when repeated, and when the SFU was never started."""
 
     @property
     @abstractmethod
     def pids(self) -> tuple[int, ...]:
-        """Its processes that forward."""
+        """The process ids of the processes that forward."""
 
     def __enter__(self) -> Self:
         try:
@@ -151,13 +154,14 @@ class ProcessRow(Row):
 
     @property
     def child(self) -> Child:
-        """The process; `ChildError` before there is one."""
+        """The process; raises `ChildError` before there is one."""
         if self._child is None:
             raise ChildError(f"{self.name} was not started")
         return self._child
 
     def tell(self, line: str) -> None:
-        """Says a line, the Nth, to which the process answers `done N`."""
+        """Sends a line to the process and waits for its answer, which to the Nth line is `done N`.
+        """
         self.child.tell(line)
         self._n_told += 1
         self.child.wait_for_line(f"done {self._n_told}", TIMEOUT_S)

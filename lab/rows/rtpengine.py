@@ -1,9 +1,9 @@
-"""Sipwise rtpengine as an SFU, by its control protocol ng: publish, subscribe, unsubscribe.
+"""Sipwise rtpengine as an SFU, controlled by its protocol ng: publish, subscribe, unsubscribe.
 
-It forwards in user space here: its kernel module (package rtpengine-kernel-dkms) is built for a
-system's own kernel and is not used, table -1. Codecs pass unchanged and no participant asks for
-RTCP of its own, so packets leave as they came. All other settings are rtpengine's defaults, its
-four threads too, which misorder a few packets (docs/lab.md).
+rtpengine forwards in user space here: its kernel module (package rtpengine-kernel-dkms) must be
+built for the system's kernel, and `table = -1` does without it. Codecs pass unchanged and no
+participant asks for RTCP of its own, so packets leave as they came. All other settings are
+rtpengine's defaults, also its four threads, which reorder a few packets (docs/lab.md).
 """
 
 import json
@@ -21,8 +21,9 @@ NG_ADDRESS = ("127.0.0.1", 2223)
 REPLY_TIMEOUT_S = 5.0
 N_TRIES = 3
 REPLY_LEN_BYTES_MAX = 65_535
-# The first port of the range is what the first publisher gets: a lone stream needs no redirect.
-# A study may pause for longer than a minute, after which a call without media would end.
+# The first publisher gets the first port of the range, so a single stream needs no redirect. A
+# study may pause for longer than a minute, after which rtpengine would by default end a call
+# without media.
 CONFIGURATION = f"""[rtpengine]
 table = -1
 interface = {SFU_IP}
@@ -38,7 +39,7 @@ PUBLISHER = "publisher"
 
 
 class RtpEngine(RedirectedRow):
-    """One daemon; a call for each stream, a subscription for each viewer."""
+    """One daemon, with a call for each stream and a subscription for each viewer."""
 
     name = "rtpengine"
     label = "rtpengine"
@@ -49,7 +50,7 @@ class RtpEngine(RedirectedRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """The daemon, or iptables, which its package depends on."""
+        """Whether the daemon or iptables is missing."""
         return cls.lacks_program(PROGRAM, "iptables")
 
     def start(self) -> None:
@@ -63,7 +64,7 @@ class RtpEngine(RedirectedRow):
         self._control = self.site.sfu.call(_control_socket)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Publishes a new stream; subscribes new viewers, unsubscribes others."""
+        """Publishes the stream if it is new; unsubscribes former viewers, subscribes new ones."""
         call = {"call-id": f"stream-{stream.number}", "from-tag": PUBLISHER}
         if stream.number not in self._viewers:
             self._publish(stream, call)
@@ -79,7 +80,7 @@ class RtpEngine(RedirectedRow):
             before.add(viewer)
 
     def stop(self) -> None:
-        """Ends the daemon; its calls end with it."""
+        """Ends the daemon, and with it all calls."""
         if self._control is not None:
             self._control.close()
         super().stop()
@@ -94,7 +95,8 @@ class RtpEngine(RedirectedRow):
         self._viewers[stream.number] = set()
 
     def _ask(self, command: str, **keys: object) -> dict[str, object]:
-        """One exchange of ng: a cookie that the reply repeats, a space, a dictionary (JSON)."""
+        """Makes a request of ng: a cookie, which the reply repeats, a space, a dictionary as JSON.
+        """
         daemon = self.child
         if self._control is None:
             raise ChildError("rtpengine was not started")
@@ -107,7 +109,7 @@ class RtpEngine(RedirectedRow):
         return dict(reply)
 
     def _reply(self, daemon: Child, control: socket.socket, request: str, cookie: str) -> str:
-        """Asks again where no reply comes; rtpengine knows a cookie that it has answered."""
+        """Repeats the request if no reply comes. rtpengine recognises a cookie that it answered."""
         for _ in range(N_TRIES):
             try:
                 control.send(request.encode())
@@ -130,7 +132,8 @@ def _control_socket() -> socket.socket:
 
 
 def _sdp(ip: IPv4Address, udp_port: int, direction: str) -> str:
-    """One stream of a pure sender or receiver; RTP packets of payload type 96."""
+    """The SDP of a participant that only sends or only receives one stream, of RTP payload type 96.
+    """
     lines = (
         "v=0",
         f"o=- 1 1 IN IP4 {ip}",

@@ -1,4 +1,4 @@
-"""The sources' SFUs in user space, Python and Scapy: `lab/baselines/scapy_*.py`."""
+"""The user-space SFUs of the thesis and of the multicast paper: `lab/baselines/scapy_*.py`."""
 
 import json
 import sys
@@ -14,7 +14,10 @@ from lab.sites import SFU_IP, Participant, Stream
 
 
 class ScapyRow(ProcessRow):
-    """One process, controlled by its standard input. Copies keep the stream's ports."""
+    """One process, which is controlled through its standard input.
+
+    Copies keep the stream's ports.
+    """
 
     module: ClassVar[str]
 
@@ -27,7 +30,7 @@ class ScapyRow(ProcessRow):
 
 
 class Userspace(ScapyRow):
-    """The thesis': one interface, groups by sender and UDP port."""
+    """The thesis' SFU: one interface, groups by sender and UDP port."""
 
     name = "userspace"
     label = "Scapy"
@@ -50,10 +53,10 @@ class Userspace(ScapyRow):
 
 
 class UserspacePortPerHost(ScapyRow):
-    """The multicast paper's: an interface for each host, a group for each UDP port.
+    """The multicast paper's SFU: an interface for each host, a group for each UDP port.
 
-    As on the multicast rows a group is one for all senders (`lab.rows.shared_groups`): `ValueError`
-    for viewers that differ by more than the senders themselves.
+    As in the multicast rows, all senders share a group (`lab.rows.shared_groups`). `ValueError` is
+    raised if viewers differ by more than the senders themselves.
     """
 
     name = "userspace_port_per_host"

@@ -1,7 +1,7 @@
-"""Groups of the multicast paper's SFUs: one for each UDP port, with any sender.
+"""The groups of the multicast paper's SFUs: one for each UDP port, which all senders share.
 
-A packet to the port goes to the whole group except the sender. So the viewers of two streams to one
-port can only differ by the senders, and no host views its own stream.
+A packet to a port goes to the port's whole group except the sender. Therefore two streams to one
+port must have the same viewers, apart from the senders, and no host can view its own stream.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,18 @@ Subscription = tuple[Stream, Sequence[Participant]]
 
 
 class SharedGroups:
-    """The subscriptions, and the groups that serve them."""
+    """Keeps all subscriptions and computes the groups that serve them."""
 
     def __init__(self) -> None:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> dict[int, list[Participant]]:
-        """All groups by UDP port as they are then; `ValueError`, and no change, where none does.
+        """Adds subscriptions; returns all groups by UDP port.
 
-        A stream without viewers is checked beside the others and then forgotten: its sender may
-        have left, and those who stay need not all view what nobody sends.
+        `ValueError` if no groups can serve them.
+
+        After an error nothing has changed. A stream without viewers is checked with the others and
+        then forgotten: its sender may have left, and nobody needs to view what nobody sends.
         """
         wanted = self._viewers | {
             stream.number: (stream, frozenset(viewers)) for stream, viewers in subscriptions

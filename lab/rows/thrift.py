@@ -1,7 +1,7 @@
-"""Calls of a Thrift service: the parts of the binary protocol over a socket that BMv2 needs.
+"""Calls a Thrift service: the parts of the binary protocol over a socket that BMv2 needs.
 
-By the protocol's specification (thrift-binary-protocol.md of Apache Thrift); "service:method"
-distinguishes services that share a port.
+The specification is thrift-binary-protocol.md of Apache Thrift. A method's name is
+"service:method", because services share a port.
 """
 
 import socket
@@ -22,7 +22,7 @@ _FORMATS = {BOOL: "!b", BYTE: "!b", DOUBLE: "!d", I16: "!h", I32: "!i", I64: "!q
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Something to send: its type and its bytes."""
+    """A value to send: its Thrift type and its bytes."""
 
     kind: int
     data: bytes
@@ -65,7 +65,10 @@ class Client:
         self._socket.close()
 
     def call(self, method: str, *arguments: Value) -> Any:
-        """The result of `service:method`, None where it has none; `ChildError` if it refused."""
+        """Calls `service:method`; returns its result, or None.
+
+        Raises `ChildError` if it is refused.
+        """
         head = struct.pack("!I", VERSION | CALL) + binary(method).data + struct.pack("!i", 0)
         self._socket.sendall(head + structure(dict(enumerate(arguments, start=1))).data)
         kind = self._unpack("!I") & 0xFF

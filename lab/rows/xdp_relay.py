@@ -1,4 +1,4 @@
-"""An SFU in XDP by hand, `lab/peers/xdp_relay`: the peer of the kernel engine."""
+"""A hand-written SFU in XDP, `lab/peers/xdp_relay`: the peer of the kernel engine."""
 
 import shutil
 import sysconfig
@@ -27,7 +27,7 @@ class XdpRelay(ProcessRow):
     packages = "clang"
     is_optional = True
     cpus = (LOAD_CPU,)
-    """The process only writes groups."""
+    """The process only writes groups, so it runs on the load's processor."""
     link_number = 0
     _threads: tuple[int, ...] = ()
 
@@ -53,16 +53,17 @@ class XdpRelay(ProcessRow):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The kernel's threads forward."""
+        """The ids of the process and of the kernel's threads, which forward."""
         return (*super().pids, *self._threads)
 
 
 def _built() -> tuple[Path, Path]:
-    """Its program, and what that loads into the kernel."""
+    """Builds the relay; returns its program and the BPF object that the program loads."""
     header = SOURCES / "relay.h"
     sources = [SOURCES / "relay.c", header]
     program = peers.compiled(["cc", *peers.OPTIONS], sources, "xdp_relay", ["-lbpf"])
-    # The kernel's headers of this machine's kind, which clang does not look for when it builds BPF.
+    # The headers for this machine's architecture, which clang does not find when it compiles for
+    # BPF.
     include = f"-I/usr/include/{sysconfig.get_config_var('MULTIARCH')}"
     sources = [SOURCES / "relay.bpf.c", header]
     clang = ["clang", *BPF_OPTIONS, include, "-c"]

@@ -1,1 +1,2 @@
-"""A study: an experiment's file measured into a folder, and kept."""
+"""Runs studies: measures an experiment's file into a folder, and keeps results in the repository.
+"""

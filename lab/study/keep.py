@@ -1,13 +1,13 @@
 """Keeps a whole study in the repository, and makes the tables of README and docs/performance.md.
 
-The small files go to `studies/`, in place of the earlier study of the same experiment: raw samples,
-rows, the page. Figures are in the page, so they are left out as files, and so are tables and
-viewers.csv, since `./reprise-lab report` makes all of them again. If that is too much, delays are
-rounded to three digits. If it still is, only every second or third sample of the runs with most
-samples is kept. Everything is then made again from the kept samples, so each number can be had from
-the kept files.
+The small files of a study go to `studies/` and replace the earlier study of the same experiment:
+raw samples, rows, the page. Figures are in the page, so their files are left out. So are tables and
+viewers.csv, since `./reprise-lab report` makes them again. If the files are still too large, delays
+are rounded to three digits. If this is not enough, runs with many samples keep only every second or
+third sample. Everything is then derived again from the kept samples, so that each number follows
+from the kept files.
 
-A folder is made whole in `studies/.keeping` and then renamed.
+A folder is completed in `studies/.keeping` and then renamed.
 """
 
 import re
@@ -39,13 +39,17 @@ FORMS: tuple[tuple[int, int | None], ...] = (
     (3, 500),
     (3, 250),
 )
-"""Digits of a delay and samples of a run, at most; the first that is small enough is kept."""
+"""The forms in which a study can be kept: digits of a delay, and the most samples of a run. The
+first form that is small enough is used."""
 KEEPING = ".keeping"
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
-    """The kept folder. Refuses what is unfinished, or too large in every form."""
+    """Keeps a study and returns the kept folder.
+
+    Refuses studies that are unfinished, or too large in every form.
+    """
     name = folder.experiment.experiment
     if folder.missing() or folder.missing_benchmarks() or folder.is_quick:
         raise FolderError(
@@ -62,7 +66,7 @@ def keep(folder: Folder, studies: Path = STUDIES) -> Path:
 
 
 def without_commit(sessions: Sequence[Mapping[str, object]]) -> str:
-    """Why a reader could not get the code that was measured; empty if all is of one commit."""
+    """Why a reader could not get the measured code; empty if all sessions are of one commit."""
     commits = {str(one.get("commit")) for one in sessions}
     wrong = [one for one in sorted(commits) if not COMMIT.fullmatch(one)]
     if wrong:
@@ -90,7 +94,11 @@ def _keep(folder: Folder, studies: Path) -> Path:
 
 
 def _tidy(studies: Path) -> None:
-    """Puts back what was to be replaced and was not; so, too, after a process that was killed."""
+    """Removes the working folder.
+
+    First puts back a study that was moved away but not replaced, also one that a killed process
+    left there.
+    """
     with deaf_to_signals():
         there = {one.experiment.experiment for one in folders(studies)}
         for old in folders(studies / KEEPING / "replaced"):
@@ -100,7 +108,7 @@ def _tidy(studies: Path) -> None:
 
 
 def _make_smaller(folder: Folder, made: Path) -> None:
-    """A copy without what is left out, in the first form that is small enough."""
+    """Makes a copy of a study without `LEFT_OUT`, in the first form that is small enough."""
     shutil.copytree(folder.path, made, ignore=lambda place, _: _left_out(Path(place), folder.path))
     small = Folder.open(made)
     small.forget_original()
@@ -148,7 +156,7 @@ def _told(folder: Folder) -> KeptStudy:
         if (folder.path / file).exists()
     }
     if verdicts.FILE not in small:
-        # A study that was kept before there were such files.
+        # The study was kept before such files existed.
         small = small_files(results_of(folder), checks(found))
     return KeptStudy(
         name,
@@ -161,7 +169,7 @@ def _told(folder: Folder) -> KeptStudy:
 
 
 def current_pages() -> dict[Path, str]:
-    """README and docs/performance.md as they must be with the runs that are kept."""
+    """README and docs/performance.md with the current tables of the kept studies."""
     kept = kept_studies()
     return {
         README: replaced(README.read_text(), section_of(kept)),

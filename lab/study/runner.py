@@ -1,4 +1,4 @@
-"""Runs a study into its folder: one run at a time, nothing beside it."""
+"""Runs a study into its folder, one run at a time."""
 
 import math
 import os
@@ -26,13 +26,15 @@ from lab.study.suite import measurement_of
 
 N_REPEATS_MAX = 5
 PACE_TOLERANCE = 0.001
-"""By how much the time of sending may differ from what was planned, as a share of it ..."""
+"""By what share the time of sending may differ from the planned time ..."""
 PACE_TOLERANCE_S = 0.002
-"""... or so much, where that is more."""
+"""... or by this much, if this is more."""
 N_SAMPLES_MAX = 3_000
-"""Samples of a run; of more packets, every so-manieth of each stream."""
+"""About how many samples a run has. With more packets only every n-th of each stream is a
+sample."""
 TICKS_MIN = 20
-"""Of a hundredth of a second: what tells the kernel's part of a process' time well enough."""
+"""How many ticks (hundredths of a second) are needed to know the kernel's part of processes'
+time."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
@@ -40,7 +42,7 @@ Report = Callable[[str], None]
 
 
 class RowEndedError(ChildError):
-    """A process of the row's has ended."""
+    """A process of the row has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,11 @@ class Running:
 
 
 def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[str] = ()) -> None:
-    """Does the runs that `folder` lacks; notes there what could not be had, and why.
+    """Does the runs that `folder` lacks, and records in it what could not be measured and why.
 
-    A row that cannot start, refuses viewers or ends is noted, and the next one is measured. Raises
-    `ChildError` when the instrument ends; then, and at Ctrl-C, everything that was started is ended
-    and removed, and the folder holds whole runs only.
+    If a row cannot start, refuses viewers or ends, this is recorded and the next row is measured.
+    Raises `ChildError` if the meter fails. After this, and after Ctrl-C, all processes are ended,
+    and the folder has only complete runs.
     """
     logs = folder.path / "logs"
     shutil.rmtree(logs, ignore_errors=True)
@@ -83,7 +85,7 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
 
 
 def _lacks(place: Place, logs: Path) -> str:
-    """What the machine lacks for a row, or how finding that out failed."""
+    """What the machine lacks for a row, or the error when the row was asked; empty if nothing."""
     try:
         with told_of(place.row, logs / place.name):
             return ROWS[place.row].lacks()
@@ -92,7 +94,7 @@ def _lacks(place: Place, logs: Path) -> str:
 
 
 def _run_benchmark(folder: Folder, session: int, part: Benchmark, show: Report) -> None:
-    """Into the work folder first: what was interrupted is not there."""
+    """Runs a benchmark into the work folder, so that an interrupted benchmark leaves no files."""
     measurement = measurement_of(part)
     show(f"{part.part}: about {clock(measurement.planned_s)}")
     if measurement.needs_root and not is_root_of_system():
@@ -134,7 +136,7 @@ def _run_place(folder: Folder, session: int, place: Place, progress: "_Progress"
 
 @contextmanager
 def _stopped(folder: Folder, session: int, place: Place, row: Row, log: Path) -> Iterator[None]:
-    """The row is stopped at the end; what it raises then is noted."""
+    """Stops the row after the block, and records an error that it raises while stopping."""
     try:
         yield
     finally:
@@ -153,7 +155,7 @@ def _run_sizes(
     while due := [cell for cell in folder.missing_at(place) if cell not in refused]:
         group = [cell for cell in due if cell.participants == due[0].participants]
         if why := _subscribe(part, running, group[0]):
-            # A larger size would be refused, too; the next row is set up anew.
+            # A larger size would be refused, too, so the next row is measured.
             folder.note_not_measured(session, f"{place}, {group[0].viewers} viewers", why)
             return
         for cell in group:
@@ -166,7 +168,7 @@ def _run_sizes(
 
 
 def _subscribe(part: Part, running: Running, cell: Cell) -> str:
-    """Puts the viewers on the row; why it refuses them, or nothing."""
+    """Subscribes a run's viewers. Returns why the row refuses them, or an empty text."""
     site = running.site
     subscriptions = [
         (stream, viewers_of(of, stream, site, cell)) for of, stream in streams_of(part, site, cell)
@@ -175,13 +177,14 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> str:
         with running.told():
             running.row.subscribe_all(subscriptions)
     except ChildError as error:
-        process_cpu_s(running.pids)  # a row that has ended is another matter
+        process_cpu_s(running.pids)  # raises another error if the row has ended
         return str(error)
     return ""
 
 
 def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
-    """Senders that the next size may lack leave."""
+    """Removes all streams of several senders, because the next size may lack some of the senders.
+    """
     if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
         with running.told():
@@ -189,7 +192,10 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Does the run until it is what was planned; why it could not be had, or nothing."""
+    """Repeats a run until its pace was as planned, and keeps it.
+
+    Returns why this failed, or an empty text.
+    """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -225,10 +231,10 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 
 
 def sample_every(sendings: Sequence[Sending]) -> int:
-    """So that about `N_SAMPLES_MAX` packets are timed, and not all at one moment of a frame.
+    """Every how-manieth packet is a sample, so that there are about `N_SAMPLES_MAX`.
 
-    All of them are where a frame is too short to say that it is none, and where BPF cannot count
-    the others: then samples are taken of what was timed.
+    All packets are samples (1) if a frame is too short for the mark that tells samples from others,
+    or if BPF cannot count the other packets. Then the result is thinned afterwards.
     """
     has_short = any(least_frame_len(one.packets) < SHORT_FRAME_BELOW_BYTES for one in sendings)
     if has_short or not is_root_of_system():
@@ -237,19 +243,25 @@ def sample_every(sendings: Sequence[Sending]) -> int:
 
 
 def every_for(n_packets: int) -> int:
-    """Odd, so that it falls on all places of a video frame's packets."""
+    """The step between samples.
+
+    It is odd, so that samples fall on all places within a video frame.
+    """
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
     return every if every % 2 else every + 1
 
 
 def thinned(seen: Seen, every: int) -> Seen:
-    """Every so-manieth sample of each stream; what came to whom stays that of all."""
+    """Keeps every `every`-th sample of each stream.
+
+    The counts of copies remain those of all packets.
+    """
     samples = tuple(one for one in seen.samples if one.sequence % every == 0)
     return replace(seen, samples=samples)
 
 
 def unpaced(seen: Seen, planned_s: float) -> str:
-    """Why the load was not what was planned; empty where it was."""
+    """Why the pace of the load was not as planned; empty if it was."""
     off_s = abs(seen.totals.sending_s - planned_s)
     if off_s <= max(PACE_TOLERANCE * planned_s, PACE_TOLERANCE_S):
         return ""
@@ -264,7 +276,7 @@ def is_broken(part: Part, cell: Cell, seen: Seen) -> bool:
 
 
 def process_cpu_s(pids: Sequence[int]) -> float:
-    """Processor time of processes so far, all threads; raises `RowEndedError`."""
+    """The processor time of processes so far. Raises `RowEndedError` if a process has ended."""
     total_ns = 0
     for pid in pids:
         times = cpu_ns_of_threads(pid)
@@ -282,9 +294,9 @@ def _state(pid: int) -> str:
 
 
 def kernel_share(pids: Sequence[int]) -> float | None:
-    """Which part of the processes' time so far was the kernel's, in their system calls.
+    """The share of system calls in the processes' time so far.
 
-    The kernel samples it by the tick: None where it has seen too little of them.
+    The kernel samples it by its timer tick. None if there are too few ticks.
     """
     user, system = 0, 0
     for pid in pids:
@@ -297,7 +309,7 @@ def kernel_share(pids: Sequence[int]) -> float | None:
 
 
 def interrupts_s(cpu: int) -> float:
-    """Time that a processor has spent in interrupts so far (proc(5), /proc/stat)."""
+    """The time that a processor has spent in interrupts so far (proc(5), /proc/stat)."""
     for line in Path("/proc/stat").read_text().splitlines():
         name, *ticks = line.split()
         if name == f"cpu{cpu}":
@@ -306,7 +318,7 @@ def interrupts_s(cpu: int) -> float:
 
 
 def planned_s(cells: Sequence[Cell], experiment: Experiment) -> float:
-    """The time that runs are expected to take, as far as they are known."""
+    """The time that runs are expected to take."""
     n_places = len({cell.place for cell in cells})
     of_cells = (_cell_s(experiment.part(cell.place.part)) for cell in cells)
     return SET_UP_S * n_places + sum(of_cells)
@@ -318,7 +330,7 @@ def _cell_s(part: Part) -> float:
 
 
 def _interval_s(of: StreamOf) -> float:
-    """From one packet of a burst to the next."""
+    """The time from one packet of a burst to the next."""
     if of.bitrate_mbps:
         return _len(of.frame_len_bytes) * 8e-6 / of.bitrate_mbps
     if of.packets_per_s:

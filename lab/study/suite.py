@@ -1,4 +1,4 @@
-"""The benchmarks: their duration, and how they are run."""
+"""The benchmarks: how each is run, and how long it takes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ PKTSWITCH_FANOUTS = (1, 64)
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A benchmark.
+    """A benchmark that is ready to run.
 
-    `run` writes its file into the folder and returns what it could not measure and why: that a row
-    is lacking is no exception.
+    `run` writes its files into the folder. It returns what could not be measured and why, and
+    raises no exception if a row cannot run here.
     """
 
     planned_s: float
@@ -106,7 +106,10 @@ def _in_sets(
     cells: Callable[..., Sequence[PlannedCell]],
     measure: Callable[[Path, Sequence[PlannedCell]], Failures],
 ) -> Callable[[Benchmark], Measurement]:
-    """What is measured set by set; of the cells those that the part names."""
+    """The measurement of a benchmark in sets.
+
+    Only cells whose name has a word of the part's `only` are measured.
+    """
 
     def measurement(part: Benchmark) -> Measurement:
         every = cells(part.rounds, part.trial_s, is_quick=part.short)

@@ -1,11 +1,13 @@
-/* An SFU in XDP, by hand: a packet of a stream is broadcast to the group's device map, whose program gives
- * each copy its viewer's addresses. What the P4 program's kernel engine is measured against.
+/* A hand-written SFU in XDP, with which the P4 program's kernel engine is compared. It broadcasts a
+ * packet of a stream to the group's device map, whose program gives each copy the addresses of its
+ * viewer.
  *
- *   frame -> relay: whose stream? TTL, note in front of the frame -> broadcast
- *                     -> copy_out, for each place of the map: which place? addresses, checksums -> device
+ *   frame -> relay: finds the stream, lowers the TTL, writes a note in front of the frame, broadcasts
+ *         -> copy_out, for each copy: finds its place, writes addresses and checksums -> device
  *
- * A version of a group has a slot of its own, and a stream names the slot, so a packet and all its copies
- * have one version. Frames that are not for the relay go on to the host. */
+ * Each version of a group has a slot of its own, and a stream's entry names the slot. Therefore
+ * all copies of a packet are made by one version. Frames that are not for the relay pass on to
+ * the host. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -19,12 +21,12 @@
 
 #include "relay.h"
 
-/* In front of the frame; each copy has it. */
+/* The note in front of the frame. Each copy has it, too. */
 struct note {
     __u32 slot, serial;
 };
 
-/* Where a processor is: copies of one packet come one after the other. */
+/* The place of a processor's last copy: copies of one packet come one after the other. */
 struct position {
     __u32 serial, place;
 };
@@ -136,7 +138,8 @@ static __always_inline bool is_ours(const struct headers *hdr) {
            hdr->ip.ihl == 5 && hdr->ip.daddr == own.ip && is_own_mac(hdr->ethernet.h_dest);
 }
 
-/* A whole datagram whose header is as it was sent, and is as long as it says. */
+/* Whether a frame has a complete datagram, not a fragment, with a right header checksum and
+ * lengths. */
 static __always_inline bool is_sound(const struct headers *hdr, __u64 bytes) {
     __u32 ip_bytes = bpf_ntohs(hdr->ip.tot_len), udp_bytes = bpf_ntohs(hdr->udp.len);
     return hdr->ip.version == 4 && sum_of(&hdr->ip) == 0xffff &&
@@ -158,7 +161,7 @@ int relay(struct xdp_md *context) {
     __u32 *serial = bpf_map_lookup_elem(&serials, &zero), group = *slot;
     void *devices = bpf_map_lookup_elem(&groups, &group);
     if (serial == NULL || devices == NULL) return drop(NO_VIEWER, bytes);
-    /* Of TTL and protocol, which are one word. */
+    /* TTL and protocol share a 16-bit word of the checksum. */
     __u16 before = *(__u16 *)&hdr->ip.ttl;
     hdr->ip.ttl--;
     hdr->ip.check = updated(hdr->ip.check, before, *(__u16 *)&hdr->ip.ttl);
@@ -185,7 +188,8 @@ int copy_out(struct xdp_md *context) {
     struct place place = {.slot = note->slot, .place = at->place};
     struct viewer *viewer = bpf_map_lookup_elem(&viewers, &place);
     if (viewer == NULL) return drop(NO_VIEWER, bytes);
-    /* The copy's source is the packet's destination, so in the sums the sender becomes the viewer. */
+    /* The copy's source is the packet's destination. So in the checksums only the sender's
+     * address and port are replaced, by the viewer's. */
     __u32 removed = words(hdr->ip.saddr), added = words(viewer->ip);
     __be16 removed_port = hdr->udp.source, added_port = viewer->port;
     __builtin_memcpy(hdr->ethernet.h_source, hdr->ethernet.h_dest, ETH_ALEN);

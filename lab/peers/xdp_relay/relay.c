@@ -1,11 +1,11 @@
-/* The relay's half beside the kernel: loads relay.bpf.o, attaches it to an interface, and is told groups on
- * standard input, a line each:
+/* The relay's user-space program: loads relay.bpf.o, attaches it to an interface, and reads groups
+ * from standard input, one in each line:
  *
  *   SENDER_ADDRESS PORT [VIEWER_ADDRESS PORT MAC]...
  *
- * All copies leave by the one interface. Each line is answered with "done N", its number from 1, or with
- * "refused: " and the reason. When the input ends, or at SIGTERM or SIGINT, it prints its counters as JSON and the program goes
- * from the interface. */
+ * All copies leave by this interface. Each line is answered with "done N", where N is its number
+ * from 1, or with "refused: " and the reason. When the input ends, or at SIGTERM or SIGINT, the
+ * program prints its counters as JSON, and the BPF program is detached from the interface. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_link.h>
@@ -30,13 +30,13 @@ static struct {
     unsigned interface;
 } relay;
 
-/* The versions of groups that are there. */
+/* The current versions of groups. */
 static struct {
     __u32 n_viewers;
     bool is_taken;
 } slots[SLOTS];
 
-static struct counted gone; /* copies of versions that are no more */
+static struct counted gone; /* the copies of versions that were removed */
 
 static void fail(const char *what) {
     fprintf(stderr, "xdp_relay: %s: %s\n", what, strerror(errno));
@@ -73,7 +73,7 @@ static void load(const char *path, const struct own *own) {
     relay.egress = program_named("copy_out");
 }
 
-/* The link goes with the process. */
+/* Attaches the program by a BPF link, which the kernel removes when this process ends. */
 static void attach(void) {
     LIBBPF_OPTS(bpf_link_create_opts, options, .flags = XDP_FLAGS_DRV_MODE);
     if (bpf_link_create(program_named("relay"), (int)relay.interface, BPF_XDP, &options) < 0)
@@ -114,7 +114,8 @@ static const char *set_place(__u32 slot, __u32 place, const struct viewer *viewe
     return is_done ? NULL : strerror(errno);
 }
 
-/* Nobody comes to this slot any more: the update of an outer map has waited for those who did. */
+/* Frees the slot of a version. No packet uses it any more: the update of an outer map has waited
+ * for packets that did. */
 static void free_slot(__u32 slot) {
     bpf_map_delete_elem(relay.groups, &slot);
     struct counted last = copies_of(slot);
@@ -129,7 +130,8 @@ static void free_slot(__u32 slot) {
     slots[slot].is_taken = false;
 }
 
-/* A new version of a stream's group, made whole before the stream names it. */
+/* Makes a new version of a stream's group. The version is complete before the stream's entry
+ * names it. */
 static const char *set_group(const struct stream *stream, const struct viewer *viewers, __u32 n) {
     __u32 slot = 0, before;
     bool was_there = bpf_map_lookup_elem(relay.streams, stream, &before) == 0;
@@ -193,7 +195,7 @@ static void print_counters(void) {
     puts("}");
 }
 
-/* Ends the reading of standard input, also one that has not begun. */
+/* Ends the reading of standard input, even if it has not begun yet. */
 static void stop(int signal) {
     (void)signal;
     close(STDIN_FILENO);
