@@ -251,10 +251,10 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
         ),
         (
             "p4c-bm2-ss --toJSON x.json prog.p4",
-            "--toJSON cannot be had",
+            "--toJSON is not supported",
         ),
-        ("p4c-bm2-ss --pp x.p4 prog.p4", "--pp cannot be had"),
-        ("p4c-bm2-ss --dump x prog.p4", "--dump cannot be had"),
+        ("p4c-bm2-ss --pp x.p4 prog.p4", "--pp is not supported"),
+        ("p4c-bm2-ss --dump x prog.p4", "--dump is not supported"),
         (
             "p4c-bm2-ss --frobnicate prog.p4",
             "unknown option `--frobnicate`",

@@ -159,7 +159,7 @@ pub enum ClientError {
         message: String,
     },
     /// The stream ended.
-    #[error("the switch closed the stream: {reason}")]
+    #[error("the stream to the switch is closed: {reason}")]
     StreamClosed {
         /// Why it ended.
         reason: String,

@@ -218,13 +218,13 @@ impl Arbitration {
         }
         if live.is_none() && self.clients.len() >= STREAMS_MAX {
             return Err(Status::resource_exhausted(format!(
-                "there are {STREAMS_MAX} live controllers already, as many as there may be: end one of them, and \
+                "there are {STREAMS_MAX} live controllers already, the most that the switch allows: end one of them, and \
                  its place is free at once"
             )));
         }
         if !self.roles.contains_key(role) && self.roles.len() >= ROLES_MAX {
             return Err(Status::resource_exhausted(format!(
-                "{ROLES_MAX} roles were used since the switch began, as many as there may be"
+                "{ROLES_MAX} roles were used since the switch began, the most that it allows"
             )));
         }
         Ok(config)

@@ -49,7 +49,7 @@ pub async fn every(
         let until = Instant::now() + Duration::from_millis(HEARD_INTERVAL_MS);
         match watch.iterate(global).await {
             Ok(()) if trouble.take().is_some() => {
-                output::error_line("reprise: the viewers are looked for again");
+                output::error_line("reprise: looking up the viewers works again");
             }
             Ok(()) => {}
             Err(error) => {

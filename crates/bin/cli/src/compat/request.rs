@@ -171,7 +171,7 @@ impl Builder {
             Does::Help | Does::Version => {}
             Does::NoEffect | Does::KeepWarnings => {}
             Does::Refused(why) => {
-                return Err(Failure::new(format!("{} cannot be had: {why}", given.name)));
+                return Err(Failure::new(format!("{} is not supported: {why}", given.name)));
             }
             Does::Include => request.options.include_dirs.push(value),
             Does::Define => {
@@ -268,7 +268,7 @@ impl Builder {
         };
         if !is_bmv2 || self.arch != "v1model" {
             return Err(Failure::new(format!(
-                "target `{}` with architecture `{}` cannot be had: this compiler is for bmv2 \
+                "target `{}` with architecture `{}` is not supported: this compiler is for bmv2 \
                  with v1model",
                 self.target, self.arch
             )));

@@ -291,13 +291,13 @@ fn what_is_wrong_says_what_was_expected_and_what_came() {
 /// Each line and its note.
 const NOTED: &str = r#"
 table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)
-    field "address6": 2001:db8::1/32 is 2001:db8::/32, the other bits are left out
+    field "address6": 2001:db8::1/32 is 2001:db8::/32, all other bits are ignored
 table add ordered address=10.1.2.3/8 priority=7 -> nothing
-    field "address": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, the other bits are left out
+    field "address": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, all other bits are ignored
 table list ordered address=10.1.2.3&&&255.0.0.0
-    field "address": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, the other bits are left out
+    field "address": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, all other bits are ignored
 table list prefixes ::1/0
-    field "address6": ::1/0 is *, the other bits are left out
+    field "address6": ::1/0 is *, all other bits are ignored
 "#;
 
 #[test]
@@ -322,7 +322,7 @@ fn what_a_prefix_or_a_mask_leaves_out_is_noted() {
     let line = "valueset set port_trunks {0x801/8 3}";
     assert_eq!(
         notes(every_entity(), line),
-        ["field \"ether_type\": 0x801/8 is 0x800&&&0xff00, the other bits are left out"]
+        ["field \"ether_type\": 0x801/8 is 0x800&&&0xff00, all other bits are ignored"]
     );
 }
 

@@ -320,7 +320,7 @@ fn left_out(
         None => (vec![0], "*".to_owned()),
     };
     let typed = canonical(&typed.bytes(ty).ok()?);
-    (typed != canonical(&kept)).then(|| format!("{value} is {shown}, the other bits are left out"))
+    (typed != canonical(&kept)).then(|| format!("{value} is {shown}, all other bits are ignored"))
 }
 
 fn unfit(kind: Option<MatchType>, value: &Value) -> String {

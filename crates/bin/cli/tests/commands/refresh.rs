@@ -176,7 +176,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     *bench.server.switch() = FakeSwitch::new(Some(programs::other()));
     follower.says("is no SFU that this controller knows");
     *bench.server.switch() = FakeSwitch::new(Some(programs::recirculation(131_072, 65_536)));
-    follower.says("the viewers are looked for again");
+    follower.says("looking up the viewers works again");
     answer(&bench, &[(5, 6)]);
     add_viewer(&bench);
     answer(&bench, &[(5, 7)]);
@@ -193,7 +193,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:08, mac was 02:00:00:00:00:05");
     assert_eq!(bench.server.switch().violations, [""; 0]);
     // The program may have been replaced between two of its reads.
-    follower.end_having_said(&["refused a read", "the viewers are looked for again"]);
+    follower.end_having_said(&["refused a read", "looking up the viewers works again"]);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_viewer_that_is_given_by_hand_meanwhile_stays() {
     follower.says("group 4");
     bench.ok("group add --group 4 --ip 10.0.1.4");
     bench.ok("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:09");
-    follower.says("the viewers are looked for again");
+    follower.says("looking up the viewers works again");
     answer(&bench, &[(5, 7)]);
     assert_eq!(
         bench.json("show")["groups"][0]["viewers"][0]["mac"],

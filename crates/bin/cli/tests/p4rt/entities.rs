@@ -159,7 +159,7 @@ fn what_a_prefix_leaves_out_is_reported_with_the_line() {
     let output = switch.script(&[], "\ntable add routes 13.0.0.1/8 -> drop");
     assert_eq!(
         text(&output.stderr),
-        "reprise: line 2: field \"dst_addr\": 13.0.0.1/8 is 13.0.0.0/8, the other bits are left out\n"
+        "reprise: line 2: field \"dst_addr\": 13.0.0.1/8 is 13.0.0.0/8, all other bits are ignored\n"
     );
     assert!(output.status.success());
 }

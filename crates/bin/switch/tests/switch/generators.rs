@@ -147,7 +147,7 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     let text = folder.file("text.pcap", "no capture");
     for (file, reason) in [
         (&missing, "missing.pcap"),
-        (&empty, "expected a frame at least, found none"),
+        (&empty, "expected at least one frame, found none"),
         (&text, "text.pcap"),
     ] {
         let generate = format!("{file},port=1,rate=1,count=1");

@@ -25,7 +25,7 @@ pub(super) struct Primary {
 }
 
 /// The reason in an error if the stream ends while the client bids.
-const BY_THE_SWITCH: &str = "by the switch";
+const BY_THE_SWITCH: &str = "the switch closed it";
 
 /// Result of a bid for the primary role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

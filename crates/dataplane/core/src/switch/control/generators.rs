@@ -92,7 +92,7 @@ fn expect_possible(id: u32, config: &GeneratorConfig) -> Controlled {
         return wrong(format!("expected a port from 0 to {max}, found {port}"));
     }
     if frames.is_empty() {
-        return wrong("expected a frame at least, found none".to_owned());
+        return wrong("expected at least one frame, found none".to_owned());
     }
     let (min, max) = (limits::GENERATOR_FRAME_BYTES_MIN, limits::FRAME_BYTES_MAX);
     let is_possible = |len: usize| (min..=max).contains(&len);

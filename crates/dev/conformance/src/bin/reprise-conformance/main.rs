@@ -8,7 +8,7 @@
 #![warn(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the macros panic where nobody reads; `output` is for both"
+    reason = "the macros panic if the output is closed; `output` is for both"
 )]
 
 mod args;
