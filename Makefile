@@ -50,7 +50,7 @@ setup: packages toolchain .venv/stamp .venv-finsy/stamp .venv-bmv2-cli/stamp .ve
 
 # Packages of the lab's options are for CI: elsewhere their tests say what they lack.
 packages:
-	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),openvswitch rtpengine gstreamer janus clang go)
+	@$(PART) "Debian packages" scripts/install-packages $(if $(filter true,$(CI)),all)
 
 toolchain:
 	@scripts/check-toolchain

@@ -308,7 +308,7 @@ def test_a_row_has_its_own_colour_and_marker_in_every_figure(thesis: Results) ->
                 row = line.label.partition(" (")[0].removeprefix("ours: ")
                 looks.setdefault(row, set()).add((line.colour, line.marker))
     assert all(len(one) == 1 for one in looks.values())
-    assert len({one.pop() for one in looks.values()}) == len(looks) == 3
+    assert len({one.pop() for one in looks.values()}) == len(looks) >= 3
 
 
 def of_variants(variants: str, viewers: str = "[1, 5, 60]") -> Results:
