@@ -1,9 +1,9 @@
-//! Measures the cost of a copy in the switch without a port: one packet of 1400 bytes goes in, a
-//! copy for each viewer leaves and is copied once into a ring, as a port does.
+//! Measures the cost of a copy in the switch without a port. The switch gets one packet of 1400 bytes and makes a copy
+//! for each viewer. Each copy is then written once into a ring, as a port does.
 //!
-//! `cargo run --release -p conformance --example fanout` prints CSV; `-- --fanouts 64` takes only
-//! some fan-outs, `--engines native` only some engines, `--programs replication` only some
-//! programs, `--rounds 50` more rounds of at least `--copies 20000` each.
+//! `cargo run --release -p conformance --example fanout` prints CSV. The options after `--` restrict the run:
+//! `--fanouts 64` to some fan-outs, `--engines native` to some engines, `--programs replication` to some programs.
+//! `--rounds 50` sets the number of rounds, and `--copies 20000` the minimum number of copies in each round.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -23,7 +23,7 @@ use dataplane_jit::NativeOptions;
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS_BYTES: usize = 42;
 const FRAME_BYTES: usize = 1_400;
-/// Bytes of a slot in the ring and number of slots, as in a port's send ring.
+/// The size of a slot in the ring, in bytes, as in a port's send ring.
 const PLACE_BYTES: usize = 2_048;
 const PLACES: usize = 512;
 
@@ -75,8 +75,8 @@ fn arguments() -> Result<Arguments, String> {
     Ok(out)
 }
 
-/// A switch with an engine: `interpreter`, `naive`, `native`, or `native-NAME`, the native engine
-/// without the optimisation NAME.
+/// Makes a switch with the engine of this name: `interpreter`, `naive`, `native`, or `native-NAME` for the native
+/// engine without the optimisation NAME.
 fn switch(engine: &str) -> Result<Switch, String> {
     let config = SwitchConfig::default();
     let mut options = match engine {
@@ -122,7 +122,7 @@ impl Ring {
     }
 }
 
-/// Nanoseconds per copy, for each round.
+/// Returns the nanoseconds per copy of each round.
 fn measure(arguments: &Arguments, sfu: &mut Sfu, fanout: usize) -> Vec<f64> {
     let frame = presenter_frame(64, &[0x5a; FRAME_BYTES - HEADERS_BYTES]);
     assert_eq!(frame.len(), FRAME_BYTES);
