@@ -76,7 +76,7 @@ pub struct Engines {
     /// Number of packets for the interpreter.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub packets: u64,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     // The eight native engines together need about as much time as the interpreter.
@@ -100,7 +100,7 @@ pub struct Fuzz {
     /// How long the run takes, in seconds.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub minutes: u64,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// The number of the first case.
@@ -139,7 +139,7 @@ pub struct TreeArgs {
     /// Number of random packets for each program.
     #[arg(long, value_name = "N", default_value_t = 2_000, requires = "tree")]
     pub packets: usize,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
     pub seed: u64,
 }
