@@ -28,7 +28,8 @@ use workload::{Pipeline, Workload};
 
 /// Maximum number of packets in the check.
 const CHECKED_PACKETS: usize = 10_000;
-/// The default length of a frame in a pipeline that forwards.
+/// The default length of frames in pipelines that forward. `VIDEO_FRAME_BYTES` is the default in pipelines that copy
+/// video.
 const FRAME_BYTES: usize = 64;
 const VIDEO_FRAME_BYTES: usize = 1_400;
 
