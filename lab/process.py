@@ -196,8 +196,7 @@ def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 class InTurn:
-    """Something with processes that are stopped while others have their turn (`lab.bench.turns`).
-    """
+    """Something with processes that are stopped while others are measured (`lab.bench.turns`)."""
 
     __slots__ = ()
     pids: tuple[int, ...]

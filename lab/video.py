@@ -134,8 +134,7 @@ class Watching:
         return Watched(self.viewer, read_frame_hashes(self._hashes))
 
     def _queue(self) -> str | None:
-        """The viewer's line in /proc/net/udp, with the number of unread bytes; None without a
-        socket."""
+        """The viewer's line in /proc/net/udp, with the number of unread bytes, or None."""
         sockets = self._namespace.run(["cat", "/proc/net/udp"]).splitlines()
         wanted = f":{self._udp_port:04X} "
         return next((line for line in sockets if wanted in line), None)

@@ -1,4 +1,4 @@
-"""Compares two builds of the programs: the same forwarder of each build runs in turn.
+"""Compares two builds of the programs: the forwarders of the two builds run alternately.
 
 The result is what a change costs.
 
@@ -37,7 +37,7 @@ BELOW = 0.4
 this rate a forwarder that sleeps does sleep at times."""
 ANSWER_TIMEOUT_S = 120.0
 SET_S = 1.5
-"""About how long a pair of turns takes at both rates."""
+"""The approximate duration of one pair of runs, an old and a new build, at both rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Ratios of the new build to the old one: medians over the pairs of turns."""
+    """Ratios of the new build to the old build: medians over the pairs of runs."""
 
     copies_per_s: float
     cpu_per_copy: float
@@ -104,7 +104,10 @@ class Build:
         self._child.wait(ANSWER_TIMEOUT_S)
 
     def turn(self, copies_per_s: float = 0.0) -> Turn:
-        """Offers this rate for one turn; 0 finds the most that the forwarder carries."""
+        """Offers this rate for one run.
+
+        A rate of 0 finds the highest rate that the forwarder carries.
+        """
         self._child.tell(str(copies_per_s))
         self._n_told += 1
         return Turn(**self._answer())

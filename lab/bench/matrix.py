@@ -17,7 +17,7 @@ from lab.rows import ROWS
 from lab.sites import SFU_CPU
 
 COMPARED_FANOUT = 64
-"""The fan-out at which forwarders are compared with each other, in turns."""
+"""The fan-out at which forwarders are compared with each other, in alternating trials."""
 SETS = {"spin": 3, "sleep": 3}
 """The number of sets at `COMPARED_FANOUT`, by how the forwarders wait."""
 CURVE_PART = 6
@@ -68,7 +68,8 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
 
     The forwarders of a group have the same kind of port and wait in the same way.
 
-    The interpreter and sockets are so much slower that taking turns would add nothing.
+    The interpreter and sockets are so much slower that alternating trials would not improve the
+    comparison.
     """
     is_slow = forwarder.engine == "interpreter" or forwarder.port in ("", "udp")
     if is_slow or forwarder.row == NO_FORWARDER or not forwarder.kind.takes_turns:
@@ -81,7 +82,8 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
 def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
     """The cells to measure.
 
-    Forwarders of one group share a cell, in which they take turns; the others have a cell each.
+    Forwarders of one group share a cell, in which their trials alternate. Every other forwarder has
+    a separate cell.
 
     Pushing has no fan-out. Sleeping and slow forwarders are measured at fewer fan-outs.
     """

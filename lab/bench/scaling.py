@@ -42,7 +42,7 @@ SETTLE_PER_S, SETTLE_S = 10_000.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns on a number of processors."""
+    """One set of alternating trials on a number of processors."""
 
     forwarders: tuple[Forwarder, ...]
     processors: int

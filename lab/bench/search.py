@@ -249,7 +249,7 @@ What = TypeVar("What")
 
 
 def in_turns(searches: Sequence[tuple[Generator[Trial, Run, What], Offer]]) -> list[What]:
-    """Drives several searches in turns, a trial of each. Returns what each search found."""
+    """Drives several searches, whose trials alternate. Returns the result of each search."""
     found: dict[int, What] = {}
     trials = {idx: next(steps) for idx, (steps, _) in enumerate(searches)}
     while trials:

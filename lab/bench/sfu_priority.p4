@@ -1,6 +1,6 @@
-// p4/sfu.p4 with one more step: copies of a packet that its sender marked as urgent overtake others.
-// The priority is the class selector, the upper three bits of what was the type of service
-// (RFC 2474, section 4.2.2); expedited forwarding (RFC 3246) has 5, best effort 0.
+// p4/sfu.p4 with an additional step: copies of packets that the sender marked as urgent overtake other copies.
+// The priority is the class selector, which is the upper three bits of the former type of service
+// (RFC 2474, section 4.2.2). Expedited forwarding (RFC 3246) has priority 5, best effort has priority 0.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,9 +1,10 @@
-"""Measures forwarders in turns: all are started at once, and one runs while the others are stopped.
+"""Measures forwarders in turns. In a turn one forwarder runs, and all other forwarders are stopped.
 
 Two runs of the same forwarder differ by a tenth and more: on a shared machine the processor's speed
 can change by half from one second to the next, and a process keeps its place in memory for all its
-life. Therefore forwarders that are compared take turns of one trial each, and every set of turns
-starts new processes. A forwarder that is compared with no other is measured in the same way, alone.
+life. Therefore all compared forwarders are started at once, the trials of the forwarders alternate,
+and every set of turns starts new processes. A turn consists of one trial. A forwarder that is
+compared with no other is measured in the same way, alone.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from lab.bench.trials import Probe
 from lab.results.benchmarks import ALONE, FanoutRow
 
 DELAY_TURN_S = 0.12
-"""For how long a turn times packets: about forty of them."""
+"""The duration of a turn that measures delays, which is enough for about forty packets."""
 DELAY_TURNS = 8
 UP_S = 3.0
 """About how long it takes to start a forwarder and to measure its delays."""
@@ -35,7 +36,7 @@ def planned_s(effort: Effort) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns: forwarders that are compared at a fan-out."""
+    """One set of turns: the forwarders that are compared with each other at a fan-out."""
 
     round: int
     forwarders: tuple[Forwarder, ...]
@@ -67,7 +68,10 @@ class _Runner:
 
 
 def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
-    """One set of turns; its trials are added to `probes`, and delays go to files in `raw`."""
+    """Measures one set of turns.
+
+    Adds the trials to `probes`, and writes delays to files in `raw`.
+    """
     raw.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         runners: list[_Runner] = []
@@ -89,7 +93,7 @@ def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
 
 
 def _time(runners: Sequence[_Runner], cell: Cell, raw: Path) -> None:
-    """Measures delays at a low rate, in turns."""
+    """Measures the delays of all forwarders at a low rate, one forwarder after the other."""
     for number in range(1, DELAY_TURNS + 1):
         for runner in runners:
             name = "-".join(filter(None, asdict(runner.meter.forwarder).values()))

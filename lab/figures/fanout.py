@@ -33,11 +33,11 @@ Searched = FanoutRow | SwitchingRow
 
 
 class Beside:
-    """The ratio of two forwarders: the median of the ratios in each set of turns.
+    """The ratio of two forwarders: the median over the sets of alternating trials.
 
-    Within a set the machine's speed is the same for both, because they take turns; from set to set
-    it changes. If they have no set in common, one of them was measured alone; then the result is
-    the ratio of their medians.
+    Within a set the machine's speed is the same for both forwarders, because their trials
+    alternate. From set to set it changes. If they have no set in common, one of them was measured
+    alone; then the result is the ratio of their medians.
     """
 
     def __init__(self, rounds: Sequence[Searched]) -> None:
@@ -68,8 +68,9 @@ class Beside:
     def _of(self, row: Searched) -> dict[int, Searched]:
         """A forwarder's rows by set.
 
-        Older files lack the set's number: there, several rows mean that it took turns, and the
-        order of the rows is used as the number.
+        Older files do not contain the set's number. In such a file, several rows for a forwarder
+        mean that the forwarder was compared with others, and the position of a row is used as the
+        number.
         """
         rounds = self._all(row)
         if all(one.set == BY_PLACE for one in rounds):

@@ -236,10 +236,9 @@ def runs_beside(one: Series, table: PublishedTable) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rivals:
-    """The results that a comparison needs: those of the thesis' two SFUs and of ours under one
-    load.
+    """The results that a comparison needs: two SFUs of the thesis and our SFU under one load.
 
-    They may be in different parts of the experiment.
+    The results may be in different parts of the experiment.
     """
 
     bitrate_mbps: float

@@ -153,7 +153,7 @@ def _lossless(one: Sequencer, peak: float, effort: Effort) -> float:
 def _sustained(one: Sequencer, lossless: float, effort: Effort) -> float:
     """The highest rate that is lossless in a longer run, found by lowering the rate step by step.
 
-    In a short turn a queue may absorb what the switch cannot carry.
+    In a short measurement, a queue may absorb requests that the switch cannot carry.
     """
     for step in SUSTAINED_STEPS:
         if _is_lossless(one.load(lossless, effort.sustained_s)):

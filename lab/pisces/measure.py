@@ -1,4 +1,4 @@
-"""Measures the packets a second that each switch carries, with contestants in turns, set by set.
+"""Measures the packets a second that each switch carries, in sets of alternating measurements.
 
 For a program, a kind of port and a frame size, all contestants are started, and one runs while the
 others are stopped (`lab.bench.turns` says why). Each set starts new processes. A set searches for
@@ -34,7 +34,8 @@ SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
 only."""
 QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
-"""The duration of a turn that measures the peak."""
+"""The duration of a turn that measures the peak. In a turn one contestant runs, the others are
+stopped."""
 BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
@@ -42,7 +43,7 @@ TRIAL_S = 5.0
 """The duration of deciding trials in the 288 searches; the experiment's `trial_s` overrides it."""
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35
-"""About how long a turn for a contestant's peak takes."""
+"""The approximate total time of a turn that measures a contestant's peak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,8 @@ def _row(cell: Cell, runner: Turns, found: Found, ovs: Turns, of_ovs: Found) -> 
         mbit_per_s_lossless=mbit_per_s(found.lossless_per_s, cell.frame_bytes),
         mbit_per_s_peak=mbit_per_s(peak, cell.frame_bytes),
         lossless_of_ovs=ratio(found.lossless_per_s, of_ovs.lossless_per_s),
-        # Ratios are taken turn by turn: the machine's speed is about the same in adjacent turns,
-        # but not over all of them.
+        # A ratio is computed for each pair of adjacent turns: the machine's speed is about the same
+        # in adjacent turns, but not over all of them.
         peak_of_ovs=median(
             [ratio(*pair) for pair in zip(runner.at_peak, ovs.at_peak, strict=True)]
         ),

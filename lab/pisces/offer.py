@@ -63,7 +63,7 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
 
 @dataclass(slots=True)
 class Turns(Runner):
-    """A contestant, which is stopped unless it has its turn."""
+    """A contestant, whose processes are stopped except during its own measurements."""
 
     what: Mapping[str, object]
     up: Running
@@ -93,7 +93,10 @@ def in_turn(
     probes: list[Probe],
     repeats_of_all_s: float = REPEATS_OF_ALL_S,
 ) -> Iterator[list[Turns]]:
-    """Starts contestants with a port, a program and a frame size, and stops each until its turn."""
+    """Starts contestants with a port, a program and a frame size.
+
+    Stops each until it is measured.
+    """
     port, program, frame_bytes = where
     network = published()
     with contextlib.ExitStack() as stack:

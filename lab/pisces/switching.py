@@ -46,7 +46,7 @@ PORT = "afxdp"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns: a program, and the switches that forward as it does."""
+    """One set of alternating measurements: a program, and the switches that forward like it."""
 
     program: str
     contestants: tuple[Contestant, ...]

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, get_args
 from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
-"""Values of a row's `set` that are not a number of a set. ALONE: the row was not measured in turns.
-BY_PLACE: an older file does not have the number, but its sets are in order."""
+"""Values of a row's `set` that are not a number of a set. ALONE: the row was not compared with
+others. BY_PLACE: an older file does not have the number, but its sets are in order."""
 
 
 class BenchmarkRow:
@@ -44,7 +44,7 @@ class FanoutRow(BenchmarkRow):
     """Where copies are counted (`lab.bench.load`); empty in files from before there was a
     choice."""
     set: int = BY_PLACE
-    """The number of the set of turns, `ALONE`, or `BY_PLACE`."""
+    """The number of the set of alternating trials (`lab.bench.turns`), `ALONE`, or `BY_PLACE`."""
     sets: int = 1
     """The number of sets of which the row is the median."""
     trial_s: float = math.nan
@@ -339,7 +339,7 @@ class NeobftRow(BenchmarkRow):
     copies_per_s_peak: float
     requests_per_s_lossless: float
     of_plain: float
-    """The peak divided by that of plain multicast: the median of the turns' ratios."""
+    """The peak divided by the peak of plain multicast: the median over the measurements."""
     signed_share: float
     """The share of copies with a signature, at the peak; 0 for variants without signatures."""
 
@@ -384,7 +384,7 @@ class PassRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class SignatureRow(BenchmarkRow):
-    """A row of neobft-signatures.csv: one turn of the signer, in memory."""
+    """A row of neobft-signatures.csv: one measurement of the signer, in memory."""
 
     turn: int
     pooled_per_s: float

@@ -78,14 +78,14 @@ class Row(ABC):
     look: ClassVar[tuple[str, str]] = ("#000000", "d")
     """The colour and the marker of the row, the same in every figure."""
     rank: ClassVar[int] = 100
-    """The row's place in lists and in turns, the smallest first."""
+    """The row's place in lists and in a set of trials, the smallest first."""
     fanout: ClassVar[tuple[Variant, ...]] = ()
     """The variants that the fan-out benchmark measures by default."""
     overload: ClassVar[tuple[Variant, ...]] = ()
     """The variants that the overload benchmark measures."""
     takes_turns: ClassVar[bool] = True
-    """Whether the fan-out benchmark measures the row in turns with comparable ones, for a precise
-    comparison."""
+    """Whether the fan-out benchmark alternates the row's trials with trials of comparable rows, for
+    a precise comparison."""
     is_p4: ClassVar[bool] = False
     """Whether the row must lose nothing under loads at which the published SFUs lost nothing."""
 

@@ -1,11 +1,11 @@
-"""The package has a library for one kind of machine, so its wheel names that kind."""
+"""Builds a wheel for one platform, since the package contains a library for this platform."""
 
 from setuptools import Distribution, setup
 
 
 class _WithLibrary(Distribution):
     def has_ext_modules(self) -> bool:
-        """Not for any machine."""
+        """Returns True, because the wheel is not for all platforms."""
         return True
 
 

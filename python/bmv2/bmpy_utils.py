@@ -1,6 +1,7 @@
-"""Connections to a switch, as BMv2's module of this name gives them; no Apache Thrift is needed.
+"""Connects to a switch, like BMv2's module with the same name, but without Apache Thrift.
 
-Written for Reprise, on its own protocol code (`reprise_thrift`).
+The module was written for Reprise. It uses Reprise's own implementation of the protocol
+(`reprise_thrift`).
 """
 
 import hashlib
@@ -15,7 +16,10 @@ from reprise_thrift import Channel, Connection
 def thrift_connect(
     thrift_ip: str, thrift_port: int, services: list, out: TextIO = sys.stdout
 ) -> list:
-    """A client for each (service, class); None where there is no service. Ends the program if nobody listens."""
+    """Returns a client for each (service, class), or None for a service that is None.
+
+    The program ends if the connection is refused.
+    """
     try:
         connection = Connection(thrift_ip, thrift_port)
     except OSError:
@@ -29,12 +33,12 @@ def thrift_connect(
 
 
 def thrift_connect_standard(thrift_ip: str, thrift_port: int, out: TextIO = sys.stdout) -> object:
-    """A client of the service that every target has."""
+    """Returns a client of the service `standard`, which exists in every target."""
     return thrift_connect(thrift_ip, thrift_port, [("standard", Standard.Client)], out)[0]
 
 
 def check_JSON_md5(client: object, json_src: str, out: TextIO = sys.stdout) -> None:
-    """Warns where a file is not the switch's program."""
+    """Prints a warning if a file is not the switch's program."""
     ours = hashlib.md5(Path(json_src).read_bytes(), usedforsecurity=False).digest()
     try:
         theirs = client.bm_get_config_md5()
@@ -55,7 +59,7 @@ def check_JSON_md5(client: object, json_src: str, out: TextIO = sys.stdout) -> N
 def get_json_config(
     standard_client: object = None, json_path: str | None = None, out: TextIO = sys.stdout
 ) -> str:
-    """The program's text: a file's, or the switch's."""
+    """Returns the program's JSON text, from a file or from the switch."""
     if json_path:
         if standard_client is not None:
             check_JSON_md5(standard_client, json_path, out)

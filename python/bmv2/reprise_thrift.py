@@ -1,8 +1,8 @@
-"""BMv2's Thrift services without Apache Thrift: structures, calls and the binary protocol, from tables.
+"""Implements BMv2's Thrift services without Apache Thrift, from tables of types and calls.
 
-A line of a table declares something by its name; fields are numbered from 1 in their order.
-`declare` makes the classes that Thrift's compiler would write, under the same names, and
-`client_class` a client with a method a call. Only what BMv2's interface needs is here.
+Each line of a table declares a type or a call. Fields are numbered from 1 in their order. `declare`
+makes the same classes as Thrift's compiler, with the same names. `client_class` makes a client with
+one method per call. The module implements only the part of Thrift that BMv2's interface needs.
 """
 
 import socket
@@ -13,12 +13,12 @@ VERSION = 0x80010000
 CALL, REPLY, EXCEPTION = 1, 2, 3
 STOP = 0
 
-# What a container may claim to hold at most, so that a wrong number ends in an error and not in memory.
+# The maximum length in an answer. A wrong length then causes an error instead of exhausted memory.
 ELEMENTS_MAX = 1 << 26
 
 
 class Refused(Exception):
-    """The server could not carry out a call for a reason that the call does not declare."""
+    """The server refused a call for a reason that is not among the call's declared exceptions."""
 
     def __init__(self, kind: int, message: str) -> None:
         super().__init__(message)
@@ -27,11 +27,11 @@ class Refused(Exception):
 
 
 class Broken(Exception):
-    """The connection ended, or what came is not the protocol."""
+    """The connection ended, or the received bytes do not conform to the protocol."""
 
 
 class Record:
-    """A structure: attributes, None where nothing was said."""
+    """A structure. The value of an attribute is None if the field is not set."""
 
     FIELDS: tuple = ()
 
@@ -50,7 +50,8 @@ class Record:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, _ in self.FIELDS)
         return f"{type(self).__name__}({shown})"
 
-    # As Thrift's compiler writes it; an exception's own shows what it was made with, which may be nothing.
+    # The text is the same as from Thrift's compiler. The default text of an exception would show
+    # only its arguments, of which there may be none.
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
@@ -60,7 +61,7 @@ class Record:
 
 
 class Connection:
-    """A connection to a switch, which several clients share."""
+    """A connection to a switch. Several clients may share a connection."""
 
     def __init__(self, host: str, port: int) -> None:
         self.socket = socket.create_connection((host, int(port)))
@@ -69,12 +70,12 @@ class Connection:
         self.number = 0
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the connection."""
         self.incoming.close()
         self.socket.close()
 
     def read(self, n_bytes: int) -> bytes:
-        """So many bytes."""
+        """Reads this many bytes."""
         found = self.incoming.read(n_bytes)
         if len(found) < n_bytes:
             raise Broken("the switch closed the connection")
@@ -82,14 +83,14 @@ class Connection:
 
 
 class Channel:
-    """A service of a connection."""
+    """A service on a connection."""
 
     def __init__(self, connection: Connection, service: str) -> None:
         self.connection = connection
         self.service = service
 
     def call(self, name: str, fields: bytes) -> Iterator[tuple[int, object]]:
-        """The fields of the answer."""
+        """Makes a call and returns the fields of the answer."""
         connection = self.connection
         connection.number += 1
         full = f"{self.service}:{name}".encode()
@@ -97,7 +98,7 @@ class Channel:
         connection.socket.sendall(head + struct.pack("!i", connection.number) + fields)
         version, length = struct.unpack("!Ii", connection.read(8))
         if version & 0xFFFF0000 != VERSION or not 0 <= length <= ELEMENTS_MAX:
-            raise Broken("the answer is none of Thrift's binary protocol")
+            raise Broken("the answer does not conform to Thrift's binary protocol")
         connection.read(length)
         (number,) = struct.unpack("!i", connection.read(4))
         answer = dict(read_fields(connection.read))
@@ -105,18 +106,18 @@ class Channel:
             message = answer.get(1, b"")
             raise Refused(answer.get(2, 0), message.decode(errors="replace"))
         if number != connection.number:
-            raise Broken("the answer is another call's")
+            raise Broken("the answer belongs to another call")
         return answer
 
 
-# A type's number, how it is packed, and what values of it look like before they are packed.
+# For each simple type, its number in the protocol and its format for `struct`.
 NUMBERS = {"bool": (2, "!?"), "byte": (3, "!b"), "double": (4, "!d"), "i16": (6, "!h")}
 NUMBERS |= {"i32": (8, "!i"), "i64": (10, "!q")}
 BYTES, STRUCT, MAP, LIST = 11, 12, 13, 15
 
 
 def kind_of(of: object) -> int:
-    """The number of a type."""
+    """Returns the number of a type."""
     if isinstance(of, str):
         return NUMBERS[of][0] if of in NUMBERS else BYTES
     if isinstance(of, tuple):
@@ -125,7 +126,7 @@ def kind_of(of: object) -> int:
 
 
 def written(of: object, value: object) -> bytes:
-    """A value as it is sent."""
+    """Returns a value in the binary protocol."""
     if isinstance(of, str):
         if of in NUMBERS:
             packed = value if of in ("double", "bool") else int(value)
@@ -144,7 +145,7 @@ def written(of: object, value: object) -> bytes:
 
 
 def written_fields(types: list, values: list) -> bytes:
-    """Fields from 1 on; what is None is left out."""
+    """Returns fields, numbered from 1, in the binary protocol. A field that is None is left out."""
     out = b""
     for number, (of, value) in enumerate(zip(types, values, strict=True), 1):
         if value is not None:
@@ -156,14 +157,14 @@ Read = Callable[[int], bytes]
 
 
 def read_fields(read: Read) -> Iterator[tuple[int, object]]:
-    """Each field of a structure: its number, and what it has, as the wire tells."""
+    """Reads a structure. Yields the number and the value of each field."""
     while (kind := read(1)[0]) != STOP:
         (number,) = struct.unpack("!h", read(2))
         yield number, read_value(kind, read)
 
 
 def n_elements(read: Read) -> int:
-    """A length."""
+    """Reads a length."""
     (found,) = struct.unpack("!i", read(4))
     if not 0 <= found <= ELEMENTS_MAX:
         raise Broken(f"the answer claims a length of {found}")
@@ -171,7 +172,7 @@ def n_elements(read: Read) -> int:
 
 
 def read_value(kind: int, read: Read) -> object:
-    """A value whose type the wire tells; a structure is a dictionary."""
+    """Reads a value of the type with this number. A structure becomes a dictionary."""
     for number, shape in NUMBERS.values():
         if number == kind:
             return struct.unpack(shape, read(struct.calcsize(shape)))[0]
@@ -190,7 +191,7 @@ def read_value(kind: int, read: Read) -> object:
 
 
 def shaped(of: object, value: object) -> object:
-    """What was read, as its type has it: text, structures."""
+    """Converts a value from `read_value` to its declared type, for example a structure."""
     if of == "string":
         return value.decode(errors="replace")
     if isinstance(of, str):
@@ -207,26 +208,29 @@ def shaped(of: object, value: object) -> object:
 
 
 def parsed_type(text: str, known: dict) -> object:
-    """`list<T>`, `map<K,V>`, a simple type, or the name of a structure or enumeration."""
+    """Parses `list<T>`, `map<K,V>`, a simple type, or the name of a structure or enumeration."""
     if text.startswith("list<"):
         return ("list", parsed_type(text[5:-1], known))
     if text.startswith("map<"):
         keys, values = text[4:-1].split(",")
         return ("map", parsed_type(keys, known), parsed_type(values, known))
     found = known.get(text, text)
-    # An enumeration travels as its number.
+    # An enumeration is sent as a number.
     return "i32" if isinstance(found, type) and not hasattr(found, "FIELDS") else found
 
 
 def enumeration(name: str, words: list[str]) -> type:
-    """A class with a number a name, and both ways between them."""
+    """Makes a class with a number for each name, and with maps between names and numbers."""
     numbers = {word.split("=")[0]: int(word.split("=")[1]) for word in words}
     names = {number: word for word, number in numbers.items()}
     return type(name, (), {**numbers, "_NAMES_TO_VALUES": numbers, "_VALUES_TO_NAMES": names})
 
 
 def declare(table: str) -> dict[str, type]:
-    """The classes of a table: `enum NAME A=1 B=2`, `struct NAME field:TYPE ...`, `exception NAME ...`."""
+    """Makes the classes of a table.
+
+    A line is `enum NAME A=1 B=2`, `struct NAME field:TYPE ...` or `exception NAME ...`.
+    """
     known: dict[str, type] = {}
     for line in filter(None, map(str.strip, table.splitlines())):
         what, name, *words = line.split()
@@ -246,7 +250,7 @@ def declare(table: str) -> dict[str, type]:
 def method(
     name: str, words: list[str], result: object, error: type | None, known: dict
 ) -> Callable:
-    """A call as a method of a client."""
+    """Makes a client's method for a call."""
     pairs = [word.split(":", 1) for word in words]
     names = [field for field, _ in pairs]
     types = [parsed_type(of, known) for _, of in pairs]
@@ -270,14 +274,17 @@ def method(
 
 
 class Client:
-    """What calls of a service are made by."""
+    """A client of a service, with a method for each call."""
 
     def __init__(self, channel: Channel, _other: Channel | None = None) -> None:
         self.channel = channel
 
 
 def client_class(table: str, known: dict) -> type:
-    """The client of a table of calls: `RESULT NAME argument:TYPE ... !EXCEPTION`."""
+    """Makes the client class for a table of calls.
+
+    A line is `RESULT NAME argument:TYPE ... !EXCEPTION`.
+    """
     members = {}
     for line in filter(None, map(str.strip, table.splitlines())):
         result, name, *words = line.split()

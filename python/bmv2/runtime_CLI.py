@@ -1,7 +1,7 @@
-"""BMv2's command line as a module: its commands, by `simple_switch_CLI`, and what scripts import beside them.
+"""BMv2's command line as a module, with its commands and the other names that scripts import.
 
-Written for Reprise. A command is carried out by the program beside this folder (`../bin`), or the one in PATH, so
-its words and output are those of the command line.
+The module was written for Reprise. The program `simple_switch_CLI` in `../bin` or in PATH carries
+out each command, so the words and the output of a command are the same as on the command line.
 """
 
 import argparse
@@ -25,18 +25,18 @@ PROGRAM = "simple_switch_CLI"
 
 
 class PreType:
-    """Which replication engine a switch has."""
+    """The kind of a switch's replication engine."""
 
     none, SimplePre, SimplePreLAG = range(3)
 
     @staticmethod
     def from_str(text: str) -> int:
-        """By the name that the option `--pre` takes."""
+        """Returns the kind for a value of the option `--pre`."""
         return {"None": 0, "SimplePre": 1, "SimplePreLAG": 2}[text]
 
 
 class UIn_Error(Exception):
-    """What was typed is wrong."""
+    """An error in the input."""
 
     def __init__(self, info: str = "") -> None:
         super().__init__(info)
@@ -44,23 +44,23 @@ class UIn_Error(Exception):
 
 
 class UIn_BadParamError(UIn_Error):
-    """A parameter does not fit."""
+    """A parameter is invalid."""
 
 
 class UIn_BadIPv4Error(UIn_Error):
-    """No IPv4 address."""
+    """A text is not an IPv4 address."""
 
 
 class UIn_BadIPv6Error(UIn_Error):
-    """No IPv6 address."""
+    """A text is not an IPv6 address."""
 
 
 class UIn_BadMacError(UIn_Error):
-    """No Ethernet address."""
+    """A text is not an Ethernet address."""
 
 
 def ipv4Addr_to_bytes(addr: str) -> list[int]:
-    """The bytes of an IPv4 address, or of its number."""
+    """Returns the bytes of an IPv4 address."""
     if "." not in addr:
         raise UIn_BadIPv4Error
     try:
@@ -70,7 +70,7 @@ def ipv4Addr_to_bytes(addr: str) -> list[int]:
 
 
 def ipv6Addr_to_bytes(addr: str) -> list[int]:
-    """The bytes of an IPv6 address."""
+    """Returns the bytes of an IPv6 address."""
     try:
         return list(ipaddress.IPv6Address(addr).packed)
     except ValueError:
@@ -78,7 +78,7 @@ def ipv6Addr_to_bytes(addr: str) -> list[int]:
 
 
 def macAddr_to_bytes(addr: str) -> list[int]:
-    """The bytes of an Ethernet address."""
+    """Returns the bytes of an Ethernet address."""
     try:
         found = [int(part, 16) for part in addr.split(":")]
     except ValueError:
@@ -89,14 +89,14 @@ def macAddr_to_bytes(addr: str) -> list[int]:
 
 
 def int_to_bytes(i: int, num: int) -> list[int]:
-    """A number in so many bytes."""
+    """Returns a number as this many bytes."""
     if i >= 1 << 8 * num:
         raise UIn_BadParamError("Parameter is too large")
     return list(i.to_bytes(num, "big"))
 
 
 def parse_param(input_str: str, bitwidth: int) -> list[int]:
-    """A number or an address as the bytes of a field of that width."""
+    """Returns a number or an address as the bytes of a field with this width in bits."""
     if bitwidth == 32 and "." in input_str:
         return ipv4Addr_to_bytes(input_str)
     if bitwidth == 48 and ":" in input_str:
@@ -115,29 +115,29 @@ def parse_param(input_str: str, bitwidth: int) -> list[int]:
 
 
 def bytes_to_string(byte_array: list[int]) -> bytes:
-    """As Thrift wants them."""
+    """Returns the bytes in the form that Thrift needs."""
     return bytes(byte_array)
 
 
 def hexstr(v: bytes) -> str:
-    """Every byte in two digits."""
+    """Returns every byte as two hexadecimal digits."""
     return v.hex()
 
 
 def thrift_connect(thrift_ip: str, thrift_port: int, services: list) -> list:
-    """As `bmpy_utils` has it."""
+    """Connects to a switch, like `bmpy_utils.thrift_connect`."""
     return utils.thrift_connect(thrift_ip, thrift_port, services)
 
 
 def load_json_config(
     standard_client: object = None, json_path: str | None = None, _architecture: object = None
 ) -> dict:
-    """The program, a file's or the switch's."""
+    """Returns the program from a file or from the switch."""
     return json.loads(utils.get_json_config(standard_client, json_path) or "{}")
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """The options of the command line."""
+    """Returns the parser for the options of the command line."""
     parser = argparse.ArgumentParser(description="BM runtime CLI")
     parser.add_argument("--thrift-port", type=int, default=9090)
     parser.add_argument("--thrift-ip", type=str, default="localhost")
@@ -147,7 +147,7 @@ def get_parser() -> argparse.ArgumentParser:
 
 
 def program() -> str:
-    """Where the command line is."""
+    """Returns the path of the program for the command line."""
     beside = Path(__file__).parent.parent / "bin" / PROGRAM
     found = str(beside) if beside.exists() else shutil.which(PROGRAM)
     if found is None:
@@ -156,14 +156,17 @@ def program() -> str:
 
 
 class RuntimeAPI(cmd.Cmd):
-    """The commands: `api.do_table_add("t a 1 => 2")`, `api.onecmd("table_dump t")`, `api.cmdloop()`."""
+    """The commands of the command line.
+
+    Examples are `api.do_table_add("t a 1 => 2")`, `api.onecmd("table_dump t")` and `api.cmdloop()`.
+    """
 
     prompt = PROMPT
     intro = "Control utility for runtime P4 table manipulation"
 
     @staticmethod
     def get_thrift_services(pre_type: int) -> list:
-        """What to connect to, and by which class."""
+        """Returns the services for the connection, each with its client class."""
         multicast = {
             PreType.none: (None, None),
             PreType.SimplePre: ("simple_pre", SimplePre.Client),
@@ -178,11 +181,11 @@ class RuntimeAPI(cmd.Cmd):
         self.mc_client = mc_client
 
     def run(self, line: str) -> str:
-        """What the command line prints for a command."""
+        """Returns the output of the command line for a command."""
         host, port = self.client.channel.connection.socket.getpeername()[:2]
         command = [program(), "--thrift-ip", host, "--thrift-port", str(port)]
         command += ["--pre", ("None", "SimplePre", "SimplePreLAG")[self.pre_type]]
-        # Nothing but the command's own output is of interest.
+        # Only the command's own output is returned.
         done = subprocess.run(
             command, input=f"{line}\n", capture_output=True, text=True, check=False
         )
@@ -192,7 +195,7 @@ class RuntimeAPI(cmd.Cmd):
         return output.removesuffix("\n").removesuffix(PROMPT).removesuffix("\n")
 
     def onecmd(self, line: str) -> bool | None:
-        """One command; its output goes to standard output."""
+        """Runs one command. The command's output is printed on standard output."""
         if line.strip() in ("", "EOF"):
             return line.strip() == "EOF"
         output = self.run(line)
@@ -208,7 +211,7 @@ class RuntimeAPI(cmd.Cmd):
 
 
 def main() -> None:
-    """The command line itself."""
+    """Replaces this process by the command line."""
     os.execv(program(), ["runtime_CLI", *sys.argv[1:]])
 
 

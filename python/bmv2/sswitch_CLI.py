@@ -1,4 +1,4 @@
-"""The same with the commands that only `simple_switch` has."""
+"""Extends `runtime_CLI` by the commands that only `simple_switch` has."""
 
 from runtime_CLI import *
 from runtime_CLI import RuntimeAPI, main
@@ -11,7 +11,7 @@ class SimpleSwitchAPI(RuntimeAPI):
 
     @staticmethod
     def get_thrift_services(*_: object) -> list:
-        """What to connect to beside the other services."""
+        """Returns the service and the client class for the additional connection."""
         return [("simple_switch", SimpleSwitch.Client)]
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A member of a group of authenticated ordered multicast (docs/aom.md).
+"""Members of a group with authenticated ordered multicast (docs/aom.md).
 
     with Member.join("replica-0.member") as member:
         for event in member:
@@ -7,9 +7,11 @@
                 case DropNotification(first=first, last=last): ask_the_others_for(first, last)
                 case Evidence(): the sequencer equivocates
 
-A process that only sends needs no member: `request` makes the datagram for the group's address.
+A process that only sends does not have to be a member. `request` makes the datagram for the group's
+address.
 
-It uses the C interface, `aom.h`; the library is beside this file, or at AOM_LIBRARY.
+The package uses the C interface, `aom.h`. The library is in the folder of this file, or at the path
+in the environment variable AOM_LIBRARY.
 """
 
 import hashlib
@@ -38,18 +40,18 @@ __all__ = [
 ]
 
 UDP_PORT = 60004
-"""Where requests are sent."""
+"""The UDP port to which requests are sent."""
 
 _HERE = Path(__file__).parent
 
 
 class Error(Exception):
-    """What the library says that went wrong, with the next step."""
+    """An error of the library. The text contains the cause and the next step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The next message; `certificate` shows it to another member."""
+    """The next message. `certificate` proves the message to another member."""
 
     epoch: int
     sequence: int
@@ -59,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DropNotification:
-    """The next numbers, from `first` to `last`, have no message here; there may be billions."""
+    """This member got no messages with the next numbers, `first` to `last`, possibly billions."""
 
     epoch: int
     first: int
@@ -68,7 +70,7 @@ class DropNotification:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The sequencer authenticated two contents under one number: their hashes."""
+    """The hashes of two contents that the sequencer authenticated with the same number."""
 
     epoch: int
     sequence: int
@@ -81,7 +83,7 @@ Event = Message | DropNotification | Evidence
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """How many datagrams came, and how many of them were refused, by reason (`aom.h`)."""
+    """The number of received datagrams, and of refused datagrams by reason (`aom.h`)."""
 
     datagrams: int
     malformed: int
@@ -104,9 +106,10 @@ class Counters:
 
 
 def request(message: bytes, *, group: int = 0, signed: bool = False) -> bytes:
-    """The datagram that asks the sequencer to order a message (docs/aom.md, "On the wire").
+    """Returns the request to order a message (docs/aom.md, "On the wire").
 
-    `group` is the group's number, where its address does not tell it; `signed`: its variant.
+    `group` is the group's number, which is necessary if the address does not identify the group.
+    `signed` selects the variant with signatures.
     """
     digest = hashlib.sha256(message).digest()[:8]
     header = struct.pack(">B3xBBHI8s", 1, 0, 0, group, 0, digest)
@@ -114,14 +117,17 @@ def request(message: bytes, *, group: int = 0, signed: bool = False) -> bytes:
 
 
 def proved_number(certificate: bytes) -> tuple[int, int]:
-    """Epoch and number that a certificate is of; `Member.verify` says whether it is genuine."""
+    """Returns a certificate's epoch and number.
+
+    `Member.verify` checks whether the certificate is valid.
+    """
     epoch, sequence = _ffi.new("uint64_t *"), _ffi.new("uint32_t *")
     _checked(_lib.aom_certificate_number(certificate, len(certificate), epoch, sequence))
     return epoch[0], sequence[0]
 
 
 def _declarations(header: str) -> str:
-    """What cffi reads of the header: neither directives nor what is for C++."""
+    """Returns the header for cffi, without directives and without the parts for C++."""
     without_cpp = re.sub(r"#ifdef __cplusplus.*?#endif", "", header, flags=re.DOTALL)
     return re.sub(r"^#.*$", "", without_cpp, flags=re.MULTILINE)
 
@@ -132,15 +138,18 @@ _lib: Any = _ffi.dlopen(os.environ.get("AOM_LIBRARY", str(_HERE / "libaom_c.so")
 
 
 class Member:
-    """A member of a group. Threads may share it; `leave` ends it for all of them."""
+    """A member of a group.
+
+    Threads may share a member. `leave` ends the membership for all threads.
+    """
 
     def __init__(self, handle: Any) -> None:
-        """Use `join`."""
+        """Wraps a handle of the library. Callers should use `join`."""
         self._handle = handle
 
     @classmethod
     def join(cls, member_file: str | os.PathLike[str], timeout_s: float = 10.0) -> "Member":
-        """Joins the group that the member file is of."""
+        """Joins the group of the member file."""
         path = os.fspath(member_file).encode()
         handle = _lib.aom_join(path, _milliseconds(timeout_s))
         if handle == _ffi.NULL:
@@ -148,11 +157,11 @@ class Member:
         return cls(_ffi.gc(handle, _lib.aom_leave))
 
     def send(self, message: bytes) -> None:
-        """Sends a request to the group; whether it arrives is not told."""
+        """Sends a request to the group. The caller does not learn whether the request arrives."""
         _checked(_lib.aom_send(self._live(), message, len(message)))
 
     def next(self, timeout_s: float) -> Event | None:
-        """The next event, waited for at most so long."""
+        """Waits for the next event, at most for this time. Returns None if there is no event."""
         place = _ffi.new("aom_event **")
         if not _checked(_lib.aom_next(self._live(), _milliseconds(timeout_s), place)):
             return None
@@ -160,15 +169,16 @@ class Member:
         return _event(event)
 
     def __iter__(self) -> Iterator[Event]:
-        """Events, for ever."""
+        """Yields events without end."""
         while True:
             if (event := self.next(3600.0)) is not None:
                 yield event
 
     def verify(self, certificate: bytes, message: bytes) -> bool:
-        """Whether this member can believe what another shows it: the certificate's own number.
+        """Checks whether a certificate from another member proves the message.
 
-        Compare `proved_number` with the number that was asked for.
+        The certificate is only valid for the number that it contains. The caller has to compare
+        `proved_number` with the number in the caller's question.
         """
         return bool(
             _checked(
@@ -177,9 +187,10 @@ class Member:
         )
 
     def certificate(self, message: Message) -> bytes:
-        """The message's certificate with what has come since its delivery, to be shown to another.
+        """Returns the message's certificate, completed with what arrived since the delivery.
 
-        If somebody sends false tags, it convinces members that the message's own does not.
+        The certificate is for other members. If somebody sends false tags, this certificate
+        convinces members that the message's own certificate does not convince.
         """
         place = _ffi.new("aom_event **")
         number = (message.epoch, message.sequence)
@@ -189,14 +200,14 @@ class Member:
 
     @property
     def counters(self) -> Counters:
-        """As they are now."""
+        """The current counts."""
         place = _ffi.new("aom_counters *")
         _checked(_lib.aom_count(self._live(), place))
         names = (field.name for field in fields(Counters))
         return Counters(**{name: getattr(place, name) for name in names})
 
     def leave(self) -> None:
-        """Leaves the group, once no thread waits for an event; what was not told is gone."""
+        """Leaves the group as soon as no thread waits for an event. Pending events are lost."""
         self._handle = None
 
     def __enter__(self) -> "Member":

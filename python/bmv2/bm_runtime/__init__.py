@@ -1,1 +1,1 @@
-"""BMv2's services that every target has."""
+"""The Thrift services of BMv2 that exist in every target."""

@@ -4,7 +4,8 @@ from reprise_thrift import client_class
 
 from .ttypes import TYPES
 
-# As in what Thrift's compiler writes, `SimplePre.InvalidMcOperation` for example.
+# The types are also names of this module, as in modules from Thrift's compiler, for example
+# `SimpleSwitch.InvalidMirroringOperation`.
 globals().update(TYPES)
 Client = client_class(
     """

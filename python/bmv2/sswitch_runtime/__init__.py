@@ -1,3 +1,3 @@
-"""What only `simple_switch` has: the service `simple_switch`."""
+"""The Thrift service `simple_switch`, which exists only in `simple_switch`."""
 
 __all__ = ["SimpleSwitch", "ttypes"]

@@ -1,4 +1,4 @@
-"""What calls of `simple_switch` are made of."""
+"""The types for the calls of `simple_switch`."""
 
 from reprise_thrift import declare
 

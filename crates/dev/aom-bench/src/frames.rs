@@ -11,7 +11,7 @@ const UDP_BYTES: usize = 8;
 pub(crate) const BEFORE: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 /// The message starts with a mark that identifies its request.
 pub(crate) const MARK_BYTES: usize = 4;
-/// The number of marks, which are reused in a cycle. No more requests may be in flight.
+/// The number of marks. The marks are reused in a cycle, so at most this many requests may be in flight.
 pub(crate) const N_MARKS: usize = 1 << 14;
 
 /// The fields of a copy.
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) is_signed: bool,
 }
 
-/// The frame of a request to a group's address, or of plain multicast to another port.
+/// Returns the frame of a request to a group's address, or a frame of plain multicast to another port.
 pub(crate) fn frame(
     variant: Variant,
     (from, to): (Ipv4Addr, Ipv4Addr),
@@ -63,10 +63,10 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Parses a copy of one of the requests; `None` for other frames.
+/// Parses a copy of one of the requests. Returns `None` for any other frame.
 pub(crate) fn seen(frame: &[u8], variant: Variant) -> Option<Seen> {
     let is_udp = frame.get(12..15)? == [8, 0, 0x45] && frame[23] == 17;
-    // The payload's length is not checked; it only has to contain the mark.
+    // The payload's length is not checked. The payload only has to contain the mark.
     let payload = frame.get(BEFORE..).filter(|_| is_udp)?;
     let at = variant.overhead_bytes();
     let mark = payload.get(at..at + MARK_BYTES)?;
@@ -80,7 +80,7 @@ pub(crate) fn seen(frame: &[u8], variant: Variant) -> Option<Seen> {
     })
 }
 
-/// The destination port of plain frames, which the sequencer leaves alone.
+/// The destination port of plain frames, which the sequencer forwards without a tag.
 pub(crate) const PLAIN_UDP_PORT: u16 = UDP_PORT + 10;
 
 #[cfg(test)]

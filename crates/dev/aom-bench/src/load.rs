@@ -1,5 +1,5 @@
-//! Sends requests at a given rate into one interface, and takes every copy from another. One thread sends and receives,
-//! so a machine of two processors has one for the switch.
+//! Sends requests at a given rate into one interface, and receives every copy from another interface. One thread both
+//! sends and receives, so that a machine with two processors has one processor left for the switch.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::frames::{self, N_MARKS, PLAIN_UDP_PORT, Seen};
 
-/// Reported quantiles. Each needs at least ten samples above it.
+/// The quantiles that are reported, in percent. A quantile needs at least ten samples above it.
 const QUANTILES_PCT: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999];
-/// Frames that are sent before the next look for received ones.
+/// The number of frames that are sent before the thread looks for received frames again.
 const SENT_AT_ONCE: u32 = 8;
 const RECEIVED_AT_ONCE: usize = 64;
-/// Longer delays count as a minute.
+/// The longest delay of the histogram, a minute. A longer delay counts as a minute.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
-/// Packets are lost if nothing came for this time.
+/// The outstanding packets count as lost after this time without a received packet.
 const QUIET: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -28,16 +28,16 @@ pub(crate) enum Kind {
     Tagged,
     /// AOM-PK
     Signed,
-    /// Frames as long as AOM-HM's, to a station that is unknown: the switch floods them
+    /// Frames as long as AOM-HM's, to a station that the switch does not know, so that the switch floods them
     Plain,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    /// Requests go out here: NAME or afpacket:NAME, or afxdp:NAME
+    /// The interface through which requests are sent: NAME or afpacket:NAME, or afxdp:NAME
     #[arg(long, value_name = "INTERFACE")]
     send: String,
-    /// Copies come in here
+    /// The interface through which copies are received
     #[arg(long, value_name = "INTERFACE")]
     receive: String,
     #[arg(long, value_enum)]
@@ -45,22 +45,22 @@ pub(crate) struct Load {
     /// The group's address
     #[arg(long, value_name = "ADDRESS")]
     group: Ipv4Addr,
-    /// How many receivers the group has; of plain frames, how many copies the switch makes
+    /// The number of the group's receivers; for plain frames, the number of copies that the switch makes
     #[arg(long, value_name = "N")]
     receivers: u16,
     /// The last byte of the first receiver's address
     #[arg(long, value_name = "N")]
     first_receiver: u8,
-    /// Requests a second
+    /// Requests per second
     #[arg(long, value_name = "N")]
     rate: f64,
-    /// How long they are sent
+    /// How long requests are sent, in seconds
     #[arg(long, value_name = "S")]
     seconds: f64,
-    /// Bytes of a message; 4 of them say which request it is
+    /// Bytes of a message, 4 of which identify the request
     #[arg(long, value_name = "N", default_value_t = 14)]
     message_bytes: usize,
-    /// Write each delay in nanoseconds into a histogram's file, a line each of value and count
+    /// Write the histogram of the delays to this file: on each line a delay in nanoseconds and its count
     #[arg(long, value_name = "FILE")]
     delays: Option<std::path::PathBuf>,
 }
@@ -81,7 +81,7 @@ pub(crate) enum LoadError {
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     sent_at: Instant,
-    /// Packets that the first receiver has not got yet.
+    /// The number of packets that the first receiver has not received yet.
     n_left: u16,
 }
 
@@ -125,7 +125,7 @@ impl Load {
         }
     }
 
-    /// The number of packets that each receiver gets for a request.
+    /// Returns the number of packets that each receiver gets for a request.
     fn n_shards(&self) -> u16 {
         match self.kind {
             Kind::Tagged => self.receivers.div_ceil(LANES as u16),
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         self.n_sent * u64::from(load.n_shards()) * u64::from(load.receivers)
     }
 
-    /// Sends requests that are due. Returns by how much the last one was late.
+    /// Sends the requests that are due. Returns by how much the last request was late.
     fn send_what_is_due(&mut self, began: Instant, n_max: u64) -> Result<Duration, PortError> {
         let mut late = Duration::ZERO;
         for _ in 0..SENT_AT_ONCE {

@@ -1,5 +1,5 @@
 //! `reprise-aom-bench`: the capacity and the delay of authenticated ordered multicast. The lab's study `neobft` runs
-//! it; `docs/aom.md` has the figures.
+//! this program, and `docs/aom.md` contains the results.
 
 mod frames;
 mod load;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Measures a sequencer from outside, and its signer without a network. Each command prints one JSON document.
+/// Measures a sequencer over its ports, and its signer without a network. Each command prints one JSON document.
 #[derive(Debug, Parser)]
 #[command(name = "reprise-aom-bench", version)]
 struct Options {
@@ -21,11 +21,11 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Send requests at a rate, take every copy, time those of the first receiver
+    /// Send requests at a given rate, receive every copy, and measure the delay of the first receiver's copies
     Load(load::Load),
-    /// What a request costs inside the switch, engine by engine
+    /// Measure the cost of a request inside the switch, for each engine
     Passes(passes::Passes),
-    /// Signatures a second: with nonces of a full pool, and with a fresh one for each
+    /// Measure signatures per second: with nonces from a full pool, and with a new nonce for each signature
     Signatures(signatures::Signatures),
 }
 

@@ -1,5 +1,5 @@
-//! The cost of a request inside the switch, without ports: the tags alone, with all copies, and plain multicast with as
-//! many copies. The engines are measured in alternation.
+//! Measures the cost of a request inside the switch, without ports: the tags without copies, the tags with all copies,
+//! and plain multicast with the same number of copies. The engines are measured in alternation.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::frames::{self, PLAIN_UDP_PORT};
 
-/// The multicast group of `p4/lib/stations.p4` for frames to unknown MACs.
+/// The multicast group of `p4/lib/stations.p4` for frames to unknown MAC addresses.
 const FLOOD_GROUP: u32 = 0xffff;
 const ENGINES: [&str; 4] = [
     "interpreter",
@@ -30,22 +30,22 @@ pub(crate) struct Passes {
     /// Sizes of the group
     #[arg(long, num_args = 1.., value_name = "N", default_values_t = [4, 8, 16, 32, 64])]
     receivers: Vec<u8>,
-    /// How long a turn takes, about
+    /// The approximate length of one measurement, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20)]
     turn_ms: u64,
-    /// Turns of each
+    /// Measurements of each engine
     #[arg(long, value_name = "N", default_value_t = 9)]
     turns: usize,
 }
 
-/// What is sent.
+/// The kind of frames that are sent.
 #[derive(Debug, Clone, Copy)]
 enum What {
     /// Requests to a group without receivers, so that no copies are made.
     Tags,
     /// Requests with all copies.
     Whole,
-    /// Plain frames with as many copies.
+    /// Plain frames with the same number of copies.
     Plain,
 }
 
@@ -84,7 +84,7 @@ impl Passes {
     }
 }
 
-/// A switch of each engine, with the program and a group.
+/// Makes one switch per engine, with the program and a group.
 fn switches(n_receivers: u8, what: What) -> Vec<Switch> {
     let without_lanes = NativeOptions {
         lane_vectorisation: false,

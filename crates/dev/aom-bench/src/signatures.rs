@@ -1,5 +1,5 @@
-//! The cost of a signature: whole packets through the signer, in memory, in alternation with a full pool and with a
-//! fresh nonce for each.
+//! Measures the cost of a signature. Whole packets pass through the signer in memory. Measurements with a full pool of
+//! nonces alternate with measurements in which each signature computes a new nonce.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -16,10 +16,10 @@ use crate::frames;
 
 #[derive(Debug, Args)]
 pub(crate) struct Signatures {
-    /// Packets in each turn
+    /// Packets of one measurement
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     packets: u32,
-    /// Turns of each
+    /// Measurements of each kind
     #[arg(long, value_name = "N", default_value_t = 9)]
     turns: usize,
 }
@@ -35,7 +35,7 @@ impl Signatures {
         Ok(json!({ "packets": self.packets, "pooled_per_s": pooled, "fresh_per_s": fresh }))
     }
 
-    /// Packets a second of one round, each of them signed.
+    /// Signs the packets of one measurement. Returns the number of packets per second.
     fn turn(&self, is_pooled: bool) -> io::Result<f64> {
         // No thread refills the pool during the measurement. A full pool of this capacity stays above the low-water
         // mark; a pool of one nonce is either full or empty.
@@ -70,7 +70,7 @@ impl Signatures {
     }
 }
 
-/// A packet from the sequencer to its signer.
+/// Makes a packet as the sequencer sends it to its signer.
 fn stamped(number: u32) -> Vec<u8> {
     let addresses = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(239, 1, 0, 1));
     let mut frame = frames::frame(Variant::Signed, addresses, UDP_PORT, number as usize, 4);

@@ -1,8 +1,8 @@
-//! Measures the cost per copy of a call to an extern that changes payloads: one packet goes in, 64 copies leave the
-//! native engine. The copies of one program call nothing, those of the other an extern that does nothing. Each round
-//! runs both, so that other load on the machine affects both.
+//! Measures the cost per copy of a call to an extern that changes payloads. The native engine gets one packet and makes
+//! 64 copies. The copies of one program call no extern, the copies of the other program call an extern that does
+//! nothing. Each round runs both programs, so that other load on the machine affects both.
 //!
-//! `cargo run --release -p conformance --example payload` prints CSV; `-- 501` runs more rounds.
+//! `cargo run --release -p conformance --example payload` prints CSV. `-- 501` sets the number of rounds.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -27,7 +27,7 @@ const PAYLOAD_BYTES: usize = 1_200;
 const PACKETS: u32 = 200;
 const ROUNDS: usize = 201;
 
-/// A switch whose copies all run one action of the program.
+/// Makes switches in which every copy runs the same action of the program.
 fn switch(action: &str, args: &[&[u8]]) -> Beside {
     let mut switch = native(NativeOptions::ALL)(SwitchConfig::default());
     register(
@@ -70,7 +70,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Nanoseconds per copy in one round.
+/// Runs one program for one round and returns the nanoseconds per copy.
 fn round(switch: &mut Beside, frame: &[u8], now: &mut u64) -> f64 {
     let start = Instant::now();
     let mut n_copies = 0;

@@ -1,5 +1,5 @@
-//! AOM-HM's two programs, each on every engine: all engines must send the same frames. Direct
-//! control calls set them up; the control plane of groups is not involved.
+//! Runs AOM-HM's two programs, each on every engine. All engines must send the same frames. Direct control calls set
+//! the programs up. The control plane of groups is not involved.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use crate::packet::udp_copy;
 
 pub const SENDER_PORT: PortId = PortId(1);
 pub const RECEIVERS_PORT: PortId = PortId(2);
-/// The programs: one computes every round in one pass, the other one round per pass.
+/// The two programs. The first computes every round in one pass, the second computes one round per pass.
 pub const FORMS: [&str; 2] = ["p4/aom_hm.p4", "p4/aom_hm_rounds.p4"];
 
 const SENDER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -24,7 +24,7 @@ const RECEIVER_UDP_PORT: u16 = 7000;
 
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// Group number on the wire.
+    /// The group's number in the packets.
     pub number: u16,
     /// Index in the program's registers.
     pub slot: u16,
@@ -33,7 +33,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group of `n_receivers` receivers with random keys.
+    /// Makes a group of `n_receivers` receivers with random keys.
     pub fn random(rng: &mut Rng, number: u16, slot: u16, n_receivers: u8) -> Self {
         let key = |_| Key {
             k0: rng.u32(..),
@@ -52,7 +52,7 @@ impl Group {
         Ipv4Addr::new(239, 1, high, low)
     }
 
-    /// Multicast groups of the shards and of the receivers.
+    /// Returns the multicast groups of the shards and of the receivers.
     fn multicast_ids(&self) -> [u16; 2] {
         [1000, 2000].map(|base| base + self.slot)
     }
@@ -62,7 +62,7 @@ impl Group {
         receivers
     }
 
-    /// Number of packets that a receiver gets for each request.
+    /// Returns the number of packets that a receiver gets for each request.
     pub fn n_shards(&self) -> u16 {
         self.keys.len().div_ceil(LANES) as u16
     }
@@ -92,7 +92,7 @@ impl Sequencers {
         Self { forms }
     }
 
-    /// Adds a group and activates it. Lanes without a receiver get random keys.
+    /// Adds a group and activates the group. A lane without a receiver gets a random key.
     pub fn add(&mut self, rng: &mut Rng, group: &Group) {
         let [shards, receivers] = group.multicast_ids();
         self.know(group, Some(group.address()), None);
@@ -110,7 +110,7 @@ impl Sequencers {
         self.set(group, "sequences", &1_u32.to_be_bytes());
     }
 
-    /// Maps requests to this address, or with this number, to the group.
+    /// Assigns requests to this address, or with this number, to the group.
     pub fn know(&mut self, group: &Group, address: Option<Ipv4Addr>, number: Option<u16>) {
         let [shards, receivers] = group.multicast_ids();
         let args = [
@@ -177,12 +177,12 @@ impl Sequencers {
     /// Sends a frame to all switches and returns their output, which must be the same.
     ///
     /// # Panics
-    /// The output of a form or an engine differs.
+    /// The outputs of two programs or of two engines differ.
     pub fn send(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
         let [unrolled, rounds] = &mut self.forms;
         let left = unrolled.send(port, frame);
         let mut of_rounds = rounds.send(port, frame);
-        // With twelve passes for each, shards overtake each other.
+        // In the second program each shard makes twelve passes, so the shards overtake each other.
         let by_shard = |sent: &OwnedTransmit| (sent.port, sent.frame.get(47).copied());
         of_rounds.sort_by_key(by_shard);
         let mut expected = left.clone();
@@ -191,7 +191,7 @@ impl Sequencers {
         left
     }
 
-    /// Number of packets by verdict, in the order of the verdicts' numbers.
+    /// Returns the number of packets with each verdict, in the order of the verdicts' numbers.
     pub fn verdicts(&self) -> Vec<u64> {
         let [unrolled, rounds] = [0, 1].map(|form| {
             let switch = &self.forms[form].reference;
@@ -220,7 +220,7 @@ impl Default for Sequencers {
     }
 }
 
-/// A UDP packet from the sender, with correct checksums.
+/// Returns a UDP packet from the sender, with correct checksums.
 pub fn frame_to(address: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     let [_, b, c, d] = address.octets();
     let builder = PacketBuilder::ethernet2(SENDER_MAC, [1, 0, 0x5e, b & 0x7f, c, d])

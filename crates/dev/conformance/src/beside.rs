@@ -1,4 +1,5 @@
-//! Switches with several engines side by side: all get the same set-up and frames, and all must send the same frames.
+//! Runs several engines side by side, each in its own switch. All switches get the same set-up and the same frames, and
+//! all must send the same frames.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -10,14 +11,15 @@ use dataplane_jit::NativeOptions;
 
 use crate::engines::native;
 
-/// The interpreter, and switches with other engines.
+/// A switch with the interpreter, and switches with other engines.
 pub struct Beside {
     pub reference: Switch,
     twins: Vec<Switch>,
 }
 
 impl Beside {
-    /// The interpreter, and the native engine naive and with every optimisation.
+    /// Makes switches with the interpreter, with the naive native engine, and with the native engine with every
+    /// optimisation.
     pub fn all_engines(config: SwitchConfig) -> Self {
         let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
         let twins = twins.map(|it| native(it)(config.clone()));
@@ -107,11 +109,11 @@ impl Beside {
         });
     }
 
-    /// Sends a frame to a port and returns all output, which must be the same from every engine. The reference's output
-    /// is taken frame by frame, the others' in batches.
+    /// Sends a frame to a port and returns all output, which must be the same from every engine. The interpreter's
+    /// output is taken frame by frame, the output of the other engines in batches.
     ///
     /// # Panics
-    /// The output or the counters of an engine differ from the reference's.
+    /// The output or the counters of an engine differ from the interpreter's.
     pub fn send(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
         self.reference.handle_frame(0, port, frame);
         let next = || Some(self.reference.poll_transmit(0)?.to_owned());
@@ -125,7 +127,7 @@ impl Beside {
     }
 }
 
-/// All output of a switch, taken in batches.
+/// Returns all output of a switch, taken in batches.
 pub fn all_of(switch: &mut Switch) -> Vec<OwnedTransmit> {
     const FRAMES_AT_ONCE: usize = 7;
     let mut all = Vec::new();

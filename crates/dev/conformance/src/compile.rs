@@ -4,10 +4,10 @@ use std::path::Path;
 
 use testkit::repository::root;
 
-/// Compiles P4 source to BMv2 JSON text.
+/// Compiles a P4 source to BMv2 JSON.
 ///
 /// # Errors
-/// The compiler's diagnostics.
+/// The compiler refuses the source. The error contains the diagnostics.
 pub fn bmv2_json(path: &Path, text: &str) -> Result<String, String> {
     compile(path, text).map(|(_, json)| json)
 }
@@ -27,7 +27,7 @@ fn compile(path: &Path, text: &str) -> Result<(p4_compiler::P4Info, String), Str
     Ok((p4info, json))
 }
 
-/// Compiles a program to P4Info and BMv2 JSON for P4Runtime.
+/// Compiles a program, and returns P4Info and BMv2 JSON for P4Runtime.
 ///
 /// # Panics
 /// If the program cannot be read or compiled.

@@ -1,5 +1,5 @@
-//! The real controller and the real P4Runtime server around a switch that belongs to the caller. The controller's
-//! writes are complete when a call returns.
+//! Runs the real controller and the real P4Runtime server with a switch that belongs to the caller. All writes of the
+//! controller are complete when a call returns.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::sfu::SfuProgram;
 
 pub const DEVICE_ID: u64 = 1;
 
-/// Serves a switch that its caller keeps.
+/// Makes a P4Runtime server for a switch that still belongs to the caller.
 pub fn server(borrowed: &BorrowedSwitch) -> Server {
     server_of(device(borrowed))
 }
@@ -31,7 +31,7 @@ pub fn server_of(device: Device) -> Server {
     Server::new(config, Arc::new(device))
 }
 
-/// Why the server refuses to load a pipeline; `None` if it does not.
+/// Returns why the server refuses to load a pipeline, or `None` if it loads the pipeline.
 pub fn refusal(p4info: P4Info, json: String) -> Option<String> {
     let config = ForwardingPipelineConfig {
         p4info: Some(p4info),
@@ -42,10 +42,10 @@ pub fn refusal(p4info: P4Info, json: String) -> Option<String> {
     Some(error.to_string())
 }
 
-/// Loads one of the SFU programs into a switch and writes a conference as the controller does.
+/// Loads one of the SFU programs into a switch, and writes a conference as the controller does.
 ///
 /// # Errors
-/// The conference, the controller or the switch refused.
+/// The conference, the controller or the switch refuses a step.
 pub fn set_up(
     switch: Switch,
     program: SfuProgram,

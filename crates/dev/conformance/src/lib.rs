@@ -1,5 +1,5 @@
-//! For development only: runs one corpus on every engine, tests whole systems in virtual time, and
-//! checks the architecture.
+//! This crate is only for development. The crate runs one corpus on every engine, tests whole systems in virtual time,
+//! and checks the architecture.
 
 pub mod aom;
 pub mod beside;

@@ -1,5 +1,5 @@
-//! Frames for tests. `etherparse` builds and parses them, so that our checksum code does not check
-//! itself.
+//! Makes frames for tests. `etherparse` builds and parses the frames, so that the checksum code of this project does
+//! not check itself.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -11,12 +11,12 @@ use crate::sfu::{PRESENTER_IP, PRESENTER_MAC, SFU_IP, SFU_MAC, STREAM_PORT};
 
 pub const PRESENTER_PORT: u16 = 40_000;
 
-/// A presenter's packet to the SFU, with correct checksums.
+/// Makes a presenter's packet to the SFU, with correct checksums.
 pub fn presenter_frame(ttl: u8, payload: &[u8]) -> Vec<u8> {
     udp_frame(PRESENTER_IP, STREAM_PORT, ttl, payload)
 }
 
-/// A UDP packet to the SFU, with correct checksums.
+/// Makes a UDP packet to the SFU, with correct checksums.
 pub fn udp_frame(src: Ipv4Addr, dst_port: u16, ttl: u8, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(PRESENTER_MAC, SFU_MAC)
         .ipv4(src.octets(), SFU_IP.octets(), ttl)
@@ -39,7 +39,7 @@ pub fn echo_request(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An ARP frame: operation 1 is a request for the target, 2 a reply to the SFU.
+/// Makes an ARP frame. Operation 1 is a request for the target, operation 2 is a reply to the SFU.
 pub fn arp(operation: u16, target: Ipv4Addr) -> Vec<u8> {
     let destination = if operation == 1 { [0xff; 6] } else { SFU_MAC };
     let mut frame = Vec::with_capacity(60);
@@ -67,11 +67,11 @@ pub struct UdpCopy {
     pub ports: (u16, u16),
     pub payload: Vec<u8>,
     pub udp_checksum: u16,
-    /// Whether the UDP checksum equals a full computation.
+    /// Whether the UDP checksum equals a checksum over the whole packet.
     pub udp_checksum_right: bool,
 }
 
-/// Parses a frame; its IPv4 header checksum must be correct.
+/// Parses a frame. The IPv4 header checksum must be correct.
 pub fn udp_copy(frame: &[u8]) -> UdpCopy {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a whole packet");
     let Some(LinkSlice::Ethernet2(ethernet)) = &sliced.link else {
@@ -100,7 +100,7 @@ pub fn udp_copy(frame: &[u8]) -> UdpCopy {
     }
 }
 
-/// Fails if the IPv4 header's checksum differs from a full computation.
+/// Fails if the IPv4 header's checksum differs from a checksum over the whole header.
 pub fn assert_header_checksum(ipv4: &Ipv4Slice<'_>) {
     let header = ipv4.header();
     assert_eq!(

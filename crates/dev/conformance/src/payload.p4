@@ -1,12 +1,12 @@
-// An SFU's egress in small, with externs that change payloads: a stream's group or port is looked up,
-// then what each copy gets. Here for tests and benchmarks.
+// A small SFU with externs that change payloads, for tests and benchmarks. Ingress looks up a
+// stream's group or port, egress looks up the destination and the change of each copy.
 
 #include <core.p4>
 #include <v1model.p4>
 
-// XORs the viewer's key over the payload, whose length stays.
+// XORs the viewer's key over the payload. The length does not change.
 extern void xor_payload(in bit<32> key, in bit<16> sequence);
-// The same with a tag of 16 bytes behind it; writes the mark of the header.
+// Does the same, appends a tag of 16 bytes, and writes the mark of the header.
 extern void seal_payload(in bit<32> key);
 
 const bit<16> SEAL_BYTES = 16;
@@ -105,7 +105,7 @@ control MediaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_m
             recirculate_preserving_field_list(0);
         }
     }
-    // A copy leaves with another payload, and the packet goes round with what it has.
+    // The clone leaves with a changed payload, and the packet recirculates with its own payload.
     action round_with_copy(bit<32> session) {
         if (hdr.media.round < 100) {
             hdr.media.round = hdr.media.round + 1;
@@ -121,7 +121,7 @@ control MediaEgress(inout headers_t hdr, inout metadata_t meta, inout standard_m
         default_action = NoAction();
         size = 16384;
     }
-    // What a clone gets, whose payload is as it was.
+    // The actions for clones. A clone has the payload from before the packet's extern call.
     table clones {
         key = { hdr.media.round: exact; }
         actions = { send; send_xored; send_sealed; NoAction; }

@@ -1,5 +1,5 @@
-//! Externs that change payloads, for tests and benchmarks: they XOR the shared payload with a viewer's key. Also the
-//! program that calls them.
+//! Externs that change payloads, for tests and benchmarks, and the program that calls these externs. The externs XOR
+//! the shared payload with a viewer's key.
 
 #![expect(clippy::panic, reason = "a test's set-up")]
 
@@ -7,30 +7,31 @@ use std::sync::{Arc, Mutex};
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadCopy, PayloadExtern, Program, Switch};
 
-/// Growth of a sealed payload; the program's header contains the resulting length.
+/// The number of bytes that sealing adds to a payload. The program's header contains the resulting length.
 pub const SEAL_BYTES: usize = 16;
 
-/// Keys that the externs reject.
+/// Returns whether the externs reject a key.
 pub fn is_unknown(key: u64) -> bool {
     key.is_multiple_of(5)
 }
 
-/// The program's `xor_payload` or `seal_payload` extern. Records how many copies each call gets.
+/// The program's `xor_payload` or `seal_payload` extern. The extern records how many copies each call gets.
 #[derive(Debug, Default, Clone)]
 pub struct Xor {
-    /// Whether it appends a tag over headers and result.
+    /// Whether the extern appends a tag that covers headers and result.
     pub seals: bool,
     pub calls: Arc<Mutex<Vec<usize>>>,
 }
 
-/// The result of `xor_payload`.
+/// Returns the result of `xor_payload`.
 pub fn xored(payload: &[u8], key: u64, sequence: u64) -> Vec<u8> {
     let mut room = vec![0; payload.len()];
     xor_into(&mut room, payload, key, sequence);
     room
 }
 
-/// The result of `seal_payload` for these headers, which are those of the sent frame except for the mark.
+/// Returns the result of `seal_payload` for these headers. The headers are the sent frame's headers except for the
+/// mark.
 pub fn sealed(head: &[u8], payload: &[u8], key: u64) -> Vec<u8> {
     let mut result = xored(payload, key, 0);
     let tag = tag(head, &result);
@@ -99,7 +100,7 @@ impl PayloadExtern for Xor {
     }
 }
 
-/// Returns each payload unchanged in length and does nothing else, to measure the cost of the call.
+/// An extern that changes nothing, to measure the cost of the call.
 #[derive(Debug, Clone, Copy)]
 pub struct Nothing {
     /// As in [`Xor`].
@@ -137,7 +138,7 @@ pub fn register(
     }
 }
 
-/// Registers both externs as [`Xor`]; returns the number of copies of each call of either.
+/// Registers both externs as [`Xor`]. Returns the list to which each call adds its number of copies.
 pub fn register_xor(switch: &mut Switch) -> Arc<Mutex<Vec<usize>>> {
     let xor = Xor::default();
     let seal = Xor {

@@ -1,6 +1,6 @@
-//! The SFU programs on an in-memory switch, for tests of the programs: direct control calls set the switch up, frames
-//! go in and out. The native engine, naive and with every optimisation, runs beside the interpreter and must do the
-//! same. The controller is not involved; `tests/conformance/one_version.rs` tests with it.
+//! Runs the SFU programs on switches in memory, for tests of the programs. Direct control calls set the switches up.
+//! The native engine, naive and with every optimisation, gets the same frames as the interpreter and must send the same
+//! frames. The controller is not involved. `tests/conformance/one_version.rs` tests with the controller.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -33,7 +33,7 @@ pub enum SfuProgram {
 impl SfuProgram {
     pub const ALL: [SfuProgram; 2] = [SfuProgram::Recirculation, SfuProgram::Replication];
 
-    /// Path of the source, relative to the repository's root.
+    /// Returns the path of the source, relative to the repository's root.
     pub fn path(self) -> &'static str {
         match self {
             SfuProgram::Recirculation => "p4/sfu_recirculation.p4",
@@ -46,12 +46,12 @@ impl SfuProgram {
 pub struct Viewer {
     pub mac: [u8; 6],
     pub ip: Ipv4Addr,
-    /// UDP destination of its copies; the recirculation program ignores it.
+    /// The UDP destination port of the viewer's copies. The recirculation program ignores this port.
     pub udp_port: u16,
 }
 
 impl Viewer {
-    /// The `n`th of up to 65,536 distinct viewers.
+    /// Returns the `n`th of up to 65,536 distinct viewers.
     pub fn nth(n: u16) -> Self {
         let [high, low] = n.to_be_bytes();
         Self {
@@ -69,7 +69,7 @@ pub struct Sfu {
 }
 
 impl Sfu {
-    /// Compiles and loads the program, and sets up address, mirror session and presenter.
+    /// Compiles and loads the program, and sets up the address, the mirror session and the presenter.
     pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
         Self::set_up(program, Beside::all_engines(config))
     }
@@ -115,7 +115,7 @@ impl Sfu {
         Self { switches, program }
     }
 
-    /// Sets the viewers of the group, which must be empty.
+    /// Sets the viewers of the group. The group must be empty.
     pub fn set_viewers(&mut self, viewers: &[Viewer]) {
         match self.program {
             SfuProgram::Recirculation => {

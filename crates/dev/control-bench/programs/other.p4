@@ -1,5 +1,6 @@
-// In the place of `every_entity.p4` now and then, with tables and objects of other names in the same places, that
-// nobody ever writes; one register is the same.
+// Sometimes replaces `every_entity.p4`. The tables and objects of this program are in the same
+// places but have other names, and nobody ever writes them. One register is the same in both
+// programs.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-// One table with room for two million entries: a frame leaves by the port of its destination.
+// One table with room for two million entries. A frame leaves by the port of its destination.
 #include <core.p4>
 #include <v1model.p4>
 

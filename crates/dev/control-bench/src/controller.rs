@@ -1,5 +1,5 @@
-//! A P4Runtime controller: one stream, one election id. Unlike `p4runtime_client`, it shows each call's status and both
-//! ends of its stream, which are measured and misused here.
+//! Implements a P4Runtime controller with one stream and one election id. In contrast to `p4runtime_client`, this
+//! controller shows each call's status and both directions of its stream, so that they can be measured and misused.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -20,7 +20,7 @@ use crate::program::Program;
 use crate::{Result, secure};
 
 pub const DEVICE_ID: u64 = 1;
-/// The largest answer. Messages with entries are small, but the errors of a batch may be long.
+/// Maximum size of an answer. Messages with entries are small, but the errors of a batch may be long.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 pub type Client = P4RuntimeClient<Channel>;
@@ -53,9 +53,9 @@ pub async fn connect(to: impl Into<Address>) -> Result<Client> {
     Ok(P4RuntimeClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
-/// A connected controller. Dropping it disconnects.
+/// A connected controller. Dropping the controller disconnects it.
 pub struct Controller {
-    /// For unary calls and Reads.
+    /// The client for unary calls and Reads.
     pub client: Client,
     pub election_id: Uint128,
     /// The controller's side of its stream.
@@ -65,10 +65,10 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Opens a stream with an election id, as primary or backup.
+    /// Opens a stream with an election id, and so becomes primary or backup.
     ///
     /// # Errors
-    /// The switch refuses it.
+    /// The switch refuses the connection or the stream.
     pub async fn start(to: impl Into<Address>, election_id: Uint128) -> Result<Self> {
         let mut client = connect(to).await?;
         let (requests, queue) = channel(16);
@@ -105,7 +105,7 @@ impl Controller {
             device_id: DEVICE_ID,
             election_id: Some(self.election_id),
             action: action.into(),
-            // COMMIT takes no config: it commits the saved one.
+            // COMMIT has no config, since it commits the saved config.
             config: (action != Action::Commit).then_some(config),
             ..Default::default()
         };
@@ -113,7 +113,7 @@ impl Controller {
         set.map(drop)
     }
 
-    /// A batch with this controller's election id.
+    /// Makes a batch with this controller's election id.
     pub fn batch(&self, updates: Vec<Update>) -> WriteRequest {
         WriteRequest {
             device_id: DEVICE_ID,
@@ -124,7 +124,7 @@ impl Controller {
     }
 }
 
-/// The message that makes a stream a controller's.
+/// Returns the first message of a controller's stream, which states the election id.
 pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     let update = MasterArbitrationUpdate {
         device_id: DEVICE_ID,
@@ -136,7 +136,7 @@ pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     }
 }
 
-/// Reads to the end, and passes each message's entities on.
+/// Reads until the end, and passes on the entities of each message.
 ///
 /// # Errors
 /// The switch's status.

@@ -1,5 +1,6 @@
-//! Generates valid messages from a P4Info: entities of every kind, with few keys, so that inserts, modifications and
-//! deletions collide. The switch refuses some of them (a second insert, a full table) on purpose.
+//! Generates valid messages from a P4Info, with entities of every kind. There are only few keys, so that inserts,
+//! modifications and deletions collide. It is intended that the switch refuses some messages, for example a second
+//! insert or an insert into a full table.
 
 use std::collections::HashSet;
 
@@ -24,16 +25,16 @@ use p4runtime_proto::p4::v1::{
     ValueSetEntry, ValueSetMember, action_profile_group,
 };
 
-/// The number of key values, and of ids of members, groups and sessions: few enough to collide.
+/// The number of key values, and of ids of members, groups and sessions. The number is small, so that messages collide.
 const N_KEYS: u64 = 5;
 
-/// The entities that exist according to the answers. With it, few updates are refused.
+/// The entities that exist according to the switch's answers. With this knowledge, few updates are refused.
 #[derive(Debug, Default)]
 pub struct Known(HashSet<String>);
 
 impl Known {
-    /// Changes the type of an update that would be refused: the insert of an entity that exists becomes a modify, the
-    /// modify or delete of a missing one becomes an insert. One in eight stays unchanged.
+    /// Changes the type of an update that would be refused. The insert of an existing entity becomes a modify, and the
+    /// modify or delete of a missing entity becomes an insert. One in eight updates is not changed.
     pub fn fitting(&self, mut update: Update, rng: &mut Rng) -> Update {
         let types = update.entity.as_ref().and_then(|it| it.entity.as_ref());
         let Some(key) = types.and_then(key) else {
@@ -65,13 +66,13 @@ impl Known {
         }
     }
 
-    /// Forgets all entities, after a new program.
+    /// Forgets all entities. This is necessary after a new program.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-/// Identifies an entity. `None` for an entity that always exists.
+/// Returns a text that identifies an entity, or `None` for an entity that always exists.
 fn key(entity: &Kind) -> Option<String> {
     let key = match entity {
         Kind::TableEntry(it) if it.is_default_action => return None,
@@ -126,7 +127,7 @@ impl Grammar {
         entities::update(of, entities::entity(entity))
     }
 
-    /// A random entity, and the update types for its kind.
+    /// Makes a random entity. Returns the entity and the update types for its kind.
     fn entity(&self, rng: &mut Rng) -> (Kind, &'static [Type]) {
         const ANY: &[Type] = &[Type::Insert, Type::Insert, Type::Modify, Type::Delete];
         const MODIFY: &[Type] = &[Type::Modify];
@@ -168,7 +169,7 @@ impl Grammar {
         }
     }
 
-    /// The entities to read everything that survives a restart.
+    /// Returns the entities for a Read of everything that survives a restart.
     pub fn wanted(&self) -> Vec<Entity> {
         let default = |table: &Table| {
             let id = id_of(table.preamble.as_ref());
@@ -195,7 +196,7 @@ impl Grammar {
         all
     }
 
-    /// A random entity to read, with or without wildcards.
+    /// Makes a random entity for a Read, with or without wildcards.
     pub fn read(&self, rng: &mut Rng) -> Entity {
         let kind = match rng.u8(..4) {
             0 => return rng.choice(self.wanted()).unwrap_or_default(),
@@ -230,7 +231,7 @@ impl Grammar {
             metadata: Vec::from_iter((0..rng.usize(..3)).map(|_| rng.u8(1..))),
             idle_timeout_ns: match table.idle_timeout_behavior {
                 0 => 0,
-                // At least an hour, so that no notification is sent.
+                // The timeout is at least an hour, so that no notification is sent.
                 _ => rng.i64(0..3) * 3_600_000_000_000,
             },
             ..Default::default()
@@ -246,7 +247,7 @@ impl Grammar {
         Some(TableEntry {
             table_id: id_of(table.preamble.as_ref()),
             is_default_action: true,
-            // Without an action, MODIFY restores the program's.
+            // Without an action, MODIFY restores the program's own default action.
             action: calls.then(|| self.action_of(rng, table)).flatten(),
             ..Default::default()
         })
@@ -286,7 +287,7 @@ impl Grammar {
         Some(action(id_of(called.preamble.as_ref()), params))
     }
 
-    /// A profile and a table that it implements.
+    /// Returns a profile and a table that uses the profile.
     fn profile(&self, rng: &mut Rng) -> Option<(&ActionProfile, &Table)> {
         let profile = rng.choice(&self.index.p4info.action_profiles)?;
         let of = *profile.table_ids.first()?;
@@ -321,7 +322,7 @@ impl Grammar {
             action_profile_id: id_of(profile.preamble.as_ref()),
             group_id: small_id(rng),
             members: members.collect(),
-            // Always the same, since it cannot be modified.
+            // The size is always the same, since it cannot be modified.
             max_size: match profile.max_group_size {
                 0 => 0,
                 most => most.min(4),
@@ -334,7 +335,7 @@ impl Grammar {
         let data = Data::Bitstring(bytes(rng.u64(..2)));
         Some(RegisterEntry {
             register_id: id_of(register.preamble.as_ref()),
-            // Sometimes all cells.
+            // In some messages the entity is for all cells.
             index: cell(rng, register.size.into()).filter(|_| rng.u8(..8) > 0),
             data: Some(P4Data { data: Some(data) }),
         })
@@ -419,7 +420,7 @@ fn matches(rng: &mut Rng, fields: &[MatchField]) -> Vec<FieldMatch> {
     found.collect()
 }
 
-/// `None` for a match of every value.
+/// Makes a match for one field. `None` matches every value.
 fn one_match(rng: &mut Rng, field: &MatchField) -> Option<Match> {
     let width = field.bitwidth;
     let value = small(rng, width);

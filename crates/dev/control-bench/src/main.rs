@@ -1,4 +1,4 @@
-//! `reprise-control-bench`: measures writes and reads of the control plane while packets pass, with every packet
+//! `reprise-control-bench`: measures writes and reads of the control plane while packets pass. Every packet is
 //! accounted for.
 
 mod measure;
@@ -18,38 +18,38 @@ use measure::{Effort, Figures, Row};
 
 /// Loads a switch's control plane while packets pass, in a network namespace of its own.
 ///
-/// A table is filled by P4Runtime, then written at a steady rate beside readers, then read whole by many at once;
-/// then entries are added by Thrift, one a call. Each round and row has a fresh switch; figures are medians over
-/// the rounds.
+/// A table is filled over P4Runtime. The table is then written at a steady rate while clients read single entries, and
+/// afterwards while many clients read the whole table. Finally entries are added over Thrift, one per call. Each round
+/// of each row starts a new switch. The results are medians over the rounds.
 #[derive(Debug, Parser)]
 #[command(name = "reprise-control-bench", version)]
 #[command(after_help = "Examples:
   reprise-control-bench                            # a million entries, three rounds; ten minutes
-  reprise-control-bench --quick                    # that it runs; its figures say nothing
+  reprise-control-bench --quick                    # only a check that the program runs
   reprise-control-bench --bmv2 $(command -v simple_switch_grpc) --entries 100000")]
 struct Options {
-    /// Some seconds in all: that it runs
+    /// Check in a few seconds that the program runs. The results are not meaningful
     #[arg(long)]
     quick: bool,
-    /// Entries that the table is filled with
+    /// Entries that the table gets
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(4_000..=1_900_000))]
     entries: u32,
-    /// Updates of a batch
+    /// Updates per batch
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(4..=1_000))]
     batch: u32,
-    /// Updates a second of the steady load
+    /// Updates per second of the steady load
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1_000..))]
     writes_per_s: u32,
-    /// Seconds of the steady load, and of the reads of the whole table
+    /// Length of the steady load, and of the reads of the whole table, in seconds
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Read streams at once
+    /// Concurrent read streams
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=400))]
     readers: u32,
-    /// Frames a second
+    /// Frames per second
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     frames_per_s: u32,
-    /// Entries that are added by Thrift
+    /// Entries that are added over Thrift
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     thrift: u32,
     /// Rounds
@@ -61,13 +61,13 @@ struct Options {
     /// Leave out the rows with P4Runtime over TLS
     #[arg(long)]
     no_tls: bool,
-    /// The folder for the state file: its disk is measured
+    /// The folder for the state file, whose disk is measured
     #[arg(long, value_name = "DIR", default_value = "target")]
     state_in: PathBuf,
-    /// A simple_switch_grpc to put beside it
+    /// A simple_switch_grpc for comparison
     #[arg(long, value_name = "FILE")]
     bmv2: Option<PathBuf>,
-    /// Print JSON in place of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -150,7 +150,7 @@ fn run(options: &Options) -> Result<String> {
     })
 }
 
-/// If this fails, there is no other output.
+/// Prints a message. There is no other place to report an error, so errors are ignored.
 fn print(message: &str) {
     let _ = writeln!(std::io::stderr(), "reprise-control-bench: {message}");
 }

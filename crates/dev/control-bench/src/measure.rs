@@ -1,5 +1,5 @@
-//! Measures one row in one round: starts a switch, fills it, writes at a steady rate, reads from many clients, and
-//! stops it.
+//! Measures one row in one round: starts a switch, fills its table, writes at a steady rate, reads from many clients,
+//! and stops the switch.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 const N_FLOWS: u16 = 256;
 /// The pause between two reads of an entry.
 const READ_PAUSE: Duration = Duration::from_millis(100);
-/// How long filling the table may take. A slower switch is measured with fewer entries.
+/// How long filling the table may take. A switch that is slower is measured with fewer entries.
 const FILL_MAX: Duration = Duration::from_secs(120);
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -50,7 +50,7 @@ impl Effort {
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// P4Runtime over TLS.
+    /// The client's TLS, if P4Runtime uses TLS.
     pub(crate) tls: Option<secure::Client>,
 }
 
@@ -63,7 +63,7 @@ impl Row {
     }
 }
 
-/// Measured values. Their names contain units.
+/// The measured values. Each name contains the unit.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figures(pub(crate) Vec<(String, f64)>);
 
@@ -285,7 +285,7 @@ async fn read_whole(
     Ok(())
 }
 
-/// Reads repeatedly until the end, where it stops in the middle of an answer.
+/// Reads repeatedly until the end of the time. The last answer may then be incomplete.
 async fn count_entities(to: Address, wanted: Entity, end: Instant) -> Result<u64> {
     let mut client = controller::connect(to).await?;
     let mut n_entities = 0;

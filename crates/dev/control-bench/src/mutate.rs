@@ -1,9 +1,9 @@
-//! Mutates messages as faulty or malicious clients would: protobuf fields are removed, duplicated, swapped or filled
-//! with extreme values, at any depth, and bytes are changed.
+//! Mutates messages so that they resemble messages of faulty or malicious clients. At any depth, protobuf fields are
+//! removed, duplicated, swapped or filled with extreme values, and bytes are changed.
 
 use fastrand::Rng;
 
-/// Deeper than any valid message.
+/// The maximum depth of nested fields. No valid message is that deep.
 const DEPTH_MAX: usize = 12;
 const EXTREMES: [u64; 9] = [
     0,
@@ -23,7 +23,7 @@ pub struct Field {
     value: Value,
 }
 
-/// A value, by wire type.
+/// A value of a field, by wire type.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// Type 0.
@@ -36,7 +36,7 @@ pub enum Value {
     Four([u8; 4]),
 }
 
-/// Makes some changes to a message's fields or bytes.
+/// Changes some of a message's fields or bytes.
 pub fn mutated(rng: &mut Rng, message: &[u8]) -> Vec<u8> {
     let mut bytes = message.to_vec();
     for _ in 0..rng.usize(1..4) {
@@ -72,7 +72,7 @@ pub fn mutated_fields(rng: &mut Rng, bytes: &[u8], depth: usize) -> Vec<u8> {
         return mutated_bytes(rng, bytes.to_vec());
     };
     let place = rng.usize(..fields.len());
-    // Usually a nested field: an error at the top hides everything else.
+    // In most cases a nested field is changed, since an error at the top level hides all other errors.
     if let Value::Bytes(within) = &fields[place].value
         && depth < DEPTH_MAX
         && rng.u8(..4) > 0
@@ -108,7 +108,7 @@ fn extreme(rng: &mut Rng, value: &Value) -> Value {
     }
 }
 
-/// The fields of a message. `None` if the bytes are not a message.
+/// Returns the fields of a message, or `None` if the bytes are not a message.
 pub fn parse(mut bytes: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {

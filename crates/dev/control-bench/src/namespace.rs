@@ -1,4 +1,4 @@
-//! Runs the program again within a new network namespace.
+//! Starts the program again within a new network namespace.
 
 use std::io::Write as _;
 use std::process::{Command, ExitCode};
@@ -8,14 +8,14 @@ use testkit::namespace::{ip, veth_pair};
 
 use crate::{Result, process};
 
-/// The environment variable that tells the program that it already runs within the namespaces.
+/// The environment variable that is set if the program already runs within the namespaces.
 const INSIDE: &str = "REPRISE_CONTROL_BENCH_NAMESPACE";
 
-/// The veth pairs: first the end for sending or receiving frames, then the switch's.
+/// The veth pairs. The first end sends or receives frames, the second end belongs to the switch.
 pub const PAIRS: [(&str, &str); 2] = [("sends", "port1"), ("takes", "port2")];
 
-/// The main function of a program that starts switches. If the program was started by the switch's name, it is the
-/// switch. Otherwise it runs `work` in new namespaces and prints the result.
+/// The main function of a program that starts switches. If the program was started under the switch's name, this
+/// function runs the switch. Otherwise the function runs `work` in new namespaces and prints the result.
 pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -> ExitCode {
     if let Some(code) = process::as_switch() {
         return code;
@@ -30,14 +30,14 @@ pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -
         }
     });
     done.unwrap_or_else(|error| {
-        // If this fails, there is no other output.
+        // There is no other place to report an error, so errors are ignored.
         let _ = writeln!(std::io::stderr(), "{program}: {error}");
         ExitCode::FAILURE
     })
 }
 
-/// Runs the program in new user and network namespaces with its interfaces, and returns its exit code. `None` if this
-/// process is already within them.
+/// Starts the program again in new user and network namespaces with the interfaces, and returns the exit code. Returns
+/// `None` if this process already runs within the namespaces.
 ///
 /// # Errors
 /// The machine lacks util-linux.
@@ -48,7 +48,7 @@ fn enter() -> Result<Option<ExitCode>> {
     }
     let status = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "--"])
-        // A thousand connections need more descriptors than the usual limit, at both ends.
+        // A thousand connections need more descriptors than the usual limit, in the clients and in the switch.
         .args(["sh", "-c", "ulimit -n $(ulimit -Hn); exec \"$0\" \"$@\""])
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Effort, Figures};
 
-/// The figures in order, each with its sorted values over the rounds.
+/// Returns the names of the values in order, each with the sorted values over the rounds.
 fn by_name(rounds: &[Figures]) -> Vec<(&str, Vec<f64>)> {
     let names = rounds.first().map_or(&[][..], |first| &first.0);
     let of = |name: &str| {
@@ -44,14 +44,14 @@ pub(crate) fn json(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> St
     .to_string()
 }
 
-/// A list for each switch, with median, minimum and maximum of each figure.
+/// Returns a list for each switch, with median, minimum and maximum of each value.
 pub(crate) fn text(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> String {
     let mut text = format!(
         "{} entries, batches of {}, {} writes a second, {} readers, {} frames a second\n",
         effort.n_entries, effort.batch, effort.writes_per_s, effort.n_readers, effort.frames_per_s
     );
     for (name, rounds) in rows {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "\n{name}, median of {} (least to most)", rounds.len());
         for (name, sorted) in by_name(rounds) {
             let (least, most) = (sorted.first(), sorted.last());

@@ -1,4 +1,4 @@
-//! Runs the switch as a process: starts it, observes it, stops it and reads its totals.
+//! Runs the switch as a process: starts, observes and stops the switch, and reads its totals.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,23 +15,24 @@ use serde_json::Value;
 use crate::Result;
 use crate::namespace::PAIRS;
 
-/// The name under which these programs are the switch.
+/// The program name under which these programs run the switch.
 const SWITCH: &str = "reprise-switch";
-/// P4Runtime and Thrift addresses of the first switch. The namespace is ours, so the ports are free.
+/// The P4Runtime and Thrift addresses of the first switch. The namespace contains no other programs, so the ports are
+/// free.
 const GRPC: ([u8; 4], u16) = ([127, 0, 0, 1], 9559);
 const THRIFT: ([u8; 4], u16) = ([127, 0, 0, 1], 9090);
-/// How long a switch may take to start: some seconds with a large state file.
+/// How long a switch may take to start. With a large state file a start takes some seconds.
 const START_MAX: Duration = Duration::from_secs(120);
-/// The interval of checks whether the switch serves.
+/// The interval between checks whether the switch serves.
 const LOOK: Duration = Duration::from_millis(20);
-/// Lines of standard error that are kept.
+/// Maximum number of lines of standard error that are kept.
 const LINES_KEPT: usize = 1_000;
 
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// The switch of this build.
+    /// This project's switch, from the same build.
     Reprise {
-        /// `--state`.
+        /// The file for `--state`.
         state: Option<PathBuf>,
         options: Vec<String>,
     },
@@ -39,21 +40,21 @@ pub enum Kind {
     Bmv2(PathBuf),
 }
 
-/// A running switch. Dropping it kills it.
+/// A running switch. Dropping the value kills the switch.
 pub struct Process {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
     readers: Vec<JoinHandle<String>>,
 }
 
-/// Runs the switch if the program was started by its name.
+/// Runs the switch if the program was started under the switch's name.
 pub fn as_switch() -> Option<ExitCode> {
     let name = std::env::args_os().next()?;
     let is_it = Path::new(&name).file_name()? == SWITCH;
     is_it.then(|| reprise_switch::main(&reprise_switch::Parts::default()))
 }
 
-/// Distinguishes concurrent switches. Only the first has the interfaces.
+/// Distinguishes concurrent switches. Only the first switch has the interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place(pub u16);
 
@@ -102,7 +103,7 @@ impl Process {
     /// Starts a switch and waits until it serves.
     ///
     /// # Errors
-    /// It does not start. The error contains its output.
+    /// The switch does not start. The error contains the switch's output.
     pub fn start(kind: &Kind, place: Place) -> Result<Self> {
         let mut child = command(kind, place)?
             .stdin(Stdio::null())
@@ -140,15 +141,15 @@ impl Process {
         said.join("\n")
     }
 
-    /// A handle for measurements while it runs.
+    /// Returns a handle for measurements while the switch runs.
     pub fn looked_at(&self) -> Looked {
         Looked(self.child.id())
     }
 
-    /// Kills it with SIGKILL, like a power failure.
+    /// Kills the switch with SIGKILL.
     ///
     /// # Errors
-    /// It has already ended.
+    /// The switch has already ended.
     pub fn kill(mut self) -> Result<()> {
         if !self.is_alive() {
             return Err(format!("the switch had ended: {}", self.said()).into());
@@ -158,10 +159,10 @@ impl Process {
         Ok(())
     }
 
-    /// Stops it. Returns its totals, if it prints them as JSON.
+    /// Stops the switch. Returns the switch's totals, if the switch prints them as JSON.
     ///
     /// # Errors
-    /// Its exit code is not 0.
+    /// The exit code is not 0.
     pub fn stop(mut self) -> Result<Option<Value>> {
         let killed = Command::new("kill")
             .arg(self.child.id().to_string())
@@ -190,7 +191,7 @@ impl Drop for Process {
 
 fn all_of(mut out: impl std::io::Read) -> String {
     let mut text = Vec::new();
-    // Keeps what was read before an error.
+    // Text that was read before an error is kept.
     let _ = out.read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -214,12 +215,12 @@ fn lines_of(err: impl std::io::Read, kept: &Mutex<Vec<String>>) -> String {
 pub struct Looked(u32);
 
 impl Looked {
-    /// Resident memory; 0 if the process has ended.
+    /// Returns the size of the resident memory, or 0 if the process has ended.
     pub fn memory_bytes(self) -> u64 {
         self.status("VmRSS:")
     }
 
-    /// The maximum of resident memory.
+    /// Returns the maximum size of the resident memory so far.
     pub fn memory_bytes_max(self) -> u64 {
         self.status("VmHWM:")
     }
@@ -231,12 +232,12 @@ impl Looked {
         kib.unwrap_or(0) * 1024
     }
 
-    /// Open descriptors; 0 if the process has ended.
+    /// Returns the number of open descriptors, or 0 if the process has ended.
     pub fn n_descriptors(self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.0)).map_or(0, Iterator::count)
     }
 
-    /// Threads; 0 if the process has ended.
+    /// Returns the number of threads, or 0 if the process has ended.
     pub fn n_threads(self) -> usize {
         fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count)
     }

@@ -1,4 +1,4 @@
-//! P4 programs as P4Info and device config.
+//! Compiles P4 programs to P4Info and device config.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use crate::Result;
 #[derive(Debug, Clone)]
 pub struct Program {
     pub p4info: P4Info,
-    /// BMv2 JSON.
+    /// The program as BMv2 JSON.
     pub device_config: Vec<u8>,
 }
 
 impl Program {
-    /// Compiles a source file, by its path in this repository.
+    /// Compiles a source file of this repository.
     ///
     /// # Errors
     /// The file is missing or does not compile.

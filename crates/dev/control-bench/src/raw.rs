@@ -1,4 +1,4 @@
-//! gRPC calls whose messages are arbitrary bytes.
+//! Makes gRPC calls whose messages are arbitrary bytes.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use prost::bytes::{Buf as _, BufMut as _};
@@ -7,7 +7,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
-/// A codec that leaves bytes as they are.
+/// A codec that does not change the bytes of messages.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Raw;
 
@@ -88,7 +88,7 @@ impl Rpc {
     }
 }
 
-/// Sends messages, several only on a stream, and returns the number of answers.
+/// Sends messages and returns the number of answers. Only a stream may have several messages.
 ///
 /// # Errors
 /// The switch's status.
@@ -114,7 +114,7 @@ async fn all(mut answers: Streaming<Vec<u8>>) -> Result<usize, Status> {
     Ok(n_answers)
 }
 
-/// A connection for such calls.
+/// Opens a connection for calls with arbitrary bytes.
 ///
 /// # Errors
 /// The switch does not accept the connection.
@@ -123,7 +123,7 @@ pub async fn connect(place: crate::process::Place) -> crate::Result<Channel> {
     Ok(endpoint.connect().await?)
 }
 
-/// The generated client on such a connection.
+/// Returns the generated client for a connection from [`connect`].
 pub fn client(channel: &Channel) -> P4RuntimeClient<Channel> {
     P4RuntimeClient::new(channel.clone())
 }

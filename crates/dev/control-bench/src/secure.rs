@@ -1,5 +1,5 @@
-//! TLS: a switch's files, and clients that it accepts or refuses. Sessions are never resumed, so each connection has
-//! a full handshake.
+//! Makes a switch's files for TLS, and clients that the switch accepts or refuses. TLS sessions are never resumed, so
+//! each connection makes a full handshake.
 
 use std::future::Future;
 use std::io;
@@ -26,15 +26,15 @@ use crate::Result;
 use crate::process::Place;
 
 const SWITCH_NAMES: &[&str] = &["localhost", "127.0.0.1"];
-/// HTTP/2's name in ALPN.
+/// The name of HTTP/2 in ALPN.
 const ALPN_HTTP2: &[u8] = b"h2";
 /// The versions of TLS that a switch supports.
 pub const VERSIONS: [&SupportedProtocolVersion; 2] =
     [&rustls::version::TLS12, &rustls::version::TLS13];
 
-/// A switch's authority and files, and another authority, which the switch does not trust.
+/// A switch's certificate authority and files, and another authority, which the switch does not trust.
 pub struct Secure {
-    /// Removed on drop.
+    /// The folder is removed when the value is dropped.
     _folder: TempDir,
     authority: Authority,
     other: Authority,
@@ -45,18 +45,18 @@ pub struct Secure {
 /// The certificate that a client shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
-    /// Valid, of the switch's authority.
+    /// A valid certificate from the switch's authority.
     Good,
     Nothing,
-    /// Of an authority that the switch does not trust.
+    /// A certificate from an authority that the switch does not trust.
     Strangers,
     Expired,
-    /// Not yet valid.
+    /// A certificate that is not valid yet.
     Early,
 }
 
 impl Shows {
-    /// Those that a switch with mutual TLS refuses.
+    /// The certificates that a switch with mutual TLS refuses.
     pub const WRONG: [Self; 4] = [Self::Nothing, Self::Strangers, Self::Expired, Self::Early];
 }
 
@@ -69,7 +69,7 @@ impl Secure {
     /// Writes the files to a temporary folder.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// The files cannot be written.
     pub fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let authority = Authority::new("control-bench");
@@ -83,7 +83,7 @@ impl Secure {
         })
     }
 
-    /// Command-line options for mutual TLS.
+    /// Returns the switch's command-line options for mutual TLS.
     pub fn switch_options(&self) -> Vec<String> {
         let options = [
             ("--tls-cert", &self.files.certificate),
@@ -96,7 +96,7 @@ impl Secure {
         words.collect()
     }
 
-    /// A client that trusts the switch.
+    /// Makes a client that trusts the switch.
     ///
     /// # Errors
     /// The TLS library does not support a version.
@@ -108,7 +108,7 @@ impl Secure {
         client(&self.authority, self.shown(shows).as_ref(), versions)
     }
 
-    /// A client with a valid certificate that does not trust the switch.
+    /// Makes a client that has a valid certificate but does not trust the switch.
     ///
     /// # Errors
     /// The TLS library does not support a version.
@@ -154,7 +154,7 @@ fn client(
 }
 
 impl Client {
-    /// The client's hello, without a connection.
+    /// Returns the client's ClientHello, without a connection.
     ///
     /// # Errors
     /// The TLS library fails.
@@ -166,7 +166,7 @@ impl Client {
         Ok(hello)
     }
 
-    /// Makes a handshake. In TLS 1.3 the switch may still refuse the client afterwards, since it verifies the
+    /// Makes a handshake. In TLS 1.3 the switch may still refuse the client afterwards, since the switch verifies the
     /// client's certificate last.
     ///
     /// # Errors
@@ -180,12 +180,12 @@ impl Client {
             .await
     }
 
-    /// A connection for calls.
+    /// Opens a connection for calls.
     ///
     /// # Errors
     /// The switch does not accept the connection, or refuses the client.
     pub async fn connect(&self, place: Place) -> Result<Channel> {
-        // The connector adds TLS, so tonic must not.
+        // The connector adds TLS, so tonic must not add TLS.
         let endpoint = Endpoint::from_shared(format!("http://{}", place.grpc()))?;
         let endpoint = endpoint.origin(format!("https://{}", place.grpc()).parse()?);
         let (client, place) = (self.clone(), place);

@@ -1,4 +1,4 @@
-//! A Thrift client that waits for each answer, as BMv2's scripts do.
+//! Implements a Thrift client that waits for each answer, as BMv2's scripts do.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ pub fn call(name: &str, number: i32, arguments: &[u8]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The arguments of `bm_mt_add_entry` for an exact match, an action with one parameter, and no options.
+/// Returns the arguments of `bm_mt_add_entry` for an exact match, an action with one parameter, and no options.
 pub fn entry(table: &str, key: &[u8], action: &str, parameter: &[u8]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.field(1, Type::I32).i32(0);
@@ -54,7 +54,7 @@ pub fn entry(table: &str, key: &[u8], action: &str, parameter: &[u8]) -> Vec<u8>
     writer.into_bytes()
 }
 
-/// The arguments of a call that takes only a table's name.
+/// Returns the arguments of a call that has only a table's name as argument.
 pub fn of_table(table: &str) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.field(1, Type::I32).i32(0);

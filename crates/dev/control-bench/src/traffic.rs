@@ -1,5 +1,5 @@
-//! Sends frames through the switch at a known rate. Each has a number and the time of sending, so that every frame is
-//! accounted for, and the longest interruption of forwarding is visible.
+//! Sends frames through the switch at a known rate. Each frame contains a number and the time of sending, so that every
+//! frame is accounted for and the longest interruption of forwarding is measured.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,21 +15,21 @@ use crate::namespace::PAIRS;
 /// The EtherType for local experiments (IEEE 802).
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 const FRAME_BYTES: usize = 64;
-/// Offsets of number and time, behind the bytes that a program may change.
+/// The offset of the number, behind the bytes that a program may change. The time of sending follows the number.
 const NUMBER: usize = 18;
 const SENT: usize = 26;
-/// How many frames a late sender sends at once.
+/// Maximum number of frames that a late sender sends at once.
 const BURST: u64 = 64;
-/// How long the sender sleeps between two looks at the clock.
+/// How long the sender sleeps between two readings of the clock.
 const PAUSE: Duration = Duration::from_micros(500);
-/// How long to wait for the last frames.
+/// Maximum time to wait for the last frames.
 const REST_MAX: Duration = Duration::from_secs(5);
-/// Receive ring slots: the measurement itself must not lose frames.
+/// Number of receive ring slots. The number is large, so that the measurement itself does not lose frames.
 const RING_SLOTS: usize = 65_536;
-/// The largest recorded delay, a minute. The precision is two digits.
+/// The longest recorded delay, a minute. Delays are recorded with two significant digits.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
 
-/// The destination address of a flow: 06:00:00:00 and the flow's number.
+/// Returns the destination address of a flow: 06:00:00:00 and the flow's number.
 pub fn address(flow: u16) -> [u8; 6] {
     let [high, low] = flow.to_be_bytes();
     [6, 0, 0, 0, high, low]
@@ -38,9 +38,9 @@ pub fn address(flow: u16) -> [u8; 6] {
 /// The direction through the switch.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// Into port 1.
+    /// Frames enter the switch at port 1.
     FirstToSecond,
-    /// Into port 2.
+    /// Frames enter the switch at port 2.
     SecondToFirst,
 }
 
@@ -53,7 +53,7 @@ pub struct Traffic {
 
 #[derive(Debug, Clone)]
 pub struct Passed {
-    /// Frames that the kernel accepted from the sender.
+    /// Number of frames that the kernel accepted from the sender.
     pub n_sent: u64,
     pub arrived: Arrived,
     /// How long frames were sent.
@@ -63,9 +63,9 @@ pub struct Passed {
 #[derive(Debug, Clone)]
 pub struct Arrived {
     pub n_frames: u64,
-    /// Frames whose number was not higher than the previous frame's.
+    /// Number of frames whose number was not higher than the previous frame's number.
     pub n_out_of_order: u64,
-    /// From just before sending to the arrival.
+    /// Delays, from just before sending to the arrival.
     pub delays_ns: Histogram<u64>,
 }
 
@@ -76,7 +76,8 @@ impl Passed {
 }
 
 impl Traffic {
-    /// Starts sending `frames_per_s`, to `n_flows` addresses in turn, through the switch in the given direction.
+    /// Starts sending `frames_per_s` frames per second through the switch, in the given direction, to each of `n_flows`
+    /// addresses in turn.
     ///
     /// # Errors
     /// The interfaces do not exist.
@@ -118,7 +119,7 @@ impl Traffic {
     /// Stops the sender and waits for the last frames.
     ///
     /// # Errors
-    /// An interface has gone.
+    /// An interface no longer exists.
     pub fn end(self, began: Instant) -> Result<Passed> {
         self.stops.store(true, Ordering::Relaxed);
         let seconds = began.elapsed().as_secs_f64();

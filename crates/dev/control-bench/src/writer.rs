@@ -1,4 +1,4 @@
-//! Batches for the table of `programs/stations.p4`, and their latencies.
+//! Writes batches to the table of `programs/stations.p4`, and measures their latencies.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use p4runtime_proto::p4::v1::{Entity, FieldMatch, TableEntry, Update, WriteReque
 
 /// The output port of all entries.
 const PORT: u8 = 2;
-/// The largest recorded latency, ten minutes. The precision is three digits.
+/// The longest recorded latency, ten minutes. Latencies are recorded with three significant digits.
 const LATENCY_MAX_US: u64 = 600_000_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,7 @@ impl Ids {
         })
     }
 
-    /// The entity to read the entry of an address; without an address, all entries.
+    /// Returns the entity for a Read of an address's entry, or of all entries if there is no address.
     pub(crate) fn wanted(self, address: Option<[u8; 6]>) -> Entity {
         of_table(TableEntry {
             table_id: self.table,
@@ -59,9 +59,9 @@ fn key(address: [u8; 6]) -> FieldMatch {
     Match::Exact(address.to_vec()).field(1)
 }
 
-/// The address of an entry that matches no frame.
+/// Returns the address of an entry that matches no frame.
 pub(crate) fn station(n: u32) -> [u8; 6] {
-    // Spreads consecutive numbers over the address space, like the addresses of many vendors.
+    // Consecutive numbers are spread over the address space, like the addresses of many vendors.
     let [a, b, c, d] = n.wrapping_mul(2_654_435_761).to_be_bytes();
     [2, 0, a, b, c, d]
 }
@@ -92,14 +92,14 @@ impl Batches {
         self.random.u32(self.there.clone())
     }
 
-    /// Entries for the traffic.
+    /// Returns the updates with the entries for the traffic.
     pub(crate) fn for_traffic(&self, n_flows: u16) -> Vec<Update> {
         let flows = 0..n_flows;
         let entries = flows.map(|flow| self.ids.update(Type::Insert, traffic::address(flow)));
         entries.collect()
     }
 
-    /// A full batch of new entries, or as many as are missing to `n_entries_max`.
+    /// Returns a full batch of new entries, or a smaller batch with the entries that are missing to `n_entries_max`.
     pub(crate) fn inserts(&mut self, n_entries_max: u32) -> Vec<Update> {
         let n_entries = self
             .size
@@ -110,8 +110,8 @@ impl Batches {
         new.map(|n| ids.update(Type::Insert, station(n))).collect()
     }
 
-    /// A batch that keeps the number of entries: half of it modifies entries, a quarter deletes the oldest, a quarter
-    /// inserts.
+    /// Returns a batch that does not change the number of entries. Half of the updates modify entries, a quarter delete
+    /// the oldest entries, and a quarter insert new entries.
     pub(crate) fn churn(&mut self) -> Vec<Update> {
         let n_new = self.size / 4;
         let old = self.there.start..self.there.start + n_new;
@@ -163,8 +163,8 @@ pub(crate) async fn write(controller: &mut Controller, request: WriteRequest) ->
         .map_err(|status| format!("a batch is refused: {status}"))?)
 }
 
-/// Writes at a steady rate, or as fast as possible when late. Returns the rate, and the latencies since each batch
-/// was due.
+/// Writes at a steady rate, or as fast as possible if batches are late. Returns the rate, and the latency of each batch
+/// from the time at which the batch was due.
 pub(crate) async fn write_steadily(
     controller: &mut Controller,
     batches: &mut Batches,
@@ -182,7 +182,7 @@ pub(crate) async fn write_steadily(
         latencies.add(due.elapsed());
         n_batches += 1;
     }
-    // A batch that ends early does not raise the rate.
+    // The planned time is the minimum, so that a last batch that ends early does not raise the rate.
     let seconds = began.elapsed().max(apart * n_batches).as_secs_f64();
     Ok((f64::from(n_batches * batches.size) / seconds, latencies))
 }

@@ -1,5 +1,5 @@
-//! Time stamps: the monotonic clock, and the processor's time stamp counter, whose frequency does
-//! not change with the processor's. The frequency is measured, never assumed.
+//! Takes time stamps from the monotonic clock and from the processor's time stamp counter. The counter's frequency does
+//! not depend on the processor's current frequency. The counter's frequency is measured, never assumed.
 #![expect(
     unsafe_code,
     reason = "the time stamp counter and processor affinity have no safe call"
@@ -15,9 +15,9 @@ pub struct Stamp {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
-    /// Nanoseconds of the clock.
+    /// The time of the clock, in nanoseconds.
     pub ns: f64,
-    /// Ticks of the time stamp counter; 0 if the processor has none that can be read.
+    /// The ticks of the time stamp counter, or 0 if the processor has no readable counter.
     pub ticks: f64,
 }
 
@@ -38,13 +38,13 @@ impl Stamp {
     }
 }
 
-/// The moment of the first call.
+/// Returns the time stamp of the first call.
 pub fn start() -> Stamp {
     static START: OnceLock<Stamp> = OnceLock::new();
     *START.get_or_init(Stamp::now)
 }
 
-/// Ticks per second, measured since [`start`]; `None` if there is no counter.
+/// Returns the ticks per second, measured since [`start`], or `None` if there is no counter.
 pub fn tsc_hz() -> Option<f64> {
     let span = start().elapsed();
     (span.ticks > 0.0).then(|| span.ticks / span.ns * 1e9)
@@ -61,12 +61,12 @@ fn ticks() -> u64 {
     0
 }
 
-/// Lets the calling thread run on these processors only.
+/// Restricts the calling thread to these processors.
 ///
 /// # Errors
-/// The kernel's refusal.
+/// The kernel refuses.
 pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
-    // SAFETY: `cpu_set_t` is a set of bits, and all zeros are an empty one.
+    // SAFETY: `cpu_set_t` is a set of bits, and all zeros are the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let mut named = Vec::new();
     for cpu in cpus {
@@ -85,9 +85,9 @@ pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
     Err(format!("cannot run on processors {named:?}: {error}"))
 }
 
-/// The processors that the calling thread may run on.
+/// Returns the processors on which the calling thread may run.
 pub fn processors() -> Vec<usize> {
-    // SAFETY: as in `pin`; the call fills it in.
+    // SAFETY: `cpu_set_t` is a set of bits, and all zeros are the empty set. The call below fills the set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is a whole one, and lives until the call returns.
     let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
@@ -114,7 +114,7 @@ mod tests {
             }
             span.ticks / span.ns
         };
-        // A thread may be stopped between the two clocks, so the middle of several counts.
+        // A thread may be stopped between reading the two clocks, so the median of several readings is used.
         let [one, other] = [(); 2].map(|()| {
             let mut measured = [(); 9].map(|()| frequency());
             measured.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-//! Frames with right IPv4 checksums, one after the other in memory, as in a port's ring.
+//! Makes frames with correct IPv4 checksums, one after the other in memory, as in a port's ring.
 
 use dataplane::PortId;
 
-/// IPv4's number for TCP.
+/// The protocol number of TCP in IPv4.
 pub const TCP: u8 = 6;
-/// IPv4's number for UDP.
+/// The protocol number of UDP in IPv4.
 pub const UDP: u8 = 17;
 
 const ETHERNET_BYTES: usize = 14;
@@ -26,12 +26,12 @@ pub struct Ipv4Frame {
     pub addresses: [u32; 2],
     /// [`TCP`] or [`UDP`].
     pub protocol: u8,
-    /// Source and destination.
+    /// Source port and destination port.
     pub ports: [u16; 2],
 }
 
 impl Frames {
-    /// `len` is the length of each frame in bytes, without FCS.
+    /// Makes an empty list of frames. `len` is the length of each frame in bytes, without FCS.
     pub fn new(len: usize) -> Self {
         let least = ETHERNET_BYTES + IPV4_BYTES + PORTS_BYTES;
         Self {
@@ -45,14 +45,14 @@ impl Frames {
         self.ports.len()
     }
 
-    /// A frame, and the port that it comes from.
+    /// Returns a frame, and the port at which the frame arrives.
     pub fn get(&self, place: usize) -> (PortId, &[u8]) {
         let bytes = &self.bytes[place * self.len..][..self.len];
         (self.ports[place], bytes)
     }
 
-    /// Appends an IPv4 packet. A UDP packet has no checksum, as RFC 768 allows. Of TCP it has only the ports, since the
-    /// pipelines read nothing else.
+    /// Appends an IPv4 packet. A UDP packet has no checksum, as RFC 768 allows. A TCP header consists only of the
+    /// ports, since the pipelines read no other field.
     pub fn push(&mut self, port: PortId, frame: &Ipv4Frame) {
         let at = self.bytes.len();
         self.bytes.resize(at + self.len, 0);
@@ -80,7 +80,7 @@ impl Frames {
     }
 }
 
-/// RFC 1071, over an even number of bytes.
+/// Returns the checksum of RFC 1071 over an even number of bytes.
 fn ones_complement_sum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks_exact(2);
     let mut sum: u32 = words

@@ -1,5 +1,5 @@
-//! How a packet's cost grows with table entries, groups, viewers and packet size. The other sizes
-//! are those of the pipeline benchmark.
+//! Measures how the cost of a packet grows with table entries, groups, viewers and packet size. All other sizes are the
+//! sizes of the pipeline benchmark.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,
@@ -7,12 +7,12 @@ use crate::{
     workload::{Pipeline, Workload},
 };
 
-/// Flows where another size grows: more than a first-level cache holds of anything.
+/// Number of flows if another size grows. The data of this many flows do not fit into a first-level cache.
 const FLOWS: usize = 10_000;
-/// Viewers of each group where groups grow.
+/// Number of viewers of each group if the number of groups grows.
 const GROUP_VIEWERS: usize = 8;
 
-/// A series: the size that grows, in which pipeline, and its values.
+/// A series: the name of the size that grows, the pipeline, and the values of the size.
 type Series = (&'static str, Pipeline, &'static [usize]);
 
 const SERIES: [Series; 9] = [
@@ -39,7 +39,7 @@ const SERIES: [Series; 9] = [
     ),
 ];
 
-/// Every point of every series; in a quick run the first two of each.
+/// Returns every point of every series. A quick run gets the first two points of each series.
 pub fn tasks(is_quick: bool) -> Vec<Task> {
     let points = |(grows, pipeline, values): Series| {
         let n_values = if is_quick { 2 } else { values.len() };

@@ -1,5 +1,5 @@
-//! `reprise-pipeline-bench`: the cost of a packet in each part of a pipeline, engine by engine and
-//! optimisation by optimisation, in memory and without ports.
+//! `reprise-pipeline-bench`: measures the cost of a packet in each part of a pipeline, for each engine and for each
+//! optimisation, in memory and without ports.
 
 #![warn(
     clippy::print_stdout,
@@ -26,16 +26,17 @@ use measure::{Contest, Effort};
 use variant::Variant;
 use workload::{Pipeline, Workload};
 
-/// Maximum packets of the check.
+/// Maximum number of packets in the check.
 const CHECKED_PACKETS: usize = 10_000;
-/// Frames of the pipelines that forward, and of those that copy video.
+/// The default length of frames in pipelines that forward. `VIDEO_FRAME_BYTES` is the default in pipelines that copy
+/// video.
 const FRAME_BYTES: usize = 64;
 const VIDEO_FRAME_BYTES: usize = 1_400;
 
-/// What a packet costs in a pipeline, without ports: engine by engine, optimisation by optimisation.
+/// Measure the cost of a packet in a pipeline without ports, for each engine and each optimisation.
 ///
-/// Every variant must give the same frames as the interpreter, or the run ends with an error.
-/// Variants take turns; figures are medians over the rounds.
+/// Every variant must send the same frames as the interpreter. Otherwise the run ends with an error. Each round
+/// measures every variant. The results are medians over the rounds.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   reprise-pipeline-bench parts --cpu 1 --output results/pipeline
@@ -48,25 +49,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Each pipeline, whole and by its parts, with each choice of optimisations: pipeline.csv
+    /// Measure each pipeline and its parts with each choice of optimisations, for pipeline.csv
     Parts(PartsArgs),
-    /// Cost against entries, groups, viewers and packet size: growth.csv
+    /// Measure how the cost grows with entries, groups, viewers and packet size, for growth.csv
     Growth(Shared),
 }
 
 #[derive(Args)]
 struct PartsArgs {
-    /// The pipelines
+    /// The pipelines to measure
     #[arg(long, num_args = 1.., value_enum, value_name = "NAME", default_values_t = Pipeline::ALL)]
     pipelines: Vec<Pipeline>,
-    /// Flows that the packets belong to; an SFU has one, its presenter's
+    /// Numbers of flows. An SFU has one flow, which comes from its presenter
     #[arg(long, num_args = 1.., value_name = "N", default_values_t = [1, 10_000])]
     flows: Vec<usize>,
-    /// Only the variants of these roles, as `naive`, `all` or `step 1 action-specialisation`, and
-    /// the interpreter
+    /// Measure only the interpreter and the variants with these roles, for example `naive`, `all` or `step 1
+    /// action-specialisation`
     #[arg(long, num_args = 1.., value_name = "ROLE")]
     roles: Vec<String>,
-    /// Length of the frames without FCS, in place of 64, and 1400 for an SFU
+    /// Length of the frames without FCS. The default is 64, and 1400 for an SFU
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(60..=9000))]
     frame_bytes: Option<u16>,
     /// Viewers of an SFU
@@ -78,22 +79,22 @@ struct PartsArgs {
 
 #[derive(Args)]
 struct Shared {
-    /// A few seconds in all: that it runs, and that all variants agree; its figures say nothing
+    /// Check in a few seconds that the program runs and that all variants agree. The results are not meaningful
     #[arg(long)]
     quick: bool,
-    /// Rounds; an odd number, so that there is a middle one
+    /// Number of rounds, which is odd so that there is a middle round
     #[arg(long, value_name = "N", default_value_t = 9)]
     rounds: usize,
-    /// How long each variant runs in a round
+    /// How long each variant runs in a round, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 8)]
     round_ms: u32,
-    /// Run on this processor; the parts are looked at from another
+    /// Run on this processor. The thread that samples the parts runs on another processor
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Write CSV and JSON into this folder
+    /// Write CSV and JSON to this folder
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print JSON in place of a table
+    /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -228,7 +229,7 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
     }
 }
 
-/// Lines on standard output; the files are written even if standard output is closed.
+/// Prints lines on standard output. Errors are ignored, so the files are written even if standard output is closed.
 fn say(lines: &str) {
     let _ = writeln!(stdout(), "{lines}");
 }
@@ -254,7 +255,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error may be closed too.
+            // Standard error may be closed, so errors are ignored.
             let _ = writeln!(stderr(), "{error}");
             ExitCode::FAILURE
         }

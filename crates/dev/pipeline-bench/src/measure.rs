@@ -1,5 +1,5 @@
-//! Sends packets through switches and measures the cost of one. The variants take turns, round after round,
-//! so other load on the machine affects all of them. The result is the median round.
+//! Sends packets through switches and measures the cost of one packet. Each round measures all variants, so that other
+//! load on the machine affects all variants. The result is the median over the rounds.
 
 use std::hash::Hasher;
 
@@ -13,22 +13,23 @@ use crate::{
     workload::Workload,
 };
 
-/// Frames that a switch gets before its output is taken: as many as its event loop takes from a port at most.
+/// Number of frames that a switch gets before its output is taken. An event loop takes at most this many frames from a
+/// port at once.
 const BATCH_FRAMES: usize = 32;
 /// Virtual time between two batches.
 const BATCH_NS: Nanos = 3_000;
 
-/// How long to measure.
+/// The length of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// An odd number.
+    /// The number of rounds, which must be odd.
     pub rounds: usize,
     pub round_ms: f64,
-    /// Packets for which all variants must give the same output.
+    /// Number of packets for which all variants must send the same output.
     pub checked_packets: usize,
 }
 
-/// A figure over the rounds.
+/// Minimum, median and maximum of a measured value over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Spread {
     pub median: f64,
@@ -55,7 +56,7 @@ pub struct Measured {
     pub ns: Spread,
     /// Ticks of the time stamp counter per packet.
     pub ticks: Spread,
-    /// Copies that leave per packet.
+    /// Number of copies that leave per packet.
     pub copies: f64,
     /// Nanoseconds per packet in each part, including the probe's own cost.
     pub parts: Vec<(Part, Spread)>,
@@ -70,7 +71,7 @@ struct Run {
     span: Span,
 }
 
-/// A switch that is fed with a workload's frames.
+/// A switch that gets a workload's frames.
 struct Fed {
     switch: Switch,
     now: Nanos,
@@ -86,7 +87,7 @@ impl Fed {
         }
     }
 
-    /// Feeds this many packets, a batch at a time; `take` gets the output.
+    /// Gives the switch this many packets, batch by batch. `take` gets the output.
     fn run(
         &mut self,
         frames: &Frames,
@@ -123,14 +124,14 @@ impl Fed {
         }
     }
 
-    /// A run that ignores the output.
+    /// Runs this many packets and ignores the output.
     fn time(&mut self, frames: &Frames, packets: usize) -> Run {
         self.run(frames, packets, |_, pieces| {
             std::hint::black_box(pieces);
         })
     }
 
-    /// The number of packets that take about this long.
+    /// Returns the number of packets that take approximately this time.
     fn packets_in(&mut self, frames: &Frames, ms: f64) -> usize {
         let mut packets = BATCH_FRAMES;
         loop {
@@ -147,7 +148,7 @@ impl Fed {
 struct Contender {
     variant: Variant,
     plain: Fed,
-    /// The same with a probe, if the parts are measured.
+    /// A switch with the same engine and with a probe, if the parts are measured.
     probed: Option<Fed>,
     packets: usize,
     checksum: u64,
@@ -156,21 +157,22 @@ struct Contender {
     parts: Vec<[f64; Part::ALL.len()]>,
 }
 
-/// A workload with everything that takes part in it.
+/// A workload with all variants that are measured.
 pub struct Contest {
     frames: Frames,
     watch: Watch,
     effort: Effort,
     contenders: Vec<Contender>,
-    /// Processors for the sampling thread, if the parts are measured.
+    /// The processors for the sampling thread, if the parts are measured.
     lookers: Option<Vec<usize>>,
 }
 
 impl Contest {
-    /// Sets everything up, lets every variant warm up, and checks that its output equals the interpreter's.
+    /// Sets everything up, warms up every variant, and checks that the variant's output equals the interpreter's
+    /// output.
     ///
     /// # Errors
-    /// A switch refused its entries, a packet was lost, or a variant's output differs.
+    /// A switch refuses its entries, a packet is lost, or a variant's output differs.
     pub fn new(
         workload: &Workload,
         variants: &[Variant],
@@ -220,13 +222,13 @@ impl Contest {
         })
     }
 
-    /// One round of all variants; each round begins with another one.
+    /// Measures all variants once. Each round begins with another variant.
     pub fn round(&mut self, number: usize) {
         let n_contenders = self.contenders.len();
         for place in 0..n_contenders {
             let contender = &mut self.contenders[(place + number) % n_contenders];
             let frames = &self.frames;
-            // Warms up: the caches have another variant's data.
+            // The variant has to warm up, since the caches contain another variant's data.
             contender.plain.time(frames, contender.packets.div_ceil(4));
             let run = contender.plain.time(frames, contender.packets);
             contender.runs.push(run);
@@ -243,7 +245,7 @@ impl Contest {
         }
     }
 
-    /// Runs the rounds of the effort; calls `progress` after each.
+    /// Runs all rounds. Calls `progress` after each round.
     pub fn run(&mut self, mut progress: impl FnMut()) {
         for number in 0..self.effort.rounds {
             self.round(number);
@@ -280,7 +282,7 @@ impl Contender {
     }
 }
 
-/// Feeds the first packets, and hashes the output and the switch's counters. Every packet must leave.
+/// Gives the switch the first packets, and hashes the output and the switch's counters. Every packet must leave.
 fn check(fed: &mut Fed, frames: &Frames, packets: usize) -> Result<u64, String> {
     let mut hasher = std::hash::DefaultHasher::new();
     let run = fed.run(frames, packets, |port, [head, payload]| {

@@ -1,4 +1,4 @@
-//! The output of a run: CSV for the report, JSON with the machine, a table for the terminal.
+//! Formats the results of a run: CSV for the report, JSON with data of the machine, and a table for the terminal.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     workload::Workload,
 };
 
-/// Columns of `pipeline.csv`. Those after `tsc_ticks_per_packet` are details.
+/// Columns of `pipeline.csv`. The columns after `tsc_ticks_per_packet` are details.
 const PIPELINE_COLUMNS: &str = "program,engine,optimisations,packet_size_bytes,flows,ns_per_packet,\
     tsc_ticks_per_packet,part,variant,ns_per_packet_min,ns_per_packet_max,rounds,viewers,\
     copies_per_packet,ns_per_copy,checksum";
@@ -20,17 +20,17 @@ const GROWTH_COLUMNS: &str = "program,engine,optimisations,grows,value,packet_si
     ns_per_packet,tsc_ticks_per_packet,ns_per_packet_min,ns_per_packet_max,rounds,viewers,\
     copies_per_packet,ns_per_copy,checksum";
 
-/// One workload's figures, with the growing size, if it was measured.
+/// The results of one workload.
 pub struct Result {
     pub workload: Workload,
-    /// The growing size, and its value.
+    /// The name and the value of the size that grows, if a growth was measured.
     pub growth: Option<(&'static str, usize)>,
     pub measured: Vec<Measured>,
     pub rounds: usize,
 }
 
 fn ticks(ticks: f64) -> String {
-    // 0 ticks mean that there is no counter.
+    // Zero ticks mean that there is no counter.
     if ticks > 0.0 {
         format!("{ticks:.1}")
     } else {
@@ -39,7 +39,7 @@ fn ticks(ticks: f64) -> String {
 }
 
 impl Result {
-    /// The columns from `ns_per_packet_min` on.
+    /// Returns the columns from `ns_per_packet_min` to the last.
     fn tail(&self, measured: &Measured, ns: &Spread) -> String {
         let viewers = if self.workload.pipeline.is_sfu() {
             self.workload.viewers.to_string()
@@ -101,7 +101,7 @@ impl Result {
         }
     }
 
-    /// The variants, one per line, compared with the naive engine.
+    /// Returns a table of the variants, one per line, each compared with the naive engine.
     pub fn table(&self) -> String {
         let Workload {
             pipeline,
@@ -147,7 +147,7 @@ impl Result {
     }
 }
 
-/// A run as CSV, with the columns of growth if a size grows in it.
+/// Returns a run as CSV, with the columns of growth if a size grows in the run.
 pub fn csv(results: &[Result]) -> String {
     let is_growth = results.iter().any(|result| result.growth.is_some());
     let mut out = if is_growth {
@@ -166,7 +166,7 @@ pub fn csv(results: &[Result]) -> String {
     out
 }
 
-/// A run as JSON, with the machine's data.
+/// Returns a run as JSON, with data of the machine.
 pub fn json(results: &[Result], cpu: Option<usize>) -> serde_json::Value {
     let text = csv(results);
     let mut lines = text.lines().map(|line| line.split(','));
@@ -197,10 +197,10 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Writes `NAME.csv` and `NAME.json` into a folder, which is created.
+/// Creates a folder and writes `NAME.csv` and `NAME.json` into the folder.
 ///
 /// # Errors
-/// The file that could not be written, and why.
+/// A file cannot be written. The error contains the file and the reason.
 pub fn write(
     folder: &Path,
     name: &str,

@@ -1,10 +1,11 @@
-//! Measures how a packet's time divides into the parts of the switch.
+//! Measures which part of a packet's time each part of the switch takes.
 //!
-//! Reading the time stamp counter costs as much as some parts do, so the parts are sampled. A wrapper around the engine
-//! records which part runs, one store each time, and a second thread reads the record again and again. A part's share
-//! of the samples is its share of the time. The time between the engine's calls belongs to the traffic manager. The
-//! parser cannot be separated from the ingress control inside [`Engine::ingress`]. So the parser runs once more before
-//! it, for its own share, and that share is subtracted from the ingress control's.
+//! Some parts take no longer than reading the time stamp counter, so the parts are sampled. A wrapper around the engine
+//! records which part runs, with one store each time, and a second thread reads the record repeatedly. A part's share
+//! of the samples is the part's share of the time. The time between the engine's calls belongs to the traffic manager.
+//! The parser cannot be separated from the ingress control inside [`Engine::ingress`]. Therefore the parser
+//! additionally runs alone before each call of [`Engine::ingress`]. The parser's share is measured there, and is
+//! subtracted from the share of the ingress control.
 
 use std::{
     sync::{
@@ -27,27 +28,27 @@ use crate::clock::{self, Stamp};
 
 /// Nanoseconds between two samples.
 const LOOK_EVERY_NS: f64 = 1_000.0;
-/// Minimum samples for a result.
+/// Minimum number of samples for a result.
 const LOOKS_MIN: u64 = 500;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Copying frames to the engine's memory; making and freeing copies and clones.
+    /// Copying frames to the engine's memory, and making and freeing copies and clones.
     Buffers,
-    /// Parser and checksum verification of a new packet. For a recirculated packet they count as ingress.
+    /// Parser and checksum verification of a new packet. The same steps of a recirculated packet count as ingress.
     Parser,
     Ingress,
     Egress,
-    /// Checksum update and deparser; if they run together with egress, they count as egress.
+    /// Checksum update and deparser. If these steps run together with egress, they count as egress.
     Deparser,
-    /// All of these, for a recirculating packet and its clones, if they run in one call.
+    /// All parts above together, for a recirculating packet and its clones, if the engine runs them in one call.
     Rounds,
-    /// Everything between the engine's calls: queues, replication, counters, latencies, the loop.
+    /// Everything between the engine's calls: queues, replication, counters, latencies, and the loop.
     TrafficManager,
 }
 
 impl Part {
-    /// In the order of a packet's way.
+    /// All parts, in the order in which a packet passes through them.
     pub const ALL: [Self; 7] = [
         Self::Parser,
         Self::Ingress,
@@ -58,7 +59,7 @@ impl Part {
         Self::Buffers,
     ];
 
-    /// The name in result files.
+    /// Returns the name in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Buffers => "buffers",
@@ -72,7 +73,7 @@ impl Part {
     }
 }
 
-/// The running part, which the other thread reads; on a cache line of its own.
+/// The running part, on a separate cache line. The sampling thread reads this value.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Running(AtomicU8);
@@ -97,7 +98,7 @@ impl Watch {
         }
     }
 
-    /// A factory of engines that record which part runs.
+    /// Returns a factory of engines that record which part runs.
     pub fn probe(&self, factory: Box<dyn EngineFactory>) -> Box<dyn EngineFactory> {
         Box::new(ProbeFactory {
             factory,
@@ -105,13 +106,13 @@ impl Watch {
         })
     }
 
-    /// Starts to sample, on one of these processors.
+    /// Starts the sampling thread, on one of these processors.
     pub fn look(&self, cpus: Vec<usize>) -> Looking {
         let is_over = Arc::new(AtomicBool::new(false));
         let (running, ends) = (Arc::clone(&self.running), Arc::clone(&is_over));
         let thread = std::thread::spawn(move || {
             if !cpus.is_empty() {
-                // If the kernel refuses, the thread samples from wherever it runs.
+                // If the kernel refuses, the thread samples from any processor.
                 let _ = clock::pin(cpus);
             }
             let mut looks = [0; Part::ALL.len()];
@@ -132,7 +133,7 @@ impl Watch {
 }
 
 impl Looking {
-    /// Ends the sampling. Returns each part's share, in the order of [`Part::ALL`]; `None` if there were too few
+    /// Ends the sampling. Returns each part's share, in the order of [`Part::ALL`], or `None` if there were too few
     /// samples.
     pub fn shares(self) -> Option<[f64; Part::ALL.len()]> {
         self.is_over.store(true, Ordering::Relaxed);
@@ -142,7 +143,7 @@ impl Looking {
             return None;
         }
         let mut shares = Part::ALL.map(|part| looks[part as usize] as f64 / n_looks as f64);
-        // In `Part::ALL` the parser is the first and the ingress control the second.
+        // In `Part::ALL` the parser is the first part and the ingress control is the second part.
         shares[1] = (shares[1] - shares[0]).max(0.0);
         Some(shares)
     }
@@ -181,7 +182,7 @@ impl Probe {
     }
 }
 
-/// The traffic manager: an engine asks it for copies and hands them over in the middle of a part.
+/// The traffic manager, which an engine calls in the middle of a part to request and to pass on copies.
 struct Watched<'a, T: ?Sized>(&'a mut T, Part, &'a Running);
 
 impl<T: ?Sized> Watched<'_, T> {

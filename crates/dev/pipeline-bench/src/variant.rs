@@ -1,10 +1,10 @@
-//! The variants: the interpreter, and the native engine with one choice of optimisations after the
-//! other. The engine itself lists its optimisations.
+//! The variants: the interpreter, and the native engine with different choices of optimisations. The engine itself
+//! lists its optimisations.
 
 use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
-/// The optimisations that PISCES (SIGCOMM 2016) has, too: no flow cache, no prefetch, no fusion.
+/// The optimisations that PISCES (SIGCOMM 2016) has too. PISCES has no flow cache, no prefetch and no fusion.
 const PISCES: [&str; 4] = [
     "action-specialisation",
     "parser-specialisation",
@@ -12,16 +12,16 @@ const PISCES: [&str; 4] = [
     "incremental-checksum",
 ];
 
-/// One engine with one choice.
+/// One engine with one choice of optimisations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     options: Option<NativeOptions>,
-    /// Its name in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `pisces`, `all`; several
-    /// names if they are the same choice.
+    /// The variant's names in the table: `naive`, `alone NAME`, `step N NAME`, `without NAME`, `pisces`, or `all`. A
+    /// variant has several names if these names mean the same choice.
     pub roles: Vec<String>,
 }
 
-/// The choice with these optimisations on.
+/// Returns the choice that consists of these optimisations.
 fn options_of(names: &[&str]) -> NativeOptions {
     let mut options = NativeOptions::NAIVE;
     for name in names {
@@ -33,8 +33,9 @@ fn options_of(names: &[&str]) -> NativeOptions {
 }
 
 impl Variant {
-    /// The interpreter, and the native engine: naive, with each optimisation alone, with one after the other added,
-    /// with all but each, with those of PISCES, with all.
+    /// Returns all variants: the interpreter and the native engine. The native engine runs naive, with each
+    /// optimisation alone, with the optimisations added one after the other, with all except one, with the
+    /// optimisations of PISCES, and with all.
     pub fn all() -> Vec<Self> {
         let names = NativeOptions::NAMES;
         let mut choices = vec![(NativeOptions::NAIVE, "naive".to_owned())];
@@ -68,7 +69,8 @@ impl Variant {
         variants
     }
 
-    /// The variants for growth: the interpreter, and the native engine naive and with all.
+    /// Returns the variants for growth: the interpreter, the naive native engine, and the native engine with all
+    /// optimisations.
     pub fn extremes() -> Vec<Self> {
         let extreme = |variant: &Self| {
             let names = ["reference", "naive", "all"];
@@ -81,7 +83,7 @@ impl Variant {
         self.roles.iter().any(|own| own == role)
     }
 
-    /// The name in `--engine`.
+    /// Returns the engine's name in `--engine`.
     pub fn engine(&self) -> &'static str {
         match self.options {
             None => "interpreter",
@@ -89,7 +91,7 @@ impl Variant {
         }
     }
 
-    /// The optimisations that are on: `none`, `all`, or names with a plus between them.
+    /// Returns the optimisations that are on: `none`, `all`, or names that are joined by plus signs.
     pub fn optimisations(&self) -> String {
         let Some(mut options) = self.options else {
             return "none".to_owned();

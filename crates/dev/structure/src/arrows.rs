@@ -1,4 +1,4 @@
-//! Layers and circles of files.
+//! Finds layers and circles of files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -14,9 +14,9 @@ pub struct Layers(HashMap<String, usize>);
 /// Why a crate's `LAYERS` cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LayersError {
-    /// It cannot be read, or there is none.
+    /// The file cannot be read, or there is no such file.
     Unreadable(String),
-    /// It does not name these.
+    /// The file does not contain these files or folders.
     Incomplete(Vec<String>),
 }
 
@@ -24,7 +24,7 @@ impl Layers {
     /// Reads the `LAYERS` of a crate in a folder.
     ///
     /// # Errors
-    /// There is none, or it does not name all that is directly below `src`.
+    /// There is no `LAYERS` file, or the file does not contain every file and folder directly below `src`.
     pub fn read(folder: &Path, of: &Crate) -> Result<Self, LayersError> {
         let text = std::fs::read_to_string(folder.join("LAYERS"));
         let text = text.map_err(|error| LayersError::Unreadable(error.to_string()))?;
@@ -49,7 +49,7 @@ impl Layers {
         Err(LayersError::Incomplete(missing.collect()))
     }
 
-    /// The arrows that run upwards.
+    /// Returns the arrows from a lower layer to a higher layer.
     pub fn upward<'a>(&self, arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<(&'a str, &'a str)> {
         let height = |file: &str| self.0.get(layer_of(file));
         let arrows = arrows.iter().copied();
@@ -59,13 +59,13 @@ impl Layers {
     }
 }
 
-/// The file or folder directly below `src`.
+/// Returns the file or folder directly below `src` that is or contains a file.
 fn layer_of(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)
 }
 
-/// Files that can be reached from each other, the largest circle first.
+/// Returns the circles, the largest first. The files of a circle can be reached from each other.
 pub fn circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<BTreeSet<&'a str>> {
     let mut after: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (from, to) in arrows {

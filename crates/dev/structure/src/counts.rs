@@ -1,4 +1,4 @@
-//! Lines of code, and functions with many parameters.
+//! Counts lines of code, and functions with many parameters.
 
 use std::{collections::BTreeSet, path::Path, str::FromStr};
 
@@ -7,21 +7,21 @@ use syn::visit::{self, Visit};
 
 use crate::{ReadError, module::is_of_tests};
 
-/// A function has many parameters if it has more than these, `self` among them.
+/// A function has many parameters if it has more than this number, including `self`.
 const PARAMETERS_MAX: usize = 6;
 
-/// What is counted of some Rust files.
+/// The counts of some Rust files.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// All lines.
+    /// Number of all lines.
     pub lines: usize,
-    /// Lines with code, tests not among them.
+    /// Number of lines with code, without the code of tests.
     pub code: usize,
-    /// Lines with code of tests.
+    /// Number of lines with code of tests.
     pub tests: usize,
-    /// `#[path]` attributes.
+    /// Number of `#[path]` attributes.
     pub paths: usize,
-    /// Functions with more than six parameters.
+    /// Number of functions with more than six parameters.
     pub long_parameter_lists: usize,
 }
 
@@ -35,10 +35,10 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// The counts of all Rust files in a folder and below.
+/// Returns the counts of all Rust files in a folder and in its subfolders.
 ///
 /// # Errors
-/// A file cannot be read, or is no Rust.
+/// A file cannot be read, or is not valid Rust.
 pub fn counts_of(folder: &Path) -> Result<Counts, ReadError> {
     let mut counts = Counts::default();
     let unreadable = |error: std::io::Error| ReadError::at(folder, &error);
@@ -55,10 +55,10 @@ pub fn counts_of(folder: &Path) -> Result<Counts, ReadError> {
     Ok(counts)
 }
 
-/// The counts of a file.
+/// Returns the counts of a file.
 ///
 /// # Errors
-/// It cannot be read, or is no Rust.
+/// The file cannot be read, or is not valid Rust.
 pub fn counts_of_file(path: &Path) -> Result<Counts, ReadError> {
     let text = std::fs::read_to_string(path).map_err(|error| ReadError::at(path, &error))?;
     let file = syn::parse_file(&text).map_err(|error| ReadError::at(path, &error))?;
@@ -80,19 +80,20 @@ pub fn counts_of_file(path: &Path) -> Result<Counts, ReadError> {
     })
 }
 
-/// Whether all of a file is for tests: a test program, an example or a benchmark, or a module `tests` in a file.
+/// Returns whether a whole file is for tests. Such a file is a test program, an example or a benchmark, or a module
+/// `tests` in a file of its own.
 fn is_of_test_file(path: &Path) -> bool {
     let names = ["tests", "tests.rs", "benches", "examples"];
     path.components()
         .any(|it| names.iter().any(|name| it.as_os_str() == *name))
 }
 
-/// The lines on which tokens stand; comments, also those of documentation, are none.
+/// Adds the lines that contain tokens. Comments, including documentation comments, do not count as tokens.
 fn add_lines(tokens: &TokenStream, lines: &mut BTreeSet<usize>) {
     let mut tokens = tokens.clone().into_iter().peekable();
     while let Some(token) = tokens.next() {
         if is_hash(&token) {
-            // `///` arrives as `#[doc = ...]`, `//!` as `#![doc = ...]`.
+            // In the tokens, `///` is `#[doc = ...]`, and `//!` is `#![doc = ...]`.
             let bang =
                 tokens.next_if(|it| matches!(it, TokenTree::Punct(it) if it.as_char() == '!'));
             if tokens.next_if(is_documentation).is_some() {
@@ -126,7 +127,7 @@ fn is_documentation(token: &TokenTree) -> bool {
 
 #[derive(Default)]
 struct Found {
-    /// First and last lines of what is there only in tests.
+    /// First and last lines of the items that are compiled only for tests.
     tests: Vec<(usize, usize)>,
     paths: usize,
     long_parameter_lists: usize,

@@ -1,10 +1,11 @@
-//! What the code of a Rust crate is made of, counted from its syntax: the lines of code, the arrows between files, the
-//! circles of files, the layers.
+//! Analyses the code of a Rust crate from its syntax: the lines of code, the arrows between files, the circles of
+//! files, and the layers.
 //!
-//! An arrow is a path in the code, in a `use` or elsewhere, from the file where it stands to the file that defines what
-//! it names. A re-export is followed to the definition; a `mod` declaration is no arrow; methods are not seen. Code below
-//! `#[cfg(test)]` is left out. A crate's `LAYERS` file names the files and folders directly below `src`, lowest layer
-//! first, one layer a line; an arrow to a later line runs upwards. `lib.rs` is above all.
+//! An arrow is a path in the code, in a `use` or elsewhere. The arrow leads from the file with the path to the file
+//! that defines the path's item. A re-export is followed to the definition. A `mod` declaration is not an arrow, and
+//! calls of methods are ignored. Code below `#[cfg(test)]` is left out. A crate's `LAYERS` file lists the files and
+//! folders directly below `src`, one layer per line, with the lowest layer first. An arrow to a later line leads
+//! upwards. `lib.rs` is above all layers.
 
 mod arrows;
 mod counts;

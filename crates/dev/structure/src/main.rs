@@ -1,4 +1,4 @@
-//! `reprise-structure`: what the repository is made of, as tables.
+//! `reprise-structure`: prints the sizes of the parts of the repository, as tables.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,9 @@ use std::{
 use clap::Parser;
 use structure::{Counts, Crate, circles, counts_of};
 
-/// Prints what a repository is made of: crates and code by room, pages and other lines.
+/// Prints the sizes of the parts of a repository: crates and code in each folder of `crates`, pages, and other lines.
 ///
-/// To compare with an earlier commit, give its folder: `git worktree add FOLDER COMMIT`.
+/// To compare with an earlier commit, run `git worktree add FOLDER COMMIT` and give the folder as root.
 #[derive(Parser)]
 #[command(name = "reprise-structure", version)]
 struct Args {
@@ -21,10 +21,10 @@ struct Args {
     root: PathBuf,
 }
 
-/// Folders of Python.
+/// Folders with Python code.
 const PYTHON: [&str; 5] = ["examples", "lab", "python", "scripts", "tests"];
 
-/// The crates of a room.
+/// The crates in one of the folders of `crates`.
 #[derive(Default)]
 struct Room {
     n_crates: usize,

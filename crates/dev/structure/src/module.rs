@@ -1,4 +1,4 @@
-//! The modules of a crate, and the paths in them.
+//! Reads the modules of a crate, and the paths in these modules.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -8,7 +8,7 @@ use std::{
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// Why a crate's sources could not be read.
+/// The reason why a crate's sources could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(String);
@@ -19,20 +19,20 @@ impl ReadError {
     }
 }
 
-/// A module: a file, or a block in one.
+/// A module, which is a file or a block in a file.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     path: Vec<String>,
-    /// Below `src`.
+    /// The module's file, as a path below `src`.
     file: String,
     children: HashMap<String, usize>,
     items: HashSet<String>,
-    /// What `use` declarations bring in, by the name that they give it.
+    /// The paths of `use` declarations, by the names that the declarations define.
     names: HashMap<String, Vec<String>>,
-    /// What `pub use` declarations bring in.
+    /// The paths of `pub use` declarations.
     passed_on: HashSet<Vec<String>>,
     globs: Vec<Vec<String>>,
-    /// Paths of two names or more that stand elsewhere.
+    /// Paths of two names or more outside `use` declarations.
     inline: Vec<Vec<String>>,
 }
 
@@ -46,7 +46,7 @@ impl Crate {
     /// Reads the crate in a folder.
     ///
     /// # Errors
-    /// It has no `src/lib.rs`, or a file of a module is not there or no Rust.
+    /// The crate has no `src/lib.rs`, or a module's file does not exist or is not valid Rust.
     pub fn read(folder: &Path) -> Result<Self, ReadError> {
         let mut found = Self {
             src: folder.join("src"),
@@ -56,7 +56,7 @@ impl Crate {
         Ok(found)
     }
 
-    /// The files, below `src`.
+    /// Returns the files, as paths below `src`.
     pub fn files(&self) -> BTreeSet<&str> {
         self.modules.iter().map(|it| it.file.as_str()).collect()
     }
@@ -69,7 +69,7 @@ impl Crate {
         self.load(path, file, &parsed.items)
     }
 
-    /// Adds a module and those in it; returns its index.
+    /// Adds a module and its inner modules. Returns the module's index.
     fn load(
         &mut self,
         path: Vec<String>,
@@ -105,7 +105,7 @@ impl Crate {
         Ok(index)
     }
 
-    /// The file of a module that is declared without a block.
+    /// Returns the file of a module that is declared without a block.
     fn file_of(&self, path: &[String]) -> String {
         let plain = format!("{}.rs", path.join("/"));
         if self.src.join(&plain).exists() {
@@ -114,7 +114,7 @@ impl Crate {
         format!("{}/mod.rs", path.join("/"))
     }
 
-    /// Each file and another that it names something of.
+    /// Returns the arrows: pairs of a file and another file that defines an item which the first file uses.
     pub fn arrows(&self) -> BTreeSet<(&str, &str)> {
         let mut found = BTreeSet::new();
         for (index, module) in self.modules.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Crate {
         found
     }
 
-    /// The module that defines what a path names as it stands in a module; `None` if another crate does.
+    /// Returns the module that defines the item of a path in a module, or `None` if another crate defines the item.
     fn find(
         &self,
         index: usize,
@@ -176,7 +176,7 @@ impl Crate {
         None
     }
 
-    /// The module that `crate`, `self` or `super` names.
+    /// Returns the module that `crate`, `self` or `super` refers to.
     fn root(&self, module: &Module, index: usize, first: &str) -> Option<usize> {
         match first {
             "crate" => Some(0),
@@ -208,7 +208,7 @@ impl Module {
             syn::Item::Union(item) => self.define(&item.ident),
             syn::Item::Macro(item) => match &item.ident {
                 Some(name) => self.define(name),
-                // It may define any of the names that it is given.
+                // The macro may define any of the names in its arguments.
                 None => self.define_all(item.mac.tokens.clone()),
             },
             _ => {}
@@ -251,7 +251,7 @@ impl Module {
             syn::UseTree::Name(name) => (name.ident.to_string(), None),
             syn::UseTree::Rename(name) => (name.ident.to_string(), Some(name.rename.to_string())),
         };
-        // `a::{self}` is `a`.
+        // `a::{self}` has the same meaning as `a`.
         let is_self = path == "self" && !before.is_empty();
         let whole = match is_self {
             true => before.clone(),
@@ -280,7 +280,7 @@ impl<'ast> Visit<'ast> for Module {
     }
 }
 
-/// The file that a `#[path]` of a module in `file` names.
+/// Returns the file in the `#[path]` of a module in `file`.
 fn path_attribute(file: &str, module: &syn::ItemMod) -> Option<String> {
     let path = module.attrs.iter().find(|it| it.path().is_ident("path"))?;
     let syn::Meta::NameValue(pair) = &path.meta else {
@@ -297,7 +297,7 @@ fn path_attribute(file: &str, module: &syn::ItemMod) -> Option<String> {
     Some(folder.join(name.value()).display().to_string())
 }
 
-/// The paths of two names or more among the arguments of a macro.
+/// Returns the paths of two names or more in the arguments of a macro.
 fn paths_in(tokens: TokenStream) -> Vec<Vec<String>> {
     let (mut found, mut path, mut n_colons) = (Vec::new(), Vec::new(), 0);
     for token in tokens {
@@ -323,7 +323,7 @@ fn paths_in(tokens: TokenStream) -> Vec<Vec<String>> {
     found
 }
 
-/// Whether an item is there only in tests.
+/// Returns whether an item is compiled only for tests.
 pub(crate) fn is_of_tests(item: &syn::Item) -> bool {
     let attributes = match item {
         syn::Item::Const(item) => &item.attrs,

@@ -1,11 +1,11 @@
-//! Small BMv2 JSON programs built in Rust, and a switch that runs them.
+//! Builds small BMv2 JSON programs in Rust, and a switch that runs these programs.
 
 use dataplane::{
     ControlError, ControlErrorKind, OwnedTransmit, PortId, Program, Switch, SwitchConfig,
 };
 use serde_json::{Value, json};
 
-/// A field as an operand: `"pkt.kind"`.
+/// Returns a field as an operand. The field is a name like `"pkt.kind"`.
 pub fn field(path: &str) -> Value {
     let (header, field) = path.rsplit_once('.').expect("header.field");
     json!({"type": "field", "value": [header, field]})
@@ -19,7 +19,7 @@ pub fn param(index: u32) -> Value {
     json!({"type": "runtime_data", "value": index})
 }
 
-/// `left op right`.
+/// Returns the expression `left op right`.
 pub fn op(op: &str, left: Value, right: Value) -> Value {
     json!({"type": "expression", "value": {"op": op, "left": left, "right": right}})
 }
@@ -43,8 +43,8 @@ pub fn mark_to_drop() -> Value {
     )
 }
 
-/// A program with a header `pkt` of kind (8 bits), left (8), value (16), metadata `m` of kept
-/// (16) and lost (16), and v1model's standard metadata; ingress and egress are empty.
+/// A program with a header `pkt`, metadata `m`, and v1model's standard metadata. The header has the fields kind (8
+/// bits), left (8) and value (16), the metadata have the fields kept (16) and lost (16). Ingress and egress are empty.
 #[derive(Clone)]
 pub struct Builder {
     pub json: Value,
@@ -89,13 +89,13 @@ impl Builder {
             .push(node);
     }
 
-    /// A pipeline that is one node, which runs primitives.
+    /// Makes a pipeline of one node, which runs primitives.
     pub fn run(&mut self, pipeline: usize, name: &str, primitives: &[Value]) {
         self.call(pipeline, name, None, primitives);
         self.start(pipeline, name);
     }
 
-    /// A node that runs primitives and continues at `next`.
+    /// Adds a node that runs primitives and continues at `next`.
     pub fn call(&mut self, pipeline: usize, name: &str, next: Option<&str>, primitives: &[Value]) {
         let action_id = self.action(&format!("act_{name}"), &[], primitives);
         let id = self.id();
@@ -117,7 +117,7 @@ impl Builder {
         self.node(pipeline, "conditionals", node);
     }
 
-    /// A table over key fields; every action continues at `next`.
+    /// Adds a table with key fields. Every action continues at `next`.
     pub fn table(
         &mut self,
         pipeline: usize,
@@ -167,7 +167,7 @@ impl Builder {
         Program::from_json_str(&self.json.to_string()).expect("the program loads")
     }
 
-    /// A switch of ports 0 to 7 that runs the program.
+    /// Makes a switch with ports 0 to 7 that runs the program.
     pub fn switch(&self, config: SwitchConfig) -> Switch {
         let mut switch = Switch::new(config);
         (0..8).for_each(|port| switch.add_port(PortId(port)));
@@ -234,7 +234,7 @@ fn base() -> Value {
     })
 }
 
-/// The default configuration with a change.
+/// Returns the default configuration with a change.
 pub fn config_with(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
     let mut config = SwitchConfig::default();
     change(&mut config);
@@ -252,13 +252,13 @@ pub fn drain(switch: &mut Switch, now: u64) -> Vec<OwnedTransmit> {
     std::iter::from_fn(&mut next).collect()
 }
 
-/// Why a call is refused.
+/// Returns the error of a call that must be refused.
 #[track_caller]
 pub fn refusal<T: std::fmt::Debug>(result: Result<T, ControlError>) -> ControlErrorKind {
     result.expect_err("it is refused").kind
 }
 
-/// Port and bytes of each frame.
+/// Returns port and bytes of each frame.
 pub fn brief(transmits: &[OwnedTransmit]) -> Vec<(u16, Vec<u8>)> {
     transmits
         .iter()

@@ -1,4 +1,4 @@
-//! Makes authorities, and files with certificates that they issue, for tests.
+//! Makes certificate authorities for tests, and files with certificates from these authorities.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -45,9 +45,9 @@ pub enum Good {
     Now,
     UntilLongAgo,
     FromFarAhead,
-    /// It ends before it begins, as with `openssl x509 -days -1`.
+    /// The validity ends before it begins, as with `openssl x509 -days -1`.
     Never,
-    /// From two or three seconds in the future.
+    /// The validity begins two or three seconds in the future.
     Soon,
 }
 
@@ -75,7 +75,7 @@ impl Authority {
         &self.pem
     }
 
-    /// Issues a certificate for these names, host names or IP addresses.
+    /// Issues a certificate for these names, which are host names or IP addresses.
     pub fn issue(&self, names: &[&str], good: Good) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -106,7 +106,7 @@ impl Authority {
 }
 
 impl Issued {
-    /// Writes `NAME.pem` and `NAME.key`.
+    /// Writes the files `NAME.pem` and `NAME.key`.
     pub fn write(&self, folder: &Path, name: &str) -> Files {
         Files {
             certificate: write(folder.join(format!("{name}.pem")), &self.certificate),
@@ -115,11 +115,11 @@ impl Issued {
     }
 }
 
-/// Replaces a file in one step, as tools for renewal do.
+/// Replaces a file in one step, as tools that renew certificates do.
 pub fn write(path: PathBuf, text: &str) -> PathBuf {
     let new = path.with_extension("new");
     std::fs::write(&new, text).expect("a file");
-    // A key that others can read is warned of.
+    // The switch warns about a key that other users can read.
     let owners = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(&new, owners).expect("its own file");
     std::fs::rename(&new, &path).expect("its name");

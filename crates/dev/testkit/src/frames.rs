@@ -10,7 +10,7 @@ use crate::namespace::ip;
 /// How long a test waits for frames that it expects.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Receives until `n_frames` have come, or no more come in time.
+/// Receives until `n_frames` have arrived, or until no more arrive in time.
 pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut waiter = Waiter::default();
@@ -26,7 +26,7 @@ pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// An Ethernet frame of a type that no stack answers, with a number in it.
+/// Makes an Ethernet frame with a number. No network stack answers frames of this type.
 pub fn numbered(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
     frame.extend(number.to_be_bytes());
@@ -34,10 +34,10 @@ pub fn numbered(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends frames and flushes.
+/// Sends frames and flushes the port.
 pub fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     for frame in frames {
-        // In two pieces, either of which may be empty.
+        // The frame is sent in two pieces. Each piece may be empty.
         let (head, payload) = frame.split_at(frame.len() / 7 * 3);
         port.transmit(0, [head, payload].into()).expect("queueing");
     }
@@ -61,7 +61,7 @@ pub fn assert_the_first_frame_waits_for_no_other(outside: &mut dyn Port, port: &
     }
 }
 
-/// A socket on an address of `interface`, connected to a neighbour that does not exist.
+/// Opens a socket on an address of `interface`, connected to a neighbour that does not exist.
 pub fn local_sender(interface: &str) -> UdpSocket {
     ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
     ip(&format!(

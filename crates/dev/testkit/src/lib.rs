@@ -1,12 +1,12 @@
-//! What tests of more than one crate use, or a crate's tests and its examples. Only tests, examples and the development
-//! crates `conformance` and `control-bench` link it.
+//! Helpers that the tests of several crates use, or the tests and the examples of one crate. Only tests, examples and
+//! the development crates `conformance` and `control-bench` link this crate.
 //!
-//! A crate's unit tests are a second build of that crate, with types of their own. So in `src/` a crate uses here only
-//! what has no types of that crate: `namespace` and `text` anywhere, `offload` in the switch's event loop, but no
-//! `frames` in `packet-io`. Files in `tests/` and `examples/` may use everything.
+//! A crate's unit tests are a second build of the crate, and the types of the two builds are different. Therefore a
+//! crate's `src/` may use only helpers without types of this crate: `namespace` and `text` anywhere, `offload` in the
+//! switch's event loop, but not `frames` in `packet-io`. Files in `tests/` and `examples/` may use all helpers.
 //!
-//! Each feature stands for what its modules link. Without features the tests of `dataplane` and `packet-io` would
-//! compile only after the control plane, gRPC and TLS had compiled.
+//! Each feature enables modules that need the same crates. Without features, the tests of `dataplane` and `packet-io`
+//! could be compiled only after the control plane, gRPC and TLS.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,8 +1,8 @@
-//! A payload extern.
+//! Implements a payload extern for tests.
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadExtern};
 
-/// XORs a byte over the payload.
+/// XORs a byte with every byte of the payload.
 pub struct Mask;
 
 impl PayloadExtern for Mask {

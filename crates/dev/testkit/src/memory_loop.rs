@@ -1,5 +1,5 @@
-//! An event loop without ports: a thread owns each worker's switch, and method calls give it frames and take them.
-//! The real event loop is in the crate `switch`.
+//! An event loop without ports. A thread owns each worker's switch. Method calls give frames to the switch and take
+//! frames from it. The real event loop is in the crate `switch`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use control::{
 };
 use dataplane::{Nanos, OwnedTransmit, PayloadSignature, PortId, Switch, SwitchConfig};
 
-/// The loops; dropping this ends their threads. Frames are given to the first worker.
+/// The event loops of all workers. Dropping the value ends the threads. The first worker gets all frames.
 pub struct MemoryLoop(Vec<Arc<Shared>>);
 
 struct Shared {
@@ -50,7 +50,7 @@ impl MemoryLoop {
         Self((0..n_workers).map(worker).collect())
     }
 
-    /// Runs `work` with a worker's switch, to look at it or to change it.
+    /// Runs `work` with a worker's switch, to read or to change the switch.
     pub fn in_switch<R>(&self, worker: usize, work: impl FnOnce(&mut Switch) -> R) -> R {
         work(&mut self.0[worker].inside().switch)
     }
@@ -82,12 +82,12 @@ impl MemoryLoop {
             .for_each(LinkSender::notify);
     }
 
-    /// Frames that were transmitted since the last call.
+    /// Returns the frames that were transmitted since the last call.
     pub fn transmitted(&self) -> Vec<OwnedTransmit> {
         std::mem::take(&mut self.0[0].inside().transmitted)
     }
 
-    /// Queues work at every worker from now on, until `release`.
+    /// Keeps new work in the workers' queues until `release` is called.
     pub fn hold(&self) {
         (0..self.0.len()).for_each(|worker| self.hold_worker(worker));
     }
@@ -96,13 +96,13 @@ impl MemoryLoop {
         self.0[worker].queue().is_held = true;
     }
 
-    /// The longest queue of work of any worker.
+    /// Returns the length of the longest queue of work.
     pub fn n_held(&self) -> usize {
         let n_held = self.0.iter().map(|worker| worker.queue().work.len());
         n_held.max().unwrap_or(0)
     }
 
-    /// The most pieces of work that any worker has run.
+    /// Returns the largest number of pieces of work that a worker has run.
     pub fn n_pieces(&self) -> usize {
         let n_pieces = self.0.iter().map(|worker| worker.queue().n_pieces);
         n_pieces.max().unwrap_or(0)
@@ -115,7 +115,7 @@ impl MemoryLoop {
         }
     }
 
-    /// Ends the threads; work that has not run is dropped.
+    /// Ends the threads. Work that has not run is dropped.
     pub fn stop(&self) {
         for worker in &self.0 {
             let mut queue = worker.queue();
@@ -197,7 +197,7 @@ impl Shared {
         let there = Arc::clone(&shared);
         std::thread::spawn(move || {
             while let Some(work) = there.next() {
-                // Counted before the waiting test goes on.
+                // The work is counted before the waiting test continues.
                 there.queue().n_pieces += 1;
                 let rest = there.inside().run(work);
                 if let Some(rest) = rest {

@@ -1,7 +1,8 @@
-//! Runs a test in a network namespace of its own, by starting the test binary once more.
+//! Runs a test in its own network namespace, by starting the test binary again.
 //!
-//! A test calls one of the functions with a closure that holds the whole test. The closure's type says which test it
-//! is in, so it must stand in the test function itself, or in a helper to which the test passes a closure.
+//! A test calls one of the functions with a closure that contains the whole test. The test's name is taken from the
+//! closure's type. Therefore the closure must be written in the test function itself, or in a helper to which the test
+//! passes a closure.
 
 use std::any::type_name;
 use std::io::Write;
@@ -11,30 +12,31 @@ use std::time::{Duration, Instant};
 
 const INSIDE: &str = "REPRISE_TEST_NAMESPACE";
 
-/// Runs `body` inside new user and network namespaces. If the machine allows no namespaces, prints that and returns;
-/// with `CI=true` that is a failure.
+/// Runs `body` inside new user and network namespaces. If the machine allows no namespaces, the function prints a
+/// message and returns. With `CI=true` this is a failure.
 pub fn in_namespace<F: FnOnce()>(body: F) {
     in_namespaces(&["--user", "--map-root-user", "--net"], body);
 }
 
-/// The same with a mount namespace beside them.
+/// Runs `body` like [`in_namespace`], with a mount namespace in addition.
 pub fn in_mount_namespace<F: FnOnce()>(body: F) {
     in_namespaces(&["--user", "--map-root-user", "--net", "--mount"], body);
 }
 
-/// The same in a network namespace alone, for operations that the kernel allows only to root outside any user
-/// namespace. For other users it prints that the test was not run, even with `CI=true`: no setting of the machine could
-/// change that.
+/// Runs `body` inside a new network namespace without a user namespace, for operations that the kernel allows only to
+/// root outside any user namespace. For other users the function only prints that the test was not run, even with
+/// `CI=true`, because no setting of the machine could change this.
 pub fn in_root_namespace<F: FnOnce()>(body: F) {
     in_root_namespaces(&["--net"], body);
 }
 
-/// The same with a mount namespace beside it.
+/// Runs `body` like [`in_root_namespace`], with a mount namespace in addition.
 pub fn in_root_mount_namespace<F: FnOnce()>(body: F) {
     in_root_namespaces(&["--net", "--mount"], body);
 }
 
-/// Whether the kernel lets this process load programs, without a namespace; if not, prints that nothing was tested.
+/// Returns whether the kernel lets this process load programs, without a namespace. Otherwise prints that nothing was
+/// tested.
 pub fn may_use_bpf() -> bool {
     let may = is_root();
     if !may {
@@ -43,7 +45,7 @@ pub fn may_use_bpf() -> bool {
     may
 }
 
-/// Whether this is root outside any user namespace.
+/// Returns whether this process runs as root outside any user namespace.
 fn is_root() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -60,7 +62,7 @@ fn in_root_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
     ));
 }
 
-/// Prints past the test harness, which would swallow the message.
+/// Prints a message directly to standard error, since the test harness captures the output of `print!`.
 fn print(message: &str) {
     let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }
@@ -73,7 +75,7 @@ fn in_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
     }
 }
 
-/// Runs this binary's test in new namespaces.
+/// Runs a test of this binary in new namespaces.
 fn run_inside(kinds: &[&str], test: &str) {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -101,9 +103,9 @@ fn run_inside(kinds: &[&str], test: &str) {
     assert!(said.contains("1 passed"), "no test is named {test}: {said}");
 }
 
-/// The test's name with its modules, as its binary lists it, from the closure's path: `CRATE::NAME::{{closure}}`, or in
-/// a helper `CRATE::HELPER<CRATE::NAME::{{closure}}>::{{closure}}`. The thread's name does not serve: with one test
-/// thread, tests run in the main thread.
+/// Returns the test's name with its modules, as the binary lists the test. The name is part of the closure's path,
+/// which is `CRATE::NAME::{{closure}}`, or in a helper `CRATE::HELPER<CRATE::NAME::{{closure}}>::{{closure}}`. The
+/// thread's name is not useful, because with one test thread all tests run in the main thread.
 fn test_of<F>() -> &'static str {
     let path = type_name::<F>().split_once("::{");
     let innermost = path.and_then(|(path, _)| path.rsplit('<').next());
@@ -111,7 +113,8 @@ fn test_of<F>() -> &'static str {
     test.expect("a closure in a test function").1
 }
 
-/// Runs a command of words, which must succeed, and returns its standard output.
+/// Runs a command, which must succeed, and returns its standard output. The command consists of words that are
+/// separated by spaces.
 #[track_caller]
 pub fn run(command: &str) -> String {
     let mut words = command.split_whitespace();
@@ -163,8 +166,8 @@ pub fn change_often(interface: &str, times: usize) {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// Takes one end of a veth pair down, and waits until the kernel has handled the other end's lost carrier: until then
-/// it refuses frames as if it had no room.
+/// Sets one end of a veth pair (`far`) down, and waits until the kernel has handled the lost carrier of the other end.
+/// Until then the kernel refuses frames as if there were no room.
 pub fn take_carrier(of: &str, far: &str) {
     ip(&format!("link set {far} down"));
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -173,12 +176,12 @@ pub fn take_carrier(of: &str, far: &str) {
     }
 }
 
-/// Makes a veth pair, both ends up, on which the kernel itself sends nothing.
+/// Makes a veth pair, with both ends up. The kernel itself sends nothing on this pair.
 pub fn veth_pair(one: &str, other: &str) {
     veth_pair_of(one, other, "");
 }
 
-/// The same with as many queues each way at both ends.
+/// Makes a veth pair like [`veth_pair`], with this number of receive queues and of send queues at both ends.
 pub fn veth_pair_with_queues(one: &str, other: &str, n_queues: u32) {
     let options = format!("numrxqueues {n_queues} numtxqueues {n_queues}");
     veth_pair_of(one, other, &options);
@@ -186,7 +189,7 @@ pub fn veth_pair_with_queues(one: &str, other: &str, n_queues: u32) {
     set_queues(other, n_queues);
 }
 
-/// Takes so many of an interface's queues each way into use.
+/// Sets the number of an interface's receive queues and send queues.
 pub fn set_queues(interface: &str, n_queues: u32) {
     ethtool(&format!("-L {interface} rx {n_queues} tx {n_queues}"));
 }

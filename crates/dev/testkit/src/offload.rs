@@ -1,5 +1,5 @@
-//! An in-memory offload for one program, [`program`]: a table with an exact key whose entries
-//! forward, flood or drop, two registers, a counter. It uses only the changes reported to it.
+//! An offload in memory for one program, [`program`]. The program has a table with an exact key, whose entries forward,
+//! flood or drop, two registers, and a counter. The offload gets its state only from the reported changes.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -20,12 +20,12 @@ use crate::builder::*;
 
 pub const CELLS: u64 = 16;
 
-/// Digests delivered at once by an endless supply.
+/// Number of digests that are delivered at once if the supply of digests is endless.
 const FLOOD: usize = 1000;
 
-/// Ingress: table `l2` on `pkt.kind`; action `forward` counts in `seen` and writes `stamp[0]` to
-/// `pkt.value`. Egress writes the copy's instance to `pkt.left`. With `with_last`, `forward` stores
-/// the frame's original value in register `last`, by output port.
+/// Makes the program. Ingress applies the table `l2` with the key `pkt.kind`. The action `forward` counts in `seen` and
+/// writes `stamp[0]` to `pkt.value`. Egress writes the copy's instance to `pkt.left`. With `with_last`, `forward`
+/// stores the frame's original value in the register `last`, in the cell of the output port.
 pub fn program(with_last: bool) -> Builder {
     let mut b = Builder::default();
     for (id, name) in [(0, "stamp"), (1, "last")] {
@@ -70,13 +70,13 @@ pub fn program(with_last: bool) -> Builder {
     b
 }
 
-/// Which frames it takes; it punts all others.
+/// The frames that the offload takes. All other frames are punted to the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     All,
-    /// By a hash of the frame.
+    /// About half of the frames, selected by a hash of the frame.
     Half,
-    /// Frames of even ports.
+    /// Frames from ports with even numbers.
     EvenPorts,
 }
 
@@ -87,14 +87,14 @@ enum Act {
     Drop,
 }
 
-/// An entry with a serial number, unique among all entries ever made.
+/// An entry with a serial number. No two entries ever get the same serial number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     serial: u64,
     act: Act,
 }
 
-/// The state that packets see.
+/// The state that packets use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct View {
     entries: HashMap<u64, Entry>,
@@ -113,7 +113,7 @@ struct Counts {
     replicated: u64,
     drops: Vec<DropReason>,
     table: TableCounters,
-    /// By serial number, with the time of the last hit.
+    /// Hits of entries, by serial number, with the time of the last hit.
     hits: HashMap<u64, (CounterValue, Nanos)>,
     seen: HashMap<u16, CounterValue>,
     last: HashMap<u16, u16>,
@@ -125,37 +125,37 @@ struct Waiting {
     frame: Vec<u8>,
 }
 
-/// The part of the offload that tests control and inspect.
+/// The part of the offload that a test controls and reads.
 pub struct Core {
     takes: Takes,
-    /// Commits become visible only by [`Core::show`].
+    /// Whether commits become visible only after a call of [`Core::show`].
     pub is_slow: bool,
-    /// The next commit fails.
+    /// The error of the next commit, if it is to fail.
     pub fails: Option<&'static str>,
-    /// The next commit asks to be loaded anew.
+    /// Whether the next commit asks for a new load of the program.
     pub is_full: bool,
-    /// How many more times `withdraw` returns false.
+    /// The number of further calls of `withdraw` that return false.
     pub n_withdrawals_left: usize,
-    /// `collect` and `check` fail.
+    /// Whether `collect` and `check` fail.
     pub is_gone: bool,
-    /// Notices not yet delivered.
+    /// Notices that are not delivered yet.
     pub notices: VecDeque<OffloadNotice>,
-    /// The supply of digests is endless.
+    /// Whether the supply of digests is endless.
     pub is_flooding: bool,
     digests: VecDeque<Digest>,
     /// One byte is written per digest.
     wakes: PipeWriter,
-    /// How many programs it was made to forget.
+    /// The number of calls of `forget_program`.
     pub n_forgotten: u64,
     /// Every change and commit, in order.
     pub log: Vec<String>,
     program: Option<(Program, Ids)>,
-    /// The reported state, and the state visible to packets.
+    /// The state according to the reported changes. `shown` is the state that packets use.
     reported: View,
     shown: View,
     /// The state at the last commit.
     committed: View,
-    /// The current entries by index, with serial number and key.
+    /// The current entries, by index, with serial number and key.
     indices: HashMap<usize, (EntryIndex, u64, u64)>,
     n_serials: u64,
     queue: VecDeque<Waiting>,
@@ -165,12 +165,12 @@ pub struct Core {
 
 pub struct Double {
     core: Arc<Mutex<Core>>,
-    /// Receives what [`Core::digest`] writes.
+    /// The read end of the pipe to which [`Core::digest`] writes.
     woken: PipeReader,
 }
 
 impl Double {
-    /// Makes an offload, and the part that the test keeps.
+    /// Makes an offload. Also returns the part of the offload that the test keeps.
     pub fn new(takes: Takes) -> (Box<Self>, Arc<Mutex<Core>>) {
         let (woken, wakes) = std::io::pipe().unwrap();
         let view = View {
@@ -225,7 +225,7 @@ fn count(cell: &mut CounterValue, n_bytes: u64) {
     cell.bytes += n_bytes;
 }
 
-/// The ids of the program's objects.
+/// The ids of the objects in the program.
 #[derive(Debug, Clone, Copy)]
 struct Ids {
     table: TableId,
@@ -250,7 +250,7 @@ impl Core {
         self.program.as_ref().unwrap().1
     }
 
-    /// Gives it a frame; returns whether it took the frame, otherwise the frame is punted.
+    /// Gives the offload a frame. Returns whether the offload took the frame. Otherwise the frame is punted.
     pub fn receive(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
         let is_taken = match self.takes {
             Takes::All => true,
@@ -279,13 +279,13 @@ impl Core {
         true
     }
 
-    /// Records a digest made by a packet.
+    /// Adds a digest, as if a packet had made it.
     pub fn digest(&mut self, digest: Digest) {
         self.digests.push_back(digest);
         self.wakes.write_all(&[0]).unwrap();
     }
 
-    /// Forwards the packets inside.
+    /// Forwards the packets inside the offload, and returns the frames that leave.
     pub fn run(&mut self, now: Nanos) -> Vec<OwnedTransmit> {
         let mut sent = Vec::new();
         while let Some(waiting) = self.queue.pop_front() {
@@ -334,7 +334,8 @@ impl Core {
         }
     }
 
-    /// Group 0 means no multicast: the frame goes to the output port's default value, 0.
+    /// Sends a frame whose group is 0. Group 0 means no multicast, so the frame leaves at port 0, the default output
+    /// port.
     fn send_flooded_nowhere(
         &mut self,
         now: Nanos,
@@ -498,7 +499,7 @@ impl Core {
     }
 }
 
-/// A digest of the program's type; the program itself makes none.
+/// Makes a digest with a type for the program. The program itself makes no digests.
 pub fn a_digest(number: u8) -> Digest {
     Digest {
         name: "seen_t".to_owned(),
@@ -566,7 +567,7 @@ impl Offload for Double {
             Change::Table(_, change) => core.table(written, change),
             Change::MulticastGroup(id) => core.group(written, *id),
             Change::Register(register, _) if *register == core.ids().stamp => core.stamp(written),
-            // The control plane overwrites what packets wrote before.
+            // The control plane overwrites values that packets wrote before.
             Change::Register(_, cells) => {
                 let is_over = |cell: &u16| cells.contains(&usize::from(*cell));
                 core.counts.last.retain(|cell, _| !is_over(cell));
@@ -655,7 +656,7 @@ impl Offload for Double {
     }
 }
 
-/// Describes a change in a few words.
+/// Returns a short description of a change.
 pub fn brief(change: &Change<'_>) -> String {
     match change {
         Change::Table(_, TableChange::Inserted(_)) => "insert entry".to_owned(),

@@ -1,4 +1,4 @@
-//! Programs from texts in P4.
+//! Compiles programs from P4 texts.
 
 use dataplane::Program;
 use p4_compiler::{Options, bmv2_json};

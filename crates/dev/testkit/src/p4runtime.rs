@@ -1,4 +1,4 @@
-//! A P4Runtime server over an event loop in memory.
+//! Runs a P4Runtime server with an event loop in memory.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::memory_loop::MemoryLoop;
 
 pub const DEVICE_ID: u64 = 1;
 
-/// A switch without a program, and its server, which does not listen yet.
+/// Makes a switch without a program, and a server for the switch. The server does not listen yet.
 pub fn server(n_ports: u16) -> (Arc<MemoryLoop>, Server) {
     let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), n_ports));
     let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
@@ -23,7 +23,7 @@ pub fn server(n_ports: u16) -> (Arc<MemoryLoop>, Server) {
     (switch, Server::new(config, Arc::new(device)))
 }
 
-/// Serves on the loopback interface until the runtime ends; returns the address.
+/// Serves on the loopback interface until the runtime ends. Returns the address.
 pub async fn serve(server: Server) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -1,13 +1,13 @@
-//! Files of this repository.
+//! Finds files of this repository.
 
 use std::path::{Path, PathBuf};
 
-/// The repository's root.
+/// Returns the repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The files with this extension in a folder below the root, in order.
+/// Returns the files with this extension in a folder below the root, sorted.
 pub fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root().join(folder)).expect("a folder of the repository");
     let paths = entries.map(|entry| entry.expect("an entry").path());

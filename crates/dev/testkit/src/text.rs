@@ -1,4 +1,5 @@
-//! Assertions about text that a command has printed, which show it and what it lacks; tables of cases as text.
+//! Assertions about the output of a command, whose failures show the output and the missing text. Also reads tables of
+//! cases from text.
 
 #[track_caller]
 pub fn assert_has(text: &str, part: &str) {
@@ -15,7 +16,8 @@ pub fn assert_ends(text: &str, end: &str) {
     assert!(text.ends_with(end), "{end:?} does not end: {text}");
 }
 
-/// The cases of a table that is text: a line with what is given, and below it, indented, what is expected.
+/// Returns the cases of a table in text form. A line contains the input, and the indented line below contains the
+/// expected output.
 pub fn cases(table: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut lines = table.strip_prefix('\n').unwrap_or(table).lines();
     std::iter::from_fn(move || {

@@ -1,3 +1,3 @@
-"""Multicast: the service `simple_pre`."""
+"""The multicast service `simple_pre`."""
 
 __all__ = ["SimplePre", "ttypes"]

@@ -1,4 +1,4 @@
-"""What calls of `simple_pre` are made of."""
+"""The types for the calls of `simple_pre`."""
 
 from reprise_thrift import declare
 

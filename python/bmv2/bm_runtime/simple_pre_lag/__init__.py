@@ -1,3 +1,3 @@
-"""Multicast: the service `simple_pre_lag`."""
+"""The multicast service `simple_pre_lag`."""
 
 __all__ = ["SimplePreLAG", "ttypes"]

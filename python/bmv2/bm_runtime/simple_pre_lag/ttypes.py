@@ -1,4 +1,4 @@
-"""What calls of `simple_pre_lag` are made of."""
+"""The types for the calls of `simple_pre_lag`."""
 
 from reprise_thrift import declare
 

@@ -1,4 +1,4 @@
-"""What calls of `standard` are made of."""
+"""The types for the calls of `standard`."""
 
 from reprise_thrift import declare
 

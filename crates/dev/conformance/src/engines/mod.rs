@@ -1,5 +1,5 @@
-//! Runs engines in lockstep, over any program and over the repository's corpus: its packet tests, and
-//! conferences of the real controller.
+//! Runs engines in lockstep, on any program and on the repository's corpus, which consists of packet tests and of
+//! conferences with the real controller.
 
 mod lockstep;
 mod script;
@@ -13,7 +13,7 @@ pub use lockstep::*;
 pub use script::{Script, conference};
 pub use stf_files::{native_failures, stf_failures, stf_files};
 
-/// The programs of the suite: the SFU programs and every program with a packet test.
+/// Returns the programs of the suite: the SFU programs and every program with a packet test.
 ///
 /// # Panics
 /// The repository's folders cannot be read.

@@ -1,6 +1,6 @@
-//! A random conference for the SFU programs: viewers join and leave, presenters come and go. The operations that the
-//! real server makes of the real controller's writes are recorded, and can be replayed on any two switches between any
-//! frames.
+//! Makes a random conference for the SFU programs, in which viewers and presenters join and leave. The real server
+//! translates the real controller's writes into operations on the switch. These operations are recorded, and can be
+//! replayed between frames on other switches.
 
 use std::{
     net::Ipv4Addr,
@@ -27,10 +27,10 @@ use crate::{
 };
 
 const GROUPS: u16 = 4;
-/// Usual maximum of viewers in a group.
+/// The usual maximum number of viewers in a group.
 const VIEWERS_MAX: usize = 12;
 const CHANGES: usize = 24;
-/// Length of a drain: the time in which the queues run empty.
+/// The length of a drain, in which the queues become empty.
 const DRAIN_NS: u64 = 20_000_000;
 
 #[derive(Debug, Clone)]
@@ -41,11 +41,11 @@ enum Call {
 
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// The calls of each change; the first change sets everything up.
+    /// The calls of each change. The first change sets everything up.
     changes: Vec<Vec<Call>>,
 }
 
-/// The operations of the writes that were executed since the last look, in their order.
+/// The executed operations that have not been taken yet, in the order of execution.
 #[derive(Default)]
 struct Executed(Mutex<Vec<Operation>>);
 
@@ -161,13 +161,13 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
 fn presenter(group: u16, has_udp_ports: bool) -> Presenter {
     Presenter {
         ip: Ipv4Addr::from(0x0a00_0101 + u32::from(group)),
-        // Packets of one presenter need its MAC.
+        // The packets of this presenter need a known MAC address.
         mac: (group == 1).then_some(Mac(crate::sfu::PRESENTER_MAC)),
         udp_port: has_udp_ports.then_some(STREAM_PORT),
     }
 }
 
-/// Sets the SFU's address and adds every group with some viewers.
+/// Sets the SFU's address, and adds every group with some viewers.
 fn begin(wanted: &mut Conference, has_udp_ports: bool, rng: &mut Rng) -> Result<(), ModelError> {
     wanted.set_address(OwnAddress {
         port: SFU_PORT.0,
@@ -209,7 +209,7 @@ fn join(
     wanted.add_viewer(group, viewer)
 }
 
-/// Lets viewers join and leave, and groups end and return.
+/// Lets viewers join and leave, removes groups, and adds groups again.
 fn change(wanted: &mut Conference, has_udp_ports: bool, rng: &mut Rng) -> Result<(), ModelError> {
     for _ in 0..rng.u8(1..4) {
         let group = GroupId(rng.u16(1..=GROUPS));
@@ -231,7 +231,7 @@ fn change(wanted: &mut Conference, has_udp_ports: bool, rng: &mut Rng) -> Result
     Ok(())
 }
 
-/// A frame for the program, in most cases a presenter's packet.
+/// Makes a frame for the program, in most cases a presenter's packet.
 fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     if rng.u8(..8) == 0 {
         return random_frame(program.ir(), rng);
@@ -252,8 +252,7 @@ fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// Places each change at a random position among random frames. The calls of a change follow each
-/// other directly or with frames between them.
+/// Places each change at a random position among random frames. Between the calls of one change there may be frames.
 pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Case {
     let mut rng = Rng::with_seed(seed);
     let mut config = random_config(&mut rng);
@@ -270,7 +269,7 @@ pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize
     starts.sort_unstable();
     let (mut calls, mut latest) = (Vec::new(), 0);
     for (change, start) in script.changes.iter().zip(starts) {
-        // Calls stay in order, with any number of frames between them.
+        // The calls keep their order, with any number of frames between two calls.
         let spread = rng.usize(..3);
         for (n, call) in change.iter().enumerate() {
             latest = latest.max(start + n * spread / 4);

@@ -72,8 +72,8 @@ fn nest(rng: &mut Rng, value: &Value) -> Value {
     value
 }
 
-/// Changes one to four places: drops, doubles or swaps parts, changes their type, or takes parts
-/// from another file.
+/// Changes one to four places. A change removes, duplicates or swaps parts, changes their type, or takes parts from
+/// another file.
 pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
     for _ in 0..=rng.usize(..4) {
         let mut places = Vec::new();
@@ -90,8 +90,7 @@ pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
             5 => replace(value, &place, |old| other_type(rng, old)),
             6 => replace(value, &place, |old| nest(rng, old)),
             7 => {
-                // A value with the same key from elsewhere in the file, so that ids and names get
-                // mixed up.
+                // The second value has the same key and is elsewhere in the file, so that ids and names are confused.
                 let alike = same_key(&places, &place, rng).unwrap_or(second);
                 let from = value.pointer(&alike).cloned().unwrap_or_default();
                 replace(value, &place, |_| from);
@@ -129,7 +128,7 @@ fn replace(value: &mut Value, place: &str, with: impl FnOnce(&Value) -> Value) {
     }
 }
 
-/// The container of a place, and the place's key in it.
+/// Returns the container of a place, and the key of the place in its container.
 fn holder<'v>(value: &'v mut Value, place: &str) -> Option<(&'v mut Value, String)> {
     let (parent, key) = place.rsplit_once('/')?;
     let key = key.replace("~1", "/").replace("~0", "~");

@@ -1,9 +1,8 @@
-//! Random input for the compiler and the JSON loader: no input makes them panic, hang or exhaust
-//! memory.
+//! Makes random input for the compiler and the JSON loader. No input may cause a panic, a hang or exhausted memory.
 //!
-//! A case is a number. Its content follows from the number, the seed and the repository's own
-//! programs, so the number reproduces a finding. `reprise-conformance fuzz` runs
-//! cases in worker processes with limits; `tests/conformance/fuzz.rs` runs a few in CI.
+//! A case has a number. The content of a case depends only on the number, the seed and the repository's own programs,
+//! so the number reproduces a finding. `reprise-conformance fuzz` runs cases in worker processes with limits;
+//! `tests/conformance/fuzz.rs` runs a few cases in CI.
 
 mod grammar;
 mod json;
@@ -17,7 +16,7 @@ use fastrand::Rng;
 
 pub use run::{Outcome, program, refusal, run};
 
-/// Maximum bytes of one source or JSON text; longer inputs find no more than shorter ones.
+/// Maximum size of one source or JSON text, in bytes. Longer inputs do not find more faults.
 const INPUT_BYTES_MAX: usize = 200_000;
 const FOLDERS: &[&str] = &[
     "p4",
@@ -33,9 +32,9 @@ const FOLDERS: &[&str] = &[
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Bytes,
-    /// A program with tokens deleted, doubled, swapped, replaced, or taken from another program.
+    /// A program in which tokens are deleted, duplicated, swapped, replaced, or taken from another program.
     Tokens,
-    /// A program from a grammar, mostly well typed.
+    /// A program from a grammar, in most cases without type errors.
     Grammar,
     /// A program from the grammar, with changed tokens.
     GrammarTokens,
@@ -50,7 +49,7 @@ pub enum Input {
 }
 
 pub struct Corpus {
-    /// Text of every P4 file, by path from the root.
+    /// The text of every P4 file, by its path from the root.
     files: HashMap<String, String>,
     /// The keys of `files`, sorted.
     paths: Vec<String>,
@@ -61,7 +60,7 @@ impl Corpus {
     /// Reads the programs below the repository's root.
     ///
     /// # Errors
-    /// The file system's error.
+    /// A file cannot be read.
     pub fn load(root: &Path) -> std::io::Result<Self> {
         let mut files = HashMap::new();
         let mut jsons = Vec::new();

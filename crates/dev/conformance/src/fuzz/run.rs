@@ -1,4 +1,4 @@
-//! Runs one case: compiles, loads, starts every engine, sends packets.
+//! Runs one case: compiles and loads the program, starts every engine, and sends packets.
 
 use dataplane::{
     PortId, Program, Switch, SwitchConfig, TableEntry, engine::EngineFactory,
@@ -13,7 +13,7 @@ use crate::controller;
 use crate::engines::Writer;
 
 const PACKETS: usize = 4;
-/// Maximum number of frames taken from one program: some programs multiply packets for a long time.
+/// Maximum number of frames that are taken from one program, since some programs multiply packets for a long time.
 const FRAMES_OUT_MAX: usize = 2_000;
 const ENTRIES_PER_TABLE: usize = 3;
 
@@ -21,12 +21,12 @@ const ENTRIES_PER_TABLE: usize = 3;
 pub enum Outcome {
     NotCompiled,
     NotLoaded,
-    /// The loader refused the compiler's JSON: a limit of the switch, or a bug.
+    /// The loader refused the compiler's JSON, because of a limit of the switch or a bug.
     CompiledNotLoaded,
     Ran,
 }
 
-/// Runs a case; the caller must detect panics, hangs and memory exhaustion.
+/// Runs a case. The caller must detect panics, hangs and exhausted memory.
 pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
     let (json, p4info) = match input {
         Input::Source(path, text) => match compile(corpus, path, text) {
@@ -53,7 +53,7 @@ pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
     Outcome::Ran
 }
 
-/// Why the switch refuses the compiler's output for a source; `None` if it accepts it.
+/// Returns why the switch refuses the compiler's output for a source, or `None` if the switch accepts the output.
 pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
     let Input::Source(path, text) = input else {
         return None;
@@ -65,7 +65,7 @@ pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
     }
 }
 
-/// The program of a case, if it compiles and loads.
+/// Returns the program of a case, if the program compiles and loads.
 pub fn program(corpus: &Corpus, input: &Input) -> Option<Program> {
     let json = match input {
         Input::Source(path, text) => compile(corpus, path, text)?.0,
@@ -111,7 +111,7 @@ fn packets(program: &Program, engine: Box<dyn EngineFactory>, rng: &mut Rng) {
     }
 }
 
-/// Random bytes, often with values that the corpus's parsers look for.
+/// Makes random bytes, often with values for which the corpus's parsers test.
 fn frame(rng: &mut Rng) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..rng.usize(..120)).map(|_| rng.u8(..)).collect();
     let ether_types: [[u8; 2]; 3] = [[0x12, 0x34], [0x08, 0x00], [0x00, 0x01]];

@@ -1,4 +1,4 @@
-//! Mutates text, by bytes and by tokens.
+//! Changes text, by bytes and by tokens.
 
 use fastrand::Rng;
 
@@ -209,7 +209,7 @@ pub fn mutate_bytes(rng: &mut Rng, text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Splits text into words, white space and single signs; joined, they are the text again.
+/// Splits text into words, white space and single signs. The concatenation of the tokens is the text.
 fn tokens(text: &str) -> Vec<&str> {
     let kind = |c: char| match c {
         c if c.is_alphanumeric() || c == '_' => 0,
@@ -254,7 +254,7 @@ pub fn mutate_tokens(rng: &mut Rng, text: &str, other: &str) -> String {
             3 => all.insert(at, PIECES[rng.usize(..PIECES.len())].to_owned()),
             4 => all[at] = PIECES[rng.usize(..PIECES.len())].to_owned(),
             5 => {
-                // A part of another program.
+                // Inserts a part of another program.
                 let from = rng.usize(..donor.len());
                 let to = (from + 1 + rng.usize(..60)).min(donor.len());
                 let part: Vec<String> = donor[from..to].iter().map(|&t| t.to_owned()).collect();

@@ -1,8 +1,9 @@
-//! `reprise-control-kills`: kills a switch with a state file at random moments, while P4Runtime and Thrift write
-//! state of every kind, pipelines too. After the restart the switch must have the effect of every answered call, and
-//! all or nothing of the call without an answer.
+//! `reprise-control-kills`: kills a switch with a state file at random moments, while P4Runtime and Thrift write state
+//! of every kind, including pipelines. After the restart, the effect of every answered call must be present. The effect
+//! of the call without an answer must be present completely or not at all.
 //!
-//! A second switch, without a state file, gets the same calls and is never killed: it provides the expected state.
+//! A second switch, without a state file, gets the same calls and is never killed. This switch, the twin, provides the
+//! expected state.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,13 +32,13 @@ use tonic::{Code, Status};
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 const KILLED: Place = Place(1);
 const TWIN: Place = Place(2);
-/// The latest moment of a kill after the switch serves.
+/// The latest moment of a kill, measured from the start of service.
 const MOMENT_MAX_US: u64 = 60_000;
 const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/control/thrift-server/tests/fixture/entities.p4",
 ];
-/// How much an error shows of each differing part of the state.
+/// The maximum length that an error shows of each differing part of the state.
 const SHOWN_BYTES_MAX: usize = 8_000;
 /// The extern type of packet generators.
 const GENERATORS: u32 = 0x81;
@@ -47,10 +48,10 @@ const SESSIONS: std::ops::RangeInclusive<i32> = 1..=5;
 #[derive(Debug, Parser)]
 #[command(name = "reprise-control-kills", version)]
 struct Options {
-    /// How often
+    /// Number of kills
     #[arg(long, value_name = "N", default_value_t = 200)]
     kills: u64,
-    /// Where the random moments and calls begin
+    /// Seed of the random moments and calls
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The folder for the state file
@@ -70,11 +71,11 @@ enum Call {
 enum Outcome {
     Done,
     Refused(String),
-    /// No answer.
+    /// The switch gave no answer.
     Gone,
 }
 
-/// Everything that can be read and survives a restart, as text.
+/// All readable state that survives a restart, as text.
 type State = Vec<String>;
 
 struct Switch {
@@ -84,12 +85,13 @@ struct Switch {
     thrift: thrift::Client,
 }
 
-/// The answered calls since the last one that cleared the state, and their effect.
+/// The answered calls since the last call that cleared the state, and the effect of these calls.
 #[derive(Default)]
 struct Past {
     calls: Vec<Call>,
     known: Known,
-    /// The program to which P4Runtime writes: the saved one, if any. `None` if Thrift has set another.
+    /// The program to which P4Runtime writes. This is the saved program, if there is one. `None` if Thrift has set
+    /// another program.
     program: Option<usize>,
 }
 
@@ -169,15 +171,16 @@ impl Switch {
 
     async fn state(&mut self, kills: &Kills) -> Result<State> {
         let mut state = vec![config(&mut self.controller.client).await];
-        // Reading generators fails while a saved pipeline waits, so the result also shows whether the pipeline is saved
-        // or committed. The rest of the state may be the same.
+        // Reading generators fails while a saved pipeline is not committed. So the result also shows whether the
+        // pipeline is saved or committed, even if the rest of the state is the same.
         let generators = entities::entity(Extern(ExternEntry {
             extern_type_id: GENERATORS,
             ..Default::default()
         }));
         state.push(read(&mut self.controller.client, generators).await);
         for grammar in &kills.grammars {
-            // Packets write every register of both programs, so a restart loses what controllers wrote there.
+            // Packets write every register of both programs, so the values that controllers wrote to registers do not
+            // survive a restart.
             let is_kept = |it: &Entity| !matches!(it.entity, Some(Register(_)));
             for wanted in grammar.wanted().into_iter().filter(is_kept) {
                 state.push(read(&mut self.controller.client, wanted).await);
@@ -213,14 +216,14 @@ fn of_status<T>(answer: std::result::Result<T, Status>) -> Outcome {
     }
 }
 
-/// P4Info, program and cookie, or the error's code.
+/// Returns P4Info, program and cookie, or the error's code.
 async fn config(client: &mut Client) -> String {
     let request = GetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         ..Default::default()
     };
     match client.get_forwarding_pipeline_config(request).await {
-        // As text, since the encoding of maps has no fixed order.
+        // The answer is compared as text, since the encoding of maps has no fixed order.
         Ok(answer) => {
             let config = answer.into_inner().config.unwrap_or_default();
             let info = config.p4info.as_ref().map(p4_compiler::p4info_text);
@@ -268,8 +271,8 @@ fn by_thrift(client: &mut thrift::Client) -> Result<State> {
     Ok(state)
 }
 
-/// Removes counts and registers, which packets write and a restart loses. Sorts entries, since a restart may change
-/// the order of those with equal priority.
+/// Removes counts and registers, because packets write them and they do not survive a restart. Sorts entries, since a
+/// restart may change the order of entries with equal priority.
 fn without_counts(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -280,7 +283,7 @@ fn without_counts(value: &mut Value) {
         }
         Value::Array(values) => {
             values.iter_mut().for_each(without_counts);
-            // Lists of numbers or strings are register cells, whose order matters.
+            // Lists of numbers or strings are register cells. The order of cells is significant.
             if values.iter().all(Value::is_object) {
                 values.sort_by_cached_key(Value::to_string);
             }
@@ -289,7 +292,7 @@ fn without_counts(value: &mut Value) {
     }
 }
 
-/// Field 1 of most calls.
+/// Returns the bytes of field 1, which is the same in most calls.
 fn context() -> Vec<u8> {
     number(1, 0)
 }
@@ -327,7 +330,7 @@ impl Kills {
         }
     }
 
-    /// A random call, usually for the program that was set last.
+    /// Makes a random call, usually for the program that was set last.
     fn any(&self, rng: &mut Rng, past: &Past) -> Call {
         let any = rng.usize(..PROGRAMS.len());
         let Some(mut program) = past.program.filter(|_| rng.u8(..32) > 0) else {
@@ -374,7 +377,7 @@ impl Kills {
         })
     }
 
-    /// A random Thrift call. The names are the second program's.
+    /// Makes a random Thrift call, with names of the second program.
     fn thrift(&self, rng: &mut Rng, program: usize) -> Call {
         const OF_ANY_PROGRAM: u8 = 6;
         let mut writer = Writer::default();
@@ -450,7 +453,7 @@ impl Kills {
         Call::Thrift(name, writer.into_bytes())
     }
 
-    /// A new twin that repeats the calls.
+    /// Starts a new twin, which gets all calls again.
     async fn twin(&self, history: &[Call]) -> Result<Switch> {
         let mut twin = Switch::start(TWIN, None).await?;
         for call in history {
@@ -473,7 +476,7 @@ fn difference(one: &State, other: &State) -> String {
     shown.collect()
 }
 
-/// The error if the state is neither of the two possible ones.
+/// Makes the error for a state that is neither of the two possible states.
 fn unlike(seed: u64, found: &State, answered: &State, open: Option<&(State, Call)>) -> String {
     let call = open.map(|(_, call)| call);
     let with_it = open.map_or(String::new(), |(state, _)| difference(found, state));
@@ -564,7 +567,7 @@ fn state_file(options: &Options) -> PathBuf {
     options.state_in.join(name)
 }
 
-/// Sets a pipeline: without one nobody could read whether a saved one waits.
+/// Sets a pipeline. Without a committed pipeline nobody could read whether there is a saved pipeline.
 async fn set_first_pipeline(kills: &Kills, killed: &mut Switch, twin: &mut Switch) -> Result<Call> {
     let call = Call::Pipeline(Action::VerifyAndCommit, 0);
     for switch in [killed, twin] {
@@ -576,7 +579,7 @@ async fn set_first_pipeline(kills: &Kills, killed: &mut Switch, twin: &mut Switc
     Ok(call)
 }
 
-/// Makes random calls on both switches until one is not answered, and returns that one.
+/// Makes random calls on both switches until a call is not answered. Returns this call.
 async fn write_until_killed(
     kills: &Kills,
     (killed, twin): (&mut Switch, &mut Switch),
@@ -606,7 +609,7 @@ async fn write_until_killed(
     }
 }
 
-/// CRC parameters cannot be read, so compares what packets compute.
+/// Compares the CRCs that packets compute, since CRC parameters cannot be read.
 async fn check_crc(
     kills: &Kills,
     mut killed: Switch,
@@ -639,7 +642,7 @@ async fn check_crc(
     }
 }
 
-/// The two CRCs that the second program computes for a packet.
+/// Returns the two CRCs that the second program computes for a packet.
 fn hashes(switch: &mut Switch) -> Result<Vec<Given>> {
     const LOOKS: usize = 500;
     let socket = std::net::UdpSocket::bind("127.0.0.1:4999")?;
@@ -654,7 +657,7 @@ fn hashes(switch: &mut Switch) -> Result<Vec<Given>> {
         let Some(Given::List(cells)) = all else {
             return Err(format!("expected cells, found {all:?}").into());
         };
-        // The first cell is the source address, which is not 0.
+        // The first cell contains the source address, which is not 0.
         if cells.first().is_some_and(|cell| *cell != Given::I64(0)) {
             return Ok(cells);
         }

@@ -1,4 +1,4 @@
-//! Writes tables by the names that the program gives them.
+//! Writes tables, which are identified by their names in the program.
 
 use dataplane::{
     ActionCall, ActionId, MatchField, Program, Switch, TableEntry, TableId, TableInfo,
@@ -22,7 +22,7 @@ fn is_called(full: &str, name: &str) -> bool {
 }
 
 impl<'a> Writer<'a> {
-    /// For a table and an action, by the last part of their names.
+    /// Makes a writer for a table and an action. Both are identified by the last part of their names.
     pub(super) fn new(
         switch: &'a mut Switch,
         name: &'static str,

@@ -1,4 +1,5 @@
-//! The Ethernet switch: each station is known at one of two ports; pairs of stations talk.
+//! The workload of the Ethernet switch. Each station is known at one of two ports, and pairs of stations exchange
+//! packets.
 
 use dataplane::{PortId, Switch};
 
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::frames::{Ipv4Frame, TCP};
 
-/// Stations of both ports together.
+/// Number of stations at both ports together.
 pub(super) const STATIONS: usize = 8_192;
 
 pub(super) fn set_up(switch: &mut Switch, stations: usize) -> Result<(), String> {
@@ -29,7 +30,7 @@ pub(super) fn set_up(switch: &mut Switch, stations: usize) -> Result<(), String>
     Ok(())
 }
 
-/// Flows alternate in direction.
+/// Returns a flow's packet. The direction alternates from flow to flow.
 pub(super) fn frame(flow: usize, stations: usize) -> (PortId, Ipv4Frame) {
     let (side, pair) = (flow % 2, flow / 2);
     let station = pair % stations.div_ceil(2);

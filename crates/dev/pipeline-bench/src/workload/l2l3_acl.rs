@@ -1,8 +1,10 @@
-//! L2L3-ACL as in PISCES' measurement: two networks, each a VLAN at a port of its own, and flows between them in both
-//! directions. The table sizes are PISCES' (SIGCOMM 2016, section 5), and so are the 1,000 rules of which the last
-//! matches. Two things are ours. Routes have 32 bits: the published rules hold one network twice, distinguished by the
-//! VLAN, which the table's key does not have. And the rules that do not match are ours: each denies one service between
-//! two networks, in one of eight combinations of prefix lengths and ports, as in most access lists.
+//! The workload L2L3-ACL, as in PISCES' measurement. There are two networks, each a VLAN at a separate port, and flows
+//! between these networks in both directions. The table sizes are the sizes in PISCES' measurement (SIGCOMM 2016,
+//! section 5). As in that measurement, there are 1,000 rules, and the last rule matches. This workload differs in two
+//! points. First, routes have 32 bits, because the published rules contain one network twice, distinguished by the
+//! VLAN, and the table's key does not contain the VLAN. Second, the rules that do not match are different. Each such
+//! rule denies one service between two networks, in one of eight combinations of prefix lengths and ports, as in most
+//! access lists.
 
 use dataplane::{MatchField, PortId, Switch};
 
@@ -13,19 +15,19 @@ use super::{
 };
 use crate::frames::{Ipv4Frame, TCP, UDP};
 
-/// Rules of the access list.
+/// Number of rules in the access list.
 pub(super) const RULES: usize = 1_000;
-/// Hosts of each network; each has a route and an entry of the switch's tables.
+/// Number of hosts in each network. Each host has a route and an entry in the switch's tables.
 const HOSTS: usize = 1_000;
-/// Stations that send through the router, on each side: `routable` has 64 entries.
+/// Number of stations on each side that send through the router, since `routable` has 64 entries.
 const SENDERS: usize = 32;
-/// Stations of each side that the switch knows: half of 4,000.
+/// Number of stations on each side that the switch knows, half of 4,000.
 const STATIONS: usize = 2_000;
 const VLANS: [[u8; 2]; 2] = [[0, 10], [0, 20]];
 const NETWORKS: [u32; 2] = [0x0a00_0000, 0x0a01_0000];
 /// The router's MAC address in each VLAN.
 const ROUTERS: [[u8; 6]; 2] = [[2, 0, 9, 0, 0, 1], [2, 0, 9, 0, 0, 2]];
-/// No flow uses addresses from here on.
+/// The first address of the range that no flow uses.
 const ELSEWHERE: u32 = 0xac10_0000;
 
 pub(super) fn set_up(switch: &mut Switch, rules: usize) -> Result<(), String> {
@@ -119,7 +121,7 @@ fn set_up_rules(switch: &mut Switch, rules: usize) -> Result<(), String> {
             port(has_src_port.then_some(service)),
             port(Some(service)),
         ];
-        // The numerically higher priority is tried first.
+        // The rule with the numerically higher priority is tried first.
         deny.insert(key, last - rule, &[])?;
     }
     let any = vec![
@@ -132,7 +134,8 @@ fn set_up_rules(switch: &mut Switch, rules: usize) -> Result<(), String> {
     Writer::new(switch, "acl", "permit")?.insert(any, 1, &[])
 }
 
-/// Flows alternate in direction, between changing hosts; once all hosts have had a flow, with other ports.
+/// Returns a flow's packet. The direction alternates from flow to flow, and each flow is between other hosts. After all
+/// hosts have had a flow, the ports change.
 pub(super) fn frame(flow: usize) -> (PortId, Ipv4Frame) {
     let (side, pair) = (flow % 2, flow / 2);
     let host = pair % HOSTS;

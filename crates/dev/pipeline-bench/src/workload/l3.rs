@@ -1,4 +1,4 @@
-//! The router: routes with prefixes of 24 bits to some next hops, half of them at each port.
+//! The workload of the router. Routes have prefixes of 24 bits and some next hops, half of which are at each port.
 
 use dataplane::{MatchField, PortId, Switch};
 
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::frames::{Ipv4Frame, TCP};
 
-/// Routes, as many as in the L2L3-ACL pipeline.
+/// Number of routes, the same as in the L2L3-ACL pipeline.
 pub(super) const ROUTES: usize = 2_000;
 const NEXT_HOPS: usize = 64;
 const PREFIX_BITS: u32 = 24;
-/// The first network.
+/// The address of the first network.
 const NETWORKS: u32 = 0x0a00_0000;
 /// The router's MAC address.
 const ROUTER: [u8; 6] = [2, 0, 9, 0, 0, 1];
@@ -45,9 +45,10 @@ fn next_hop(route: usize) -> [u8; 2] {
     [0, (route % NEXT_HOPS) as u8]
 }
 
-/// Routes in an order that a processor cannot guess; once every route has had a flow, another host.
+/// Returns a flow's packet. The order of the routes cannot be predicted by a processor. After every route has had a
+/// flow, the host changes.
 pub(super) fn frame(flow: usize, routes: usize) -> (PortId, Ipv4Frame) {
-    // A prime, so that every route is used.
+    // The factor is a prime, so that every route is used.
     let route = flow * 7_919 % routes;
     let host = 1 + (flow / routes) as u32 % 250;
     let frame = Ipv4Frame {

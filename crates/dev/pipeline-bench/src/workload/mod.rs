@@ -1,4 +1,4 @@
-//! The workload: a program, the entries of its tables, and its packets.
+//! A workload consists of a program, the entries of its tables, and its packets.
 
 mod entries;
 mod l2;
@@ -10,11 +10,10 @@ use dataplane::{PortId, Switch, SwitchConfig, engine::EngineFactory};
 
 use crate::frames::Frames;
 
-/// The ports of the pipelines that forward between two.
+/// The ports of the pipelines that forward between two ports.
 const PORTS: [PortId; 2] = [PortId(1), PortId(2)];
 
-/// Minimum packets before the frames repeat, so that one flow's packets are not all in the same
-/// cache lines.
+/// Minimum number of packets before the frames repeat, so that one flow's packets are not all in the same cache lines.
 const FRAMES_MIN: usize = 256;
 
 /// A pipeline of the benchmark.
@@ -26,25 +25,25 @@ pub enum Pipeline {
     L3,
     /// A switch and router with an access list: `p4/bench/l2l3_acl.p4`
     L2l3Acl,
-    /// Copies by the replication engine: `p4/sfu.p4`
+    /// An SFU whose copies are made by the replication engine: `p4/sfu.p4`
     Sfu,
-    /// Copies by recirculation: `p4/sfu_recirculation.p4`
+    /// An SFU whose copies are made by recirculation: `p4/sfu_recirculation.p4`
     SfuRecirculation,
 }
 
-/// A pipeline, and the sizes of everything in it.
+/// A pipeline, and the sizes of its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
     pub pipeline: Pipeline,
-    /// Flows of the packets; each packet is of the next flow.
+    /// Number of flows. Each packet belongs to the next flow.
     pub flows: usize,
-    /// Length of a frame, without FCS.
+    /// Length of a frame in bytes, without FCS.
     pub frame_bytes: usize,
-    /// Entries of the table that grows: stations, routes, rules. Not used by an SFU.
+    /// Number of entries in the table that grows: stations, routes, or rules. An SFU does not use this number.
     pub entries: usize,
-    /// Groups of an SFU; a flow is a presenter's stream to one of them.
+    /// Number of groups of an SFU. A flow is a presenter's stream to one of the groups.
     pub groups: usize,
-    /// Viewers of each group.
+    /// Number of viewers of each group.
     pub viewers: usize,
 }
 
@@ -57,7 +56,7 @@ impl Pipeline {
         Self::SfuRecirculation,
     ];
 
-    /// The name in result files.
+    /// Returns the name in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::L2 => "l2",
@@ -72,7 +71,7 @@ impl Pipeline {
         matches!(self, Self::Sfu | Self::SfuRecirculation)
     }
 
-    /// The usual number of entries of the table that grows.
+    /// Returns the usual number of entries in the table that grows.
     pub fn default_entries(self) -> usize {
         match self {
             Self::L2 => l2::STATIONS,
@@ -84,10 +83,10 @@ impl Pipeline {
 }
 
 impl Workload {
-    /// A switch with an engine, the program and its entries.
+    /// Makes a switch with an engine, the program and its entries.
     ///
     /// # Errors
-    /// The switch refused an entry.
+    /// The switch refuses an entry.
     pub fn switch(&self, factory: Box<dyn EngineFactory>) -> Result<Switch, String> {
         let mut switch = Switch::with_engine(SwitchConfig::default(), factory);
         PORTS.into_iter().for_each(|port| switch.add_port(port));
@@ -100,7 +99,7 @@ impl Workload {
         Ok(switch)
     }
 
-    /// The packets: one of each flow, then again.
+    /// Returns the packets: repeatedly one packet of each flow.
     pub fn frames(&self) -> Frames {
         let mut frames = Frames::new(self.frame_bytes);
         let flows = self.flows.max(1);
@@ -118,7 +117,7 @@ impl Workload {
     }
 }
 
-/// A station's address, from its role and its number.
+/// Returns a station's address, which contains the station's role and number.
 fn mac(role: u8, number: usize) -> [u8; 6] {
     let [.., a, b, c] = number.to_be_bytes();
     [2, 0, role, a, b, c]

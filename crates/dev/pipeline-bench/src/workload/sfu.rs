@@ -1,5 +1,5 @@
-//! The SFU programs, set up by the controller: groups of equally many viewers, all behind one port,
-//! and one presenter per group.
+//! The workload of the SFU programs, set up by the controller. All groups have the same number of viewers, all viewers
+//! are behind one port, and each group has one presenter.
 
 use std::net::Ipv4Addr;
 

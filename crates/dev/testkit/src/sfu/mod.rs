@@ -1,11 +1,11 @@
-//! A P4Runtime switch for tests: entities in memory, strict about every write, and with packets
-//! under way that must each see one version of their group.
+//! A P4Runtime switch for tests, with entities in memory. The switch checks every write strictly, and has packets under
+//! way, each of which must see only one version of its group.
 
 pub mod fake;
 pub mod programs;
 pub mod service;
 
-/// Seeded numbers for reproducible sequences (SplitMix64).
+/// A random generator with a seed, for reproducible sequences (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! P4Info of the two SFU programs, as far as a controller uses it, in sizes that a test chooses.
+//! Makes P4Info of the two SFU programs, with the objects that a controller uses. A test chooses the sizes.
 
 use p4runtime_proto::p4::config::v1::controller_packet_metadata::Metadata;
 use p4runtime_proto::p4::config::v1::{
@@ -14,7 +14,7 @@ const COUNTER: u32 = 0x1200_0000;
 const DIRECT_COUNTER: u32 = 0x1300_0000;
 const HEADER: u32 = 0x0400_0000;
 
-/// Like `p4/sfu_recirculation.p4`, with `slots` slots and `copies` counters.
+/// Makes P4Info like the one of `p4/sfu_recirculation.p4`, with `slots` slots and `copies` counters.
 pub fn recirculation(slots: i32, copies: i64) -> P4Info {
     let mut p4info = common("sfu_recirculation");
     add_table(
@@ -50,7 +50,7 @@ pub fn recirculation(slots: i32, copies: i64) -> P4Info {
     p4info
 }
 
-/// Like `p4/sfu.p4`, with room for `viewers` entries.
+/// Makes P4Info like the one of `p4/sfu.p4`, with room for `viewers` entries.
 pub fn replication(viewers: i64) -> P4Info {
     let mut p4info = common("sfu");
     add_table(
@@ -84,7 +84,7 @@ pub fn replication(viewers: i64) -> P4Info {
     p4info
 }
 
-/// A program that is no SFU.
+/// Makes the P4Info of a program that is not an SFU.
 pub fn other() -> P4Info {
     common("other")
 }

@@ -1,4 +1,4 @@
-//! The fake switch as a gRPC server on loopback, with arbitration.
+//! Runs the fake switch as a gRPC server on the loopback interface, with arbitration.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -34,7 +34,7 @@ use super::fake::FakeSwitch;
 
 pub const DEVICE_ID: u64 = 1;
 
-/// A running server; ends with the process, or when it is stopped.
+/// A running server. The server ends with the process, or when it is stopped.
 pub struct Server {
     pub address: SocketAddr,
     shared: Arc<Shared>,
@@ -45,13 +45,13 @@ pub struct Server {
 #[derive(Default)]
 struct Arbitration {
     highest: Option<u128>,
-    /// Election id and reply channel of every live stream that bid.
+    /// Election id and reply channel of every open stream that has sent an election id.
     live: BTreeMap<usize, (Option<u128>, Reply)>,
     primary: Option<usize>,
     n_streams: usize,
 }
 
-/// The stream of a controller that a test only simulates.
+/// The number of the stream of a controller that a test only simulates.
 const ELSEWHERE: usize = usize::MAX;
 
 type Reply = UnboundedSender<Result<StreamMessageResponse, Status>>;
@@ -65,12 +65,12 @@ struct Shared {
 struct Service(Arc<Shared>);
 
 impl Server {
-    /// Serves on a free port of the loopback interface, on a thread of its own.
+    /// Serves on a free port of the loopback interface, in a separate thread.
     pub fn start(switch: FakeSwitch) -> Server {
         Server::start_at((Ipv4Addr::LOCALHOST, 0).into(), switch)
     }
 
-    /// Ends every connection; nothing answers at the address until another server starts there.
+    /// Ends every connection. Nothing answers at the address until another server starts there.
     pub fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -102,7 +102,7 @@ impl Server {
                     .serve_with_incoming(TcpListenerStream::new(listener));
                 tokio::select! {
                     served = served => served.expect("served"),
-                    // Nothing is ever sent: it ends when the sender is dropped.
+                    // Nothing is ever sent on this channel. The wait ends when the sender is dropped.
                     _ = stopped => {}
                 }
             });
@@ -119,7 +119,7 @@ impl Server {
         self.shared.switch.lock().expect("no test panicked")
     }
 
-    /// Makes every stream a backup, as a connected controller with this election id would.
+    /// Makes every stream a backup, as a connected controller with this election id would do.
     pub fn take_over(&self, election_id: u128) {
         let mut arbitration = self.shared.arbitration.lock().expect("no test panicked");
         let (reply, _) = unbounded_channel();
@@ -130,7 +130,7 @@ impl Server {
             .insert(ELSEWHERE, (Some(election_id), reply));
     }
 
-    /// Ends the controller that took over.
+    /// Disconnects the simulated controller of `take_over`.
     pub fn let_go(&self) {
         let mut arbitration = self.shared.arbitration.lock().expect("no test panicked");
         arbitration.remove(ELSEWHERE);
@@ -160,7 +160,7 @@ impl Service {
         Err(Status::permission_denied("not the primary"))
     }
 
-    /// Replies to an ARP request from every host that would receive it and has the address.
+    /// Replies to an ARP request for every host that would receive the request and has the address.
     fn packet_out(&self, reply: &Reply, packet: &p4::PacketOut) {
         assert_eq!(packet.metadata.len(), 2, "every field of the header");
         let mut switch = self.switch();
@@ -392,7 +392,7 @@ impl Switch for Service {
         Ok(Response::new(DrainResponse {}))
     }
 
-    /// Between two readings the switch's clock advances by a second and ten frames arrive.
+    /// Returns counters. Between two calls the switch's clock advances by a second and ten frames arrive.
     async fn get_counters(
         &self,
         _: Request<GetCountersRequest>,

@@ -1,4 +1,4 @@
-//! A switch and its kernel engine, on real veth pairs.
+//! Runs a switch with the kernel engine on real veth pairs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ use crate::repository::root;
 
 pub const N_PORTS: u16 = 3;
 
-/// Sets a program of the engine's tests, and returns its table of addresses.
+/// Sets a program of the engine's tests. Returns the program's table of addresses.
 fn set_program(switch: &mut Switch, name: &str) -> TableId {
     let path = root()
         .join("crates/dataplane/xdp/tests/programs")
@@ -32,21 +32,21 @@ fn set_program(switch: &mut Switch, name: &str) -> TableId {
     table
 }
 
-/// A frame to an address, with a number.
+/// Makes a frame to an address, with a number.
 pub fn frame(to: u8, number: u32) -> Vec<u8> {
     let mut frame = numbered(number, 100);
     frame[5] = to;
     frame
 }
 
-/// The same frame when it leaves.
+/// Returns the frame from [`frame`] as it leaves the switch.
 pub fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
     let mut frame = frame(to, number);
     frame[18..20].copy_from_slice(&instance.to_be_bytes());
     frame
 }
 
-/// A switch whose ports are veths, and their other ends.
+/// A switch whose ports are veths, and the other ends of the veth pairs.
 pub struct Beside {
     pub switch: Switch,
     pub ports: Vec<AfXdpPort>,
@@ -55,7 +55,7 @@ pub struct Beside {
     start: Instant,
     /// The offload's handle to the ports.
     pub kernel_ports: KernelPorts,
-    /// Frames that were punted.
+    /// Number of frames that were punted.
     pub n_punted: u64,
 }
 
@@ -64,7 +64,7 @@ impl Beside {
         Beside::with("exchange.p4", |_| {})
     }
 
-    /// Loads a program of `programs`; `prepare` writes state before the kernel engine starts.
+    /// Loads a program of the folder `programs`. `prepare` writes state before the kernel engine starts.
     pub fn with(name: &str, prepare: impl FnOnce(&mut Switch)) -> Beside {
         let (ports, outside) = (0..N_PORTS).map(cable).unzip();
         let mut switch = Switch::new(SwitchConfig::default());
@@ -84,12 +84,12 @@ impl Beside {
         beside
     }
 
-    /// Replaces the program by one of `programs`.
+    /// Replaces the program by another program of the folder `programs`.
     pub fn set_program(&mut self, name: &str) {
         self.table = set_program(&mut self.switch, name);
     }
 
-    /// The ports as an offload serves them.
+    /// Returns the ports in the form that an offload needs.
     pub fn served(&self) -> Vec<KernelPort> {
         served((0..).zip(&self.ports))
     }
@@ -111,19 +111,19 @@ impl Beside {
         self.switch.set_offload(Some(Box::new(offload)));
     }
 
-    /// Takes all file descriptors from this process, so that the writer cannot create a map.
+    /// Uses all file descriptors of this process, so that the writer cannot create a map.
     pub fn leave_no_descriptors(&self) {
         run(&format!("prlimit --nofile=3: --pid {}", std::process::id()));
     }
 
-    /// Removes a port's interface and its other end.
+    /// Removes a port's veth pair.
     pub fn lose_port(&mut self, port: u16) {
         ip(&format!("link del out{port}"));
         self.kernel_ports.set(PortId(port), None);
         self.switch.look_at_offload();
     }
 
-    /// Gives the port an interface again, and waits until it is served.
+    /// Gives the port an interface again, and waits until the port is served.
     pub fn find_port(&mut self, port: u16) {
         let (inside, outside) = cable(port);
         self.kernel_ports
@@ -139,7 +139,7 @@ impl Beside {
             );
             self.switch.look_at_offload();
         }
-        // Again, since only now the port is served.
+        // The switch looks a second time, since only now the port is served.
         self.switch.look_at_offload();
         self.drain();
     }
@@ -193,7 +193,7 @@ impl Beside {
         }
     }
 
-    /// Waits until packets see all that was written.
+    /// Waits until packets use everything that was written.
     pub fn drain(&mut self) {
         let token = self.switch.begin_drain();
         let start = Instant::now();
@@ -229,12 +229,12 @@ impl Beside {
         frames.pop()
     }
 
-    /// Has the engine forward `n` punted frames.
+    /// Lets the engine forward `n` punted frames.
     pub fn forward_punted(&mut self, n: u64) {
         self.forward_punted_of(&[0, 1, 2], n);
     }
 
-    /// Has the engine forward `n` frames punted by these ports.
+    /// Lets the engine forward `n` frames that these ports punted.
     pub fn forward_punted_of(&mut self, ports: &[usize], n: u64) {
         self.take_punted_of(ports, n);
         while let Some(sent) = self.switch.poll_transmit(0) {
@@ -245,7 +245,7 @@ impl Beside {
         }
     }
 
-    /// Passes `n` frames punted by these ports to the engine.
+    /// Passes `n` frames that these ports punted to the engine.
     pub fn take_punted_of(&mut self, ports: &[usize], n: u64) {
         let start = Instant::now();
         let before = self.n_punted;
@@ -278,7 +278,7 @@ impl Beside {
         self.cell("ExchangeIngress.by_port", port)
     }
 
-    /// Copies that were made for a port.
+    /// Returns the number of copies that were made for a port.
     pub fn made_for(&mut self, port: u16) -> u64 {
         self.cell("ExchangeEgress.copies", port.into())
     }
@@ -290,7 +290,7 @@ impl Beside {
         self.switch.counter_cell(counter, cell).unwrap().packets
     }
 
-    /// Sends bursts to a port; the frames' destinations cycle through `to`.
+    /// Sends bursts to a port. The frames' destinations cycle through `to`.
     pub fn send_bursts(&self, port: usize, to: &[u8], n_bursts: u32) {
         let interface = interface_index(&format!("out{port}"));
         burst::send(interface, &frame(0, 0), to, n_bursts);

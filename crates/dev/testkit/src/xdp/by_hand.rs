@@ -1,5 +1,5 @@
-//! Copies through a device map, with hand-written programs: ingress broadcasts each frame, egress writes into each
-//! copy its position among the copies of its port.
+//! Makes copies through a device map, with programs that are written by hand. The ingress program broadcasts each
+//! frame. The egress program writes into each copy the copy's position among the copies of its port.
 
 use std::os::fd::AsFd;
 
@@ -7,7 +7,7 @@ use bpf::{Instruction, Map, MapConfig, MapKind};
 use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
 use dataplane_xdp::image::MapRef;
 
-/// The byte of a copy with its position among the copies of its port.
+/// The byte in a copy that contains the copy's position among the copies of its port.
 pub const PLACE: usize = 14;
 
 const R0: Reg = Reg(0);
@@ -19,7 +19,7 @@ const R6: Reg = Reg(6);
 const R7: Reg = Reg(7);
 const R10: Reg = Reg(10);
 
-/// A map with keys of four bytes.
+/// Makes a map with keys of four bytes.
 pub fn map(kind: MapKind, value_bytes: u32, n_entries_max: u32, inner: Option<&Map>) -> Map {
     Map::create(&MapConfig {
         name: "test",
@@ -38,7 +38,7 @@ fn linked(asm: Assembler, maps: &[&Map]) -> Vec<Instruction> {
     code.link(|map| maps[map.index()].as_fd())
 }
 
-/// Loads the address of the value of the key at `R10 - 4` into R0; drops the frame if there is none.
+/// Loads the address of a map's value into R0. The key is at `R10 - 4`. The frame is dropped if there is no value.
 fn look_up(asm: &mut Assembler, map: u32) {
     asm.symbol(R1, Symbol::Map(MapRef(map)));
     asm.mov(R2, R10);
@@ -51,7 +51,7 @@ fn look_up(asm: &mut Assembler, map: u32) {
     asm.place(found);
 }
 
-/// Numbers the frame on its processor, and broadcasts it through the first device map.
+/// Gives the frame a serial number on its processor, and broadcasts the frame through the first device map.
 pub fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     asm.mov(R6, R1);
@@ -83,7 +83,7 @@ pub fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
     linked(asm, &[serials, groups])
 }
 
-/// Writes into the copy how many copies of the frame its port has had before.
+/// Writes into the copy the number of earlier copies of the frame at the same port.
 pub fn egress(places: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let drop = asm.label();
@@ -98,7 +98,7 @@ pub fn egress(places: &Map) -> Vec<Instruction> {
     asm.alu_imm(Alu::Add, R3, 4);
     asm.jump_if(Jump::Gt, R3, R2, drop);
     asm.load(Size::B4, R7, R1, 0);
-    // A new serial number: this is the frame's first copy.
+    // If the serial number is new, this is the first copy of the frame.
     asm.load(Size::B4, R3, R0, 0);
     let is_next = asm.label();
     asm.jump_if(Jump::Eq, R3, R7, is_next);

@@ -1,4 +1,4 @@
-//! Cables to a switch with the kernel engine: veth pairs whose far end accepts redirected frames.
+//! Makes cables to a switch with the kernel engine. A cable is a veth pair whose far end accepts redirected frames.
 
 use dataplane::PortId;
 use dataplane_xdp::runtime::KernelPort;
@@ -6,7 +6,7 @@ use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort};
 
 use crate::namespace::{ethtool, veth_pair};
 
-/// The switch's end, `in0` for port 0, and the far one, `out0`.
+/// Makes a cable. Returns the switch's end (`in0` for port 0) and the far end (`out0`).
 pub fn cable(port: u16) -> (AfXdpPort, AfPacketPort) {
     let (inner, outer) = (format!("in{port}"), format!("out{port}"));
     veth_pair(&inner, &outer);
@@ -18,7 +18,7 @@ pub fn cable(port: u16) -> (AfXdpPort, AfPacketPort) {
     )
 }
 
-/// The ports as an offload serves them.
+/// Returns the ports in the form that an offload needs.
 pub fn served<'p>(ports: impl IntoIterator<Item = (u16, &'p AfXdpPort)>) -> Vec<KernelPort> {
     let ports = ports.into_iter().map(|(id, port)| KernelPort {
         id: PortId(id),

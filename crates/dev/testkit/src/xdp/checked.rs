@@ -1,5 +1,5 @@
-//! The interpreter with the kernel program beside it. Each frame goes through both. What the kernel does not punt is
-//! compared: verdict, bytes, and counters.
+//! Compares the interpreter with the kernel program. Both get each frame. If the kernel program does not punt the
+//! frame, verdict, bytes, and counters are compared.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -19,37 +19,38 @@ use super::kernel::{End, Kernel, Run, little_room};
 #[derive(Debug, Default, Clone)]
 pub struct Report {
     pub n_frames: usize,
-    /// Frames, and copies, that the kernel did not punt and that were compared.
+    /// Number of compared frames and copies, which the kernel program did not punt.
     pub n_kernel: usize,
     pub n_copies: usize,
-    /// Digests that both have sent.
+    /// Number of digests that both have sent.
     pub n_digests: usize,
-    /// Why the program is not in the kernel.
+    /// The reason why the program cannot run in the kernel.
     pub refused: Option<String>,
-    /// Places that are punted, with reasons.
+    /// Places in the program at which packets are punted, with reasons.
     pub left: Vec<dataplane::engine::Interpreted>,
     pub differences: Vec<String>,
-    /// How often each frame is run to measure its time; 0 for not at all.
+    /// The number of times that each frame is run to measure its time. 0 means no measurement.
     pub repeat: u32,
-    /// Nanoseconds of each frame, and of each copy.
+    /// The time of each frame and of each copy, in nanoseconds.
     pub times_ns: Vec<u128>,
-    /// Instructions of both programs, and instructions that the verifier processed.
+    /// Number of instructions in both programs. `n_verified` is the number of instructions that the verifier has
+    /// processed.
     pub n_instructions: usize,
     pub n_verified: u64,
 }
 
-/// Makes interpreters that are compared with the kernel.
+/// Makes interpreters that are compared with the kernel program.
 pub struct CheckedFactory {
     pub report: Arc<Mutex<Report>>,
     room: Room,
 }
 
-/// A switch whose interpreter is compared with the kernel.
+/// Makes a switch whose interpreter is compared with the kernel program.
 pub fn checked_switch(config: SwitchConfig) -> (Switch, Arc<Mutex<Report>>) {
     checked_switch_with(config, little_room())
 }
 
-/// The same with this room in the image.
+/// Makes a switch like [`checked_switch`], with this room for state in the kernel's image of the program.
 pub fn checked_switch_with(config: SwitchConfig, room: Room) -> (Switch, Arc<Mutex<Report>>) {
     let factory = CheckedFactory {
         report: Arc::default(),
@@ -97,10 +98,10 @@ impl EngineFactory for CheckedFactory {
     }
 }
 
-/// What remains to be compared for a packet that the kernel has handled.
+/// The comparison that remains for a packet that the kernel program has handled.
 #[derive(Debug, Clone)]
 enum Pending {
-    /// The packet to one port, and what the interpreter has counted so far.
+    /// A packet to one port, and the counters that the interpreter has counted so far.
     One(Run, Vec<u32>),
     /// Copies of this frame, metadata included.
     Copies(Vec<u8>),
@@ -117,7 +118,7 @@ struct Checked {
     report: Arc<Mutex<Report>>,
 }
 
-/// What has been counted so far.
+/// The values of all counters at one time.
 struct Snapshot {
     tables: Vec<TableCounters>,
     accounts: Vec<Vec<CounterValue>>,
@@ -205,7 +206,7 @@ impl Checked {
         }
     }
 
-    /// Runs the kernel program after ingress, and compares what can be compared already.
+    /// Runs the kernel program after the interpreter's ingress, and makes the comparisons that are already possible.
     fn compare_ingress(
         &mut self,
         input: &IngressInput,
@@ -407,7 +408,8 @@ impl Engine for Checked {
         input: &EgressInput,
         packet: PacketHandle,
     ) -> EgressOutcome {
-        // The kernel has no queues, so for packets that it has handled the queues are empty here too.
+        // The kernel has no queues. So the interpreter gets empty queues too, for packets that the kernel program has
+        // handled.
         let mut input = *input;
         if self.pending.contains_key(&packet.0) {
             (input.enq_depth, input.deq_depth) = (0, 0);

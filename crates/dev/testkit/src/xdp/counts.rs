@@ -2,7 +2,7 @@
 
 use dataplane::{DropReason, Switch};
 
-/// Fails if they differ: packets, drops, ports, lookups, entries, counters, registers.
+/// Fails if the counts of packets, drops, ports, lookups, entries, counters or registers differ.
 pub fn difference(beside: &Switch, alone: &Switch) -> Result<(), String> {
     let (ours, theirs) = (beside.counters(), alone.counters());
     for reason in DropReason::ALL {

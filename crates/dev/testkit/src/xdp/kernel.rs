@@ -1,4 +1,4 @@
-//! A program in the kernel, with the state written for it.
+//! Loads a program into the kernel, and writes the program's state.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -22,27 +22,27 @@ use dataplane_xdp::image::{
     MapRole, NEVER, Noted, Origin, Room, TableLayout,
 };
 
-/// The loopback interface: `BPF_PROG_TEST_RUN` presents frames as received by it.
+/// The index of the loopback interface. `BPF_PROG_TEST_RUN` presents frames as if this interface had received them.
 const LOOPBACK: u32 = 1;
 
-/// How a frame ended.
+/// The result for a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     Punt,
     Pass,
     Drop(DropReason),
     Send(PortId, Vec<u8>),
-    /// The metadata in front of the frame.
+    /// The frame is copied. The bytes are the metadata in front of the frame.
     FanOut(Vec<u8>),
 }
 
-/// A run: how it ended, and what it counted.
+/// The result of a run, with the counters and the digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     pub end: End,
-    /// The counters that have counted, in order.
+    /// The counters that have counted, in the order of counting.
     pub counted: Vec<u32>,
-    /// Digests to the control plane.
+    /// The digests to the control plane.
     pub digests: Vec<Digest>,
 }
 
@@ -54,14 +54,14 @@ pub struct Kernel {
     egress: Option<bpf::Program>,
     ring: Option<RefCell<RingBuffer>>,
     program: Program,
-    /// By table: from body to entry.
+    /// For each table, the entries by their bodies.
     bodies: HashMap<TableId, HashMap<u32, EntryIndex>>,
-    /// Instructions that the verifier has gone through.
+    /// Number of instructions that the verifier has processed.
     pub n_verified: u64,
     keys: HashMap<u32, Vec<Vec<u8>>>,
 }
 
-/// Longer than every frame.
+/// A length that is longer than every frame.
 const LONGEST: u32 = 1 << 20;
 
 fn slot_of(
@@ -91,12 +91,13 @@ fn slot_of(
 struct Masks {
     masks: Vec<Vec<u8>>,
     taken: HashSet<(usize, Vec<u8>)>,
-    /// Some entry cannot be written as a mask, so packets must be punted.
+    /// Whether some entry cannot be written as a mask, so that packets must be punted.
     is_left: bool,
 }
 
 impl Masks {
-    /// Returns the key with its mask's number: the first number of this mask under which the key is free.
+    /// Returns the key with the number of its mask. The number is the first number of this mask for which the key is
+    /// not used yet.
     fn number(&mut self, mask: Vec<u8>, mut key: Vec<u8>) -> Vec<u8> {
         let same = |n: &usize| self.masks[*n] == mask;
         let free = |n: &usize| !self.taken.contains(&(*n, key.clone()));
@@ -111,7 +112,7 @@ impl Masks {
     }
 }
 
-/// How many runs are made in a row.
+/// Maximum number of successive runs.
 const IN_A_ROW: u32 = 50;
 
 fn average(
@@ -145,7 +146,7 @@ fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program
     bpf::Program::load(&config).map_err(|error| error.to_string())
 }
 
-/// Room for what the tests write.
+/// Returns a small room for state, which is enough for the tests.
 pub fn little_room() -> Room {
     Room {
         interfaces: 16,
@@ -157,12 +158,12 @@ pub fn little_room() -> Room {
 }
 
 impl Kernel {
-    /// Compiles and loads. The error is the compiler's or the verifier's.
+    /// Compiles and loads a program. The error is from the compiler or from the verifier.
     pub fn new(program: &Program) -> Result<Self, String> {
         Self::with(program, &little_room())
     }
 
-    /// The same with this room in the image.
+    /// Compiles and loads a program like [`Self::new`], with this room for state in the image.
     pub fn with(program: &Program, room: &Room) -> Result<Self, String> {
         let image = compile(program, room).map_err(|error| format!("refused: {error}"))?;
         let inner = Map::create(&MapConfig {
@@ -232,7 +233,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Writes the constants, and a clock of the switch that starts at about 0.
+    /// Writes the constants, and a switch clock that starts at approximately 0.
     fn put_beginning(&self) {
         for (at, bytes) in &self.image.constants {
             self.put(*at, bytes);
@@ -267,14 +268,14 @@ impl Kernel {
         self.put(at + body.slots[0], slot);
     }
 
-    /// Writes a slot of a body, with the version from which it holds.
+    /// Writes a slot of a body, with the version from which the slot is valid.
     pub fn put_slot(&self, layout: &TableLayout, body: u32, slot: usize, from: u64, bytes: &[u8]) {
         let at = layout.body.at(body);
         self.put(at + layout.body.slots[slot], bytes);
         self.put_word(at + 8 * slot as u32, from);
     }
 
-    /// Writes the next shorter prefix of a body, or its rank.
+    /// Writes the link of a body, which is the next shorter prefix or the rank.
     pub fn put_link(&self, layout: &TableLayout, body: u32, link: u64) {
         let at = layout.body.at(body) + layout.body.link.unwrap();
         self.put_word(at, link);
@@ -289,7 +290,7 @@ impl Kernel {
         self.write_key(map, key, body);
     }
 
-    /// Sets the version that packets see.
+    /// Sets the version that packets use.
     pub fn set_version(&self, version: u64) {
         self.put_word(self.image.heap.version, version);
     }
@@ -363,7 +364,7 @@ impl Kernel {
         for (position, (entry, view)) in entries.iter().enumerate() {
             let number = position as u32 + 1;
             assert!(number < layout.body.n, "too many entries");
-            // With equal priorities the older entry wins; it comes first.
+            // The older of two entries with equal priority has precedence. The older entry is first in this order.
             let link = match layout.index {
                 Index::Ternary { .. } => {
                     (u64::from(view.priority as u32) << 32) + n - position as u64
@@ -418,7 +419,7 @@ impl Kernel {
         self.put(n_masks, &(masks.masks.len() as u32).to_ne_bytes());
     }
 
-    /// Punts all packets that reach the table, because one of its entries cannot be written.
+    /// Punts all packets that reach the table, because an entry of the table cannot be written.
     fn punt_all(&mut self, layout: &TableLayout) {
         let slot = layout.encode_slot(ACTION_PUNT, &[]);
         for number in 0..layout.body.n {
@@ -426,7 +427,7 @@ impl Kernel {
         }
     }
 
-    /// A group of so many replicas.
+    /// Writes a group with this number of replicas.
     pub fn set_group(&mut self, group: u32, n_replicas: u64) {
         let Some(fan_out) = self.image.fan_out.clone() else {
             return;
@@ -450,7 +451,7 @@ impl Kernel {
         all.chunks(n).map(<[u8]>::to_vec).collect()
     }
 
-    /// Fills every processor's scratch memory with values that no run leaves there.
+    /// Fills every processor's scratch memory with values that no run writes.
     fn soil_scratch(&self) {
         let scratch = self.image.map(MapRole::Scratch).unwrap();
         let scratch = self.maps[scratch.index()].as_ref().unwrap();
@@ -507,7 +508,7 @@ impl Kernel {
         }
     }
 
-    /// Takes the digests sent since the last call.
+    /// Takes the digests that were sent since the last call.
     pub fn take_digests(&self) -> Vec<Digest> {
         let mut digests = Vec::new();
         let ir = self.program.ir();
@@ -518,7 +519,7 @@ impl Kernel {
         digests
     }
 
-    /// Runs the ports' program over a frame.
+    /// Runs the program of the ports on a frame.
     pub fn run(&self, port: PortId, frame: &[u8]) -> Run {
         self.set_port(LOOPBACK, port);
         self.soil_scratch();
@@ -531,7 +532,7 @@ impl Kernel {
         )
     }
 
-    /// Runs the copies' program over metadata and frame, for a copy that leaves by a port.
+    /// Runs the program for copies on metadata and frame, for a copy that leaves at a port.
     pub fn run_copy(&self, frame: &[u8], port: PortId, instance: u16) -> Run {
         let fan_out = self.image.fan_out.as_ref().unwrap();
         self.set_port(LOOPBACK + 1, port);
@@ -551,8 +552,8 @@ impl Kernel {
         self.outcome(run.verdict, frame, &self.image.scratch.journals[1], true)
     }
 
-    /// Returns a run's average time in nanoseconds. Only a few runs are made in a row, because each starts with the
-    /// frame that the previous one left, whose time to live decreases.
+    /// Returns a run's average time in nanoseconds. Only a few runs are successive, because each run starts with the
+    /// frame of the previous run, and the frame's time to live decreases.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
         average(&self.ingress, frame, 0, repeat, || {
@@ -560,12 +561,12 @@ impl Kernel {
         })
     }
 
-    /// The same for a frame that no port of ours receives.
+    /// Returns a run's average time like [`Self::time`], for a frame that arrives at an interface that is not a port.
     pub fn time_of_strangers(&self, frame: &[u8], repeat: u32) -> u128 {
         average(&self.ingress, frame, 0, repeat, || ())
     }
 
-    /// The same for a copy of this instance.
+    /// Returns a run's average time like [`Self::time`], for a copy of this instance.
     pub fn time_copy(&self, frame: &[u8], instance: u16, repeat: u32) -> u128 {
         let fan_out = self.image.fan_out.as_ref().unwrap();
         for place in 0..2 * IN_A_ROW {
@@ -576,7 +577,7 @@ impl Kernel {
         average(egress, frame, fan_out.note_bytes, repeat, || ())
     }
 
-    /// The entry of a table's body.
+    /// Returns the entry of a body of a table.
     pub fn entry(&self, table: TableId, body: u32) -> Option<EntryIndex> {
         self.bodies.get(&table)?.get(&body).copied()
     }

@@ -1,5 +1,5 @@
-//! The kernel engine: programs over given frames by `BPF_PROG_TEST_RUN`, compared with the interpreter, and a switch on
-//! real veth pairs.
+//! Tests the kernel engine in two ways. `BPF_PROG_TEST_RUN` runs programs on given frames, whose results are compared
+//! with the interpreter. A switch with the kernel engine runs on real veth pairs.
 
 pub mod beside;
 pub mod by_hand;

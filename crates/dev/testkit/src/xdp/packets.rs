@@ -1,16 +1,16 @@
-//! Runs STF tests, with their frames through the kernel too.
+//! Runs STF tests, and also gives their frames to the kernel program.
 
 use std::path::Path;
 
 use super::checked::{Report, checked_switch};
 
-/// What the kernel did with a test's frames.
+/// What the kernel program did with a test's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     NoPunt,
     SomePunted,
     AllPunted,
-    /// Nothing of the program can run in the kernel, or the verifier refuses it.
+    /// No part of the program can run in the kernel, or the verifier refuses the program.
     Refused,
     /// No frame is long enough for Ethernet.
     NoFrame,
@@ -38,8 +38,8 @@ impl Class {
     }
 }
 
-/// Runs a test, with its frames through the kernel too. The error says where the interpreter differs from what the
-/// test expects.
+/// Runs a test, and also gives the frames to the kernel program. The error describes where the interpreter differs from
+/// the expectation of the test.
 pub fn run(path: &Path) -> Result<Report, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let commands = stf::parse(&text).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `p4/sfu.p4` with a presenter, and frames for it.
+//! Sets up `p4/sfu.p4` with a presenter, and makes frames for the program.
 
 use dataplane::{
     ActionCall, MatchField, MulticastGroup, PortId, Program, Replica, Switch, TableEntry,
@@ -32,7 +32,7 @@ fn insert(switch: &mut Switch, table: &str, action: &str, key: &[&[u8]], args: &
     switch.insert_entry(id, entry).unwrap();
 }
 
-/// Configures addresses, a stream, and `n_viewers` viewers, every third on another port.
+/// Configures addresses, a stream, and `n_viewers` viewers. Every third viewer is at another port.
 pub fn set_up(switch: &mut Switch, n_viewers: u16) {
     for port in 0..4_u16 {
         let mac = [2, 0, 0, 0, port as u8, 100];
@@ -93,7 +93,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// A presenter's packet.
+/// Makes a packet of the presenter.
 pub fn frame(payload: &[u8]) -> Vec<u8> {
     let udp_length = (8 + payload.len()) as u16;
     let mut udp = Vec::new();
@@ -117,7 +117,7 @@ pub fn frame(payload: &[u8]) -> Vec<u8> {
     [&SFU_MAC[..], &PRESENTER_MAC, &[8, 0], &ip, &udp].concat()
 }
 
-/// An ARP request for the SFU's address, and an ICMP echo request to it.
+/// Makes an ARP request for the SFU's address, and an ICMP echo request to this address.
 pub fn questions() -> [Vec<u8>; 2] {
     let mut arp = [
         &[0xff; 6][..],

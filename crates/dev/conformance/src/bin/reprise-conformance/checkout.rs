@@ -1,4 +1,4 @@
-//! A checkout of p4c, and which of its samples p4c's own lists declare as v1model programs.
+//! Reads a checkout of p4c: its samples, and the lists in which p4c declares its v1model programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,9 +12,9 @@ use crate::sample::{Check, Sample};
 
 /// The file in which the BMv2 back end lists its tests.
 const LISTS: &str = "backends/bmv2/CMakeLists.txt";
-/// That file's name for the root of the checkout.
+/// The variable for the root of the checkout in that file.
 const ROOT: &str = "${P4C_SOURCE_DIR}/";
-/// That file's name for the driver of tests on simple_switch without PTF.
+/// The script in that file that runs tests on simple_switch without PTF.
 const DRIVER: &str = "run-bmv2-test.py";
 const ERRORS: [&str; 2] = ["testdata/p4_16_errors", "testdata/p4_16_bmv_errors"];
 const OTHER_ARCHITECTURES: [&str; 9] = [
@@ -31,9 +31,9 @@ const OTHER_ARCHITECTURES: [&str; 9] = [
 
 #[derive(Debug)]
 pub struct Checkout {
-    /// In the order of the report.
+    /// The samples, in the order of the report.
     pub samples: Vec<Sample>,
-    /// Number of samples of the error folders left out, by reason.
+    /// Number of samples in the error folders that are left out, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
 }
 
@@ -80,7 +80,7 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
             _ => &sample.path,
         };
         let below_root = program.strip_prefix(root).unwrap_or(program);
-        // p4c writes P4Info before a back end checks the program.
+        // p4c writes the P4Info before a back end checks the program.
         let is_p4info = matches!(sample.check, Check::P4Info { .. });
         sample.emit_externs = is_p4info
             || lists
@@ -93,7 +93,7 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
 
 struct Lists<'r> {
     root: &'r Path,
-    /// Programs, by path below the root.
+    /// Programs, by their paths below the root.
     accepted: BTreeSet<String>,
     expected_failures: BTreeSet<String>,
     with_externs: BTreeSet<String>,
@@ -126,7 +126,7 @@ impl<'r> Lists<'r> {
                     self.expected_failures.extend(failures);
                 }
             }
-            // A test added individually replaces the test of the same program in a list.
+            // A test that is added individually replaces the same program's test in a list.
             ("p4c_add_test_with_args", [_, driver, _, _, program, args, ..])
                 if driver.concat().ends_with(DRIVER)
                     && args.concat().contains("--emit-externs") =>
@@ -138,13 +138,13 @@ impl<'r> Lists<'r> {
         }
     }
 
-    /// The P4_16 programs that match a pattern and pass every filter.
+    /// Returns the P4_16 programs that match a pattern and pass every filter.
     fn find(&self, patterns: &Argument, filters: &[Argument]) -> BTreeSet<String> {
         let wanted: Vec<(bool, String)> = filters
             .chunks(2)
             .filter_map(|pair| Some((pair[0].concat() == "INCLUDE", pair.get(1)?.concat())))
             .collect();
-        // A variable made of other variables may hold several patterns in one item.
+        // If a variable consists of other variables, one item may contain several patterns.
         let patterns = patterns.iter().flat_map(|item| item.split(';'));
         patterns
             .flat_map(|pattern| expand(self.root, pattern.strip_prefix(ROOT).unwrap_or(pattern)))
@@ -162,8 +162,8 @@ impl<'r> Lists<'r> {
     }
 }
 
-/// Whether a line contains the pieces of a pattern `a.*b` in this order. The lists use no other
-/// regular expressions; a `.` stands for itself.
+/// Returns whether a line contains the pieces of a pattern `a.*b` in this order. The lists use no other regular
+/// expressions, and any other `.` matches only a dot.
 fn has_line(text: &str, pattern: &str) -> bool {
     text.lines().any(|line| {
         let mut rest = Some(line);
@@ -174,7 +174,7 @@ fn has_line(text: &str, pattern: &str) -> bool {
     })
 }
 
-/// The files below the root that match a path with `*`, sorted.
+/// Returns the files below the root that match a path with `*`, sorted.
 fn expand(root: &Path, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
@@ -218,7 +218,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Files with an extension in a folder, by path below the root, sorted.
+/// Returns the files with an extension in a folder, as sorted paths below the root.
 fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<String>, Failure> {
     let path = root.join(folder);
     if !path.is_dir() {
@@ -236,7 +236,7 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The expectation for a sample in an error folder, or the reason to leave it out.
+/// Returns the expectation for a sample in an error folder, or the reason to leave the sample out.
 fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static str>, Failure> {
     let path = root.join(program);
     let includes_other = read_text(&path)?
@@ -261,8 +261,8 @@ fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static st
     })
 }
 
-/// For `folder/name.p4`, p4c keeps the message in `folder_outputs/name.p4-stderr` and the P4Info in
-/// `folder_outputs/name.p4.p4info.txtpb`.
+/// Returns the path of an expected output. For `folder/name.p4`, p4c keeps the message in
+/// `folder_outputs/name.p4-stderr` and the P4Info in `folder_outputs/name.p4.p4info.txtpb`.
 fn golden_path(program: &Path, suffix: &str) -> PathBuf {
     let mut folder = program
         .parent()
@@ -283,7 +283,7 @@ fn folders(listed: &BTreeSet<String>) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The v1model programs with p4c's P4Info, in the folders of the listed samples.
+/// Finds the v1model programs with p4c's P4Info, in the folders of the listed samples.
 fn p4info_goldens(
     root: &Path,
     listed: &BTreeSet<String>,
@@ -311,7 +311,7 @@ fn p4info_goldens(
     Ok(samples)
 }
 
-/// Packet tests of the listed samples and of every other v1model program in their folders.
+/// Finds the packet tests of the listed samples and of every other v1model program in the samples' folders.
 fn packet_tests(root: &Path, listed: &BTreeSet<String>) -> Result<Vec<Sample>, Failure> {
     let mut tests = Vec::new();
     for folder in folders(listed) {

@@ -1,17 +1,16 @@
-//! Evaluates the part of CMake's language in which lists of tests are written: `set`,
-//! `list(APPEND)`, and any other command with its arguments. Ignores conditions: a test under a
-//! condition counts as listed.
+//! Evaluates the part of CMake's language that the lists of tests need: `set`, `list(APPEND)`, and any other command
+//! with its arguments. Conditions are ignored, so a test under a condition counts as listed.
 
 use std::collections::HashMap;
 
-/// A command with its arguments, in which variables are replaced by their values.
+/// A command with its arguments. Variables in the arguments are replaced by their values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub name: String,
     pub args: Vec<Argument>,
 }
 
-/// An argument: the items of a list, which CMake separates by `;`.
+/// An argument, which is a list. CMake separates the items of a list by `;`.
 pub type Argument = Vec<String>;
 
 /// Evaluates a text. Commands other than `set` and `list` go to `on_call`, which may set variables.
@@ -44,7 +43,7 @@ impl Variables {
         self.0.entry(name.to_owned()).or_default().extend(values);
     }
 
-    /// Replaces `${VARIABLES}` in a word; an unset variable stays as it is.
+    /// Replaces `${VARIABLES}` in a word. A variable without a value is not replaced.
     fn expand(&self, word: &Word) -> Argument {
         if let Some(values) = whole_variable(&word.text).and_then(|name| self.0.get(name)) {
             return values.clone();
@@ -112,7 +111,7 @@ fn skip_blank(mut text: &str) -> &str {
     }
 }
 
-/// Splits off the words up to the closing parenthesis. Inner parentheses are words.
+/// Splits off the words up to the closing parenthesis. Each inner parenthesis is a word.
 fn words(mut text: &str) -> (Vec<Word>, &str) {
     let mut words = Vec::new();
     let mut depth = 0_usize;

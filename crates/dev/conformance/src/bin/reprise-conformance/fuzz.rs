@@ -1,7 +1,7 @@
-//! Random input for the compiler and the JSON loader, for any length of time.
+//! Gives random input to the compiler and the JSON loader, for a given time.
 //!
-//! A case is a finding if it panics, hangs or exhausts memory, or if the compiler accepts its program and the switch
-//! refuses it. It is written below `target/fuzz`, with its number.
+//! A case is a finding if it panics, hangs or exhausts memory, or if the compiler accepts a program that the switch
+//! then refuses. Each finding is written below `target/fuzz`, with the number of its case.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use crate::pool::{self, Answer, Ended, Pool};
 use crate::run::conclude;
 use crate::sample::Job;
 
-/// A normal case takes milliseconds, but a busy machine may let it wait.
+/// The time limit of a case. A normal case takes milliseconds, but it may have to wait on a busy machine.
 const CASE_LIMIT: Duration = Duration::from_secs(60);
 const MEMORY_LIMIT_MIB: u64 = 2_048;
-/// Cases between two messages, and of the same worker processes.
+/// Number of cases between two progress messages. New worker processes are started after this number of cases.
 const CASES_PER_ROUND: u64 = 5_000;
 
 /// The answer for a case.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Tried {
-    /// The kind of its input, and what became of it.
+    /// The case has ended. The text contains the kind of its input and the result.
     Ended(String),
     Finding(String),
 }
@@ -39,7 +39,7 @@ impl Answer for Tried {
     }
 }
 
-/// What a worker keeps between cases.
+/// The data that a worker keeps between cases.
 #[derive(Default)]
 pub struct Fuzzer(Option<Corpus>);
 
@@ -67,7 +67,7 @@ impl Fuzzer {
     }
 }
 
-/// Prints a case, runs one, or runs cases as long as is wanted.
+/// Prints one case, runs one case, or runs cases for the given time.
 pub fn fuzz(args: &Args, of: &Fuzz) -> Result<(), Failure> {
     if let Some(number) = of.show {
         let (_, text) = file(&Corpus::load(&root())?, of.seed, number);
@@ -86,7 +86,7 @@ pub fn fuzz(args: &Args, of: &Fuzz) -> Result<(), Failure> {
     campaign(args, of)
 }
 
-/// The extension and the text of a case's file.
+/// Returns the extension and the text of a case's file.
 fn file(corpus: &Corpus, seed: u64, number: u64) -> (&'static str, String) {
     match corpus.case(seed, number).1 {
         Input::Source(path, text) => ("p4", format!("// {path}\n{text}")),

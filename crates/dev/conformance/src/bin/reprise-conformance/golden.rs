@@ -1,22 +1,22 @@
-//! Parses p4c's messages for the places of errors.
+//! Finds the places of errors in p4c's messages.
 //!
-//! A message begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`. The
-//! source line and its underline follow, then further places of the same message as `file(line)`.
-//! Warnings have `[--Wwarn=kind] warning` instead.
+//! A message begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`. The source line and its
+//! underline follow, then further places of the same message as `file(line)`. A warning contains `[--Wwarn=kind]
+//! warning` instead.
 
 use serde::{Deserialize, Serialize};
 
-/// A line of a file, which is named without its folder.
+/// A line of a file. The file's name does not include its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub file: String,
     pub line: u32,
 }
 
-/// The places of one error, p4c's main one first; empty if the error has no place.
+/// The places of one error, p4c's main place first. The list is empty if the error has no place.
 pub type Places = Vec<Place>;
 
-/// The errors of a golden message, in p4c's order.
+/// Returns the errors of an expected message, in p4c's order.
 pub fn errors(text: &str) -> Vec<Places> {
     let mut errors: Vec<Places> = Vec::new();
     let mut is_in_error = false;
@@ -47,7 +47,7 @@ fn is_error(rest: &str, has_place: bool) -> bool {
         || has_place && rest.starts_with('[') && rest.contains("] error:")
 }
 
-/// Whether a line is the one that counts the errors.
+/// Returns whether a line is the summary that contains the number of errors.
 fn is_summary(rest: &str) -> bool {
     rest.contains("errors encountered, aborting compilation")
 }

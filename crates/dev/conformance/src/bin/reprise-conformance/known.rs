@@ -1,4 +1,4 @@
-//! The known failures, read from the table in docs/conformance.md.
+//! Reads the known failures from the table in docs/conformance.md.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const HEADING: &str = "## Known failures";
 pub struct Known(BTreeMap<(Kind, String), String>);
 
 impl Known {
-    /// The table at build time.
+    /// Returns the table as it was at build time.
     ///
     /// # Errors
     /// A row is invalid.
@@ -19,7 +19,7 @@ impl Known {
         Self::read(DOCUMENT)
     }
 
-    /// Reads `| check | sample | reason |` under the heading.
+    /// Reads the rows `| check | sample | reason |` below the heading.
     ///
     /// # Errors
     /// A row is invalid.

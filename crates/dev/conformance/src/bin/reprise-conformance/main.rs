@@ -1,9 +1,9 @@
-//! `reprise-conformance`: runs the corpus of a p4c checkout, or any tree of programs, through our
-//! compiler and switch.
+//! `reprise-conformance`: runs the samples of a p4c checkout, or any tree of programs, with our compiler and our
+//! switch.
 //!
-//! `checkout` lists the jobs (`sample`), `pool` runs them in worker processes (`worker`), `known` reads the
-//! table of docs/conformance.md, `report` counts. `tree` does all of this for a tree. `engines` is for this
-//! repository's own programs, `fuzz` for random input.
+//! `checkout` lists the jobs (`sample`), `pool` runs the jobs in worker processes (`worker`), `known` reads the table
+//! of docs/conformance.md, and `report` counts the results. `tree` does all of this for a tree of programs. `engines`
+//! tests this repository's own programs, and `fuzz` tests with random input.
 
 #![warn(
     clippy::print_stdout,
@@ -29,7 +29,7 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-// Every module names these by `crate`.
+// Every module uses these names through `crate`.
 use command_line::{failure, files, output};
 
 use args::{Args, Command};

@@ -24,24 +24,24 @@ pub struct Pool {
 /// Why a worker gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It exceeded the time limit, stated in the text, and was killed.
+    /// The worker exceeded the time limit and was killed. The text contains the limit.
     Late(String),
     Crashed(String),
 }
 
-/// As many workers as there are processors.
+/// Returns the default number of workers, which is the number of processors.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 pub trait Answer: DeserializeOwned + Send {
-    /// The answer for a job whose worker ended.
+    /// Returns the answer for a job whose worker ended.
     fn of_ended(ended: Ended) -> Self;
 }
 
 pub type Judged<A> = (usize, A, Duration);
 
-/// Runs every job; calls `on_judged` in the order of the jobs.
+/// Runs every job. Calls `on_judged` in the order of the jobs.
 ///
 /// # Errors
 /// A worker cannot be started.
@@ -61,7 +61,7 @@ pub fn run<A: Answer>(
     })
 }
 
-/// As `run`, but calls `on_judged` in the order in which jobs end.
+/// Runs every job like `run`, but calls `on_judged` in the order in which the jobs end.
 fn run_unordered<A: Answer>(
     pool: Pool,
     jobs: &[Job],
@@ -75,7 +75,7 @@ fn run_unordered<A: Answer>(
             let next = &next;
             scope.spawn(move || {
                 if let Err(failure) = serve(pool, jobs, next, &send) {
-                    // The receiver is gone only after another failure.
+                    // Sending fails only after another failure.
                     let _ = send.send(Err(failure));
                 }
             });
@@ -123,13 +123,14 @@ struct Worker {
     child: Running,
     stdin: ChildStdin,
     answers: Receiver<String>,
-    /// Last line on its standard error: the cause of its end, unless a panic reported it.
+    /// The worker's last line on standard error. This line is the cause of the worker's end, unless a panic reported
+    /// the cause.
     last_words: JoinHandle<String>,
     is_late: bool,
 }
 
 impl Worker {
-    /// Starts a worker through a shell, which sets the memory limit (in KiB) and execs the worker.
+    /// Starts a worker through a shell. The shell sets the memory limit (in KiB) and execs the worker.
     fn start(memory_limit_mib: u64) -> Result<Self, Failure> {
         let mut child = Command::new("sh")
             .args(["-c", "ulimit -v \"$1\"; ulimit -c 0; exec \"$0\" worker"])
@@ -165,7 +166,7 @@ impl Worker {
         })
     }
 
-    /// `None` if the worker ended or exceeded the time limit.
+    /// Gives the worker a job and returns the answer. Returns `None` if the worker ended or exceeded the time limit.
     fn judge<A: Answer>(&mut self, job: &Job, limit: Duration) -> Result<Option<A>, Failure> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
@@ -182,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Ends the process and returns why it had to end.
+    /// Ends the process and returns the reason for its end.
     fn end(mut self, limit: Duration) -> Result<Ended, Failure> {
         if self.is_late {
             self.child.0.kill()?;

@@ -11,7 +11,7 @@ use crate::sample::{Hit, Kind, Sample, Verdict};
 pub struct Report<'k> {
     known: &'k Known,
     totals: BTreeMap<Kind, Total>,
-    /// Entries of the table whose samples passed.
+    /// Entries of the table of known failures whose samples passed.
     stale: Vec<String>,
     lines: Vec<Value>,
 }
@@ -20,23 +20,23 @@ pub struct Report<'k> {
 pub struct Total {
     pub n: usize,
     pub passed: usize,
-    /// Number of other samples that are in the table of known failures.
+    /// Number of samples that did not pass and are in the table of known failures.
     pub known: usize,
     /// Number of samples with nothing to compare, not included in `n`.
     pub left_out: usize,
     /// Number of refused samples for which p4c's error is known.
     pub with_place: usize,
-    /// Of these, the number refused on p4c's line.
+    /// Number of samples in `with_place` that are refused on p4c's line.
     pub on_line: usize,
-    /// Of these, the number whose first error is at the start of one of p4c's errors.
+    /// Number of samples in `with_place` whose first error is at the start of one of p4c's errors.
     pub on_first: usize,
-    /// Of these, the number refused elsewhere only because they are not programs for v1model: p4c
-    /// judges them without a back end.
+    /// Number of samples in `with_place` that are refused at another place only because they are not programs for
+    /// v1model. p4c judges such samples without a back end.
     pub only_for_main: usize,
 }
 
 impl Total {
-    /// Number of failed samples that are not in the table.
+    /// Returns the number of failed samples that are not in the table.
     pub fn unexpected(&self) -> usize {
         self.n - self.passed - self.known
     }
@@ -109,7 +109,7 @@ impl<'k> Report<'k> {
         }
     }
 
-    /// Entries of the table whose sample passed or does not exist, for the checks that ran.
+    /// Returns the entries of the table, for the checks that ran, whose sample passed or does not exist.
     pub fn stale(&self, samples: &[Sample], is_whole: bool) -> Vec<String> {
         let mut stale = self.stale.clone();
         if is_whole {
@@ -195,7 +195,7 @@ impl<'k> Report<'k> {
     }
 }
 
-/// `3 of 4 (75.0 %)`, rounded down, so that only all samples give 100 %.
+/// Returns a text like `3 of 4 (75.0 %)`. The percentage is rounded down, so that it is 100 only for all samples.
 fn share(part: usize, whole: usize) -> String {
     let per_mille = (part * 1_000).checked_div(whole).unwrap_or(1_000);
     format!(

@@ -1,4 +1,4 @@
-//! The commands: p4c's own samples, any tree of programs, or one packet test.
+//! The commands that run p4c's own samples, any tree of programs, or one packet test.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -102,7 +102,8 @@ fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
     conclude(args, report.json(&stale), failure)
 }
 
-/// Ends a command that has printed its findings, unless they are wanted as JSON.
+/// Ends a command. Returns the failure, if there is one, with the document. Otherwise prints the document if JSON is
+/// wanted. The findings as text were printed before.
 pub fn conclude(args: &Args, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),
@@ -158,7 +159,7 @@ fn programs(args: &Args, root: &Path) -> Result<(), Failure> {
     conclude(args, report.json(), failure)
 }
 
-/// Runs the jobs; prints lines in the order of the jobs.
+/// Runs the jobs and prints lines in the order of the jobs.
 fn judge<A: Answer>(
     args: &Args,
     jobs: &[Job],

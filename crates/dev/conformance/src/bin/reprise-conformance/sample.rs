@@ -1,4 +1,4 @@
-//! The jobs of a checkout, and their verdicts. docs/conformance.md describes each check.
+//! Defines the jobs of a checkout and their verdicts. docs/conformance.md describes each check.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use crate::tree;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Job {
-    /// One of p4c's samples; the answer is a [`Verdict`].
+    /// One of p4c's samples. The answer is a [`Verdict`].
     Sample(Sample),
-    /// A program of a tree; the answer is a [`tree::Verdict`].
+    /// A program of a tree. The answer is a [`tree::Verdict`].
     Program(tree::Subject),
-    /// Random input; the answer is a [`crate::fuzz::Tried`].
+    /// Random input. The answer is a [`crate::fuzz::Tried`].
     Case { seed: u64, number: u64 },
 }
 
@@ -44,16 +44,16 @@ impl Sample {
 pub enum Check {
     /// The program compiles, and the switch accepts its JSON with its P4Info.
     Accepted,
-    /// The program is refused at the place of p4c's error; `None`: p4c's message is unknown.
+    /// The program is refused at the place of p4c's error. `None` means that p4c's message is unknown.
     Refused { errors: Option<Vec<Places>> },
     /// The packet test passes on our switch with our compiler's output.
     Packets { program: PathBuf },
-    /// The P4Info equals p4c's. If p4c's lists do not name the program, its back end may never have
-    /// seen it.
+    /// The P4Info equals p4c's. If the program is not in p4c's lists, p4c's back end may never have compiled the
+    /// program.
     P4Info { golden: PathBuf, is_listed: bool },
 }
 
-/// The checks by the name that `--only` and the table of known failures have for them.
+/// The checks, by the names that `--only` and the table of known failures use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 #[value(rename_all = "lower")]
@@ -95,11 +95,11 @@ impl Check {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     Passed,
-    /// The program is refused; `place` compares our error's place with p4c's.
+    /// The program is refused. `place` is the result of the comparison of our error's place with p4c's.
     Refused {
         place: Hit,
         ours: String,
-        /// The only fault is that it is not a program for v1model.
+        /// Whether the only fault is that the program is not for v1model.
         only_for_main: bool,
     },
     /// The sample does not behave as expected, for this reason.
@@ -119,16 +119,16 @@ impl Answer for Verdict {
 pub enum Hit {
     /// Our first error is at the start of one of p4c's errors, or p4c's error has no place.
     First,
-    /// One of our errors is at the start of one of p4c's, or our first error is at a further place
-    /// of one.
+    /// One of our errors is at the start of one of p4c's errors, or our first error is at a further place of one of
+    /// p4c's errors.
     Line,
-    /// Neither.
+    /// The places fulfil neither condition.
     Elsewhere,
     /// p4c's message is unknown.
     Unknown,
 }
 
-/// Compares the places of our errors, in order, with p4c's.
+/// Compares the places of our errors, in order, with the places of p4c's errors.
 pub fn hit(ours: &[Place], theirs: &[Places]) -> Hit {
     let begins = |place: &Place| theirs.iter().any(|error| error.first() == Some(place));
     let Some(first) = ours.first() else {

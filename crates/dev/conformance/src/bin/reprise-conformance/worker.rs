@@ -1,6 +1,5 @@
-//! A worker reads jobs from standard input, one per line, and writes each verdict as a line to
-//! standard output. It is a separate process, so a program that crashes, hangs or exhausts memory
-//! ends only the worker.
+//! A worker reads jobs from standard input, one per line, and writes each verdict as a line to standard output. A
+//! worker is a separate process, so a program that crashes, hangs or exhausts memory ends only the worker.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +16,7 @@ use crate::pool::{Answer, Ended};
 use crate::sample::{Check, Hit, Job, Sample, Verdict, hit};
 use crate::tree::Trees;
 
-/// Error codes for no `main`, and for a `main` with another package than v1model's.
+/// The error codes for a missing `main`, and for a `main` with another package than v1model's.
 const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
 
 pub fn work() -> Result<(), Failure> {
@@ -129,13 +128,13 @@ fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>)
     Ok((output.bmv2_json.is_some(), output.diagnostics))
 }
 
-/// Compiles a program, and checks that a controller can set it with its P4Info.
+/// Compiles a program, and checks that a controller can load the program with its P4Info.
 fn accepted(path: &Path, options: &Options) -> Result<(), String> {
     let output = output(path, options)?;
     let (Some(p4info), Some(json)) = (output.p4info, output.bmv2_json) else {
         return Err(first_error(&output.diagnostics));
     };
-    // These programs need a switch with their externs loaded; ours loads none.
+    // These programs need a switch with their externs, which this switch does not have.
     if options.emit_externs {
         return Ok(());
     }
@@ -167,7 +166,7 @@ pub fn first_error(diagnostics: &[Diagnostic]) -> String {
     )
 }
 
-/// A file's name without its folder, as in p4c's messages.
+/// Gives a file's name without its folder, as in p4c's messages.
 trait FileName {
     fn file_name(&self) -> &str;
 }

@@ -1,6 +1,6 @@
-//! Frames that a program's parser follows: a random walk through its states writes the values that
-//! each chosen transition needs into the frame. The loaded program's parser is the only source, so
-//! no program needs a generator of its own.
+//! Makes frames that a program's parser accepts. A random walk through the parser's states writes the values that each
+//! chosen transition needs into the frame. The loaded program's parser is the only source, so no program needs a
+//! generator of its own.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,26 @@ use dataplane::engine::ir::{
 };
 use fastrand::Rng;
 
-/// Maximum states of one walk.
+/// Maximum number of states in one walk.
 const STATES_MAX: usize = 24;
-/// Maximum header bytes of one frame.
+/// Maximum number of header bytes in one frame.
 const HEADERS_MAX_BYTES: usize = 1_200;
-/// Maximum bytes after the headers.
+/// Maximum number of bytes after the headers.
 const PAYLOAD_MAX_BYTES: usize = 90;
 
-/// The place of bits in a frame.
+/// The position and length of a sequence of bits in a frame.
 #[derive(Clone, Copy)]
 struct Span {
     offset: usize,
     bits: usize,
 }
 
-/// A walk, and the frame that it has made so far.
+/// A walk through the parser's states, and the frame so far.
 struct Walk<'a> {
     ir: &'a Ir,
     rng: &'a mut Rng,
     frame: Vec<u8>,
-    /// Bytes extracted or skipped.
+    /// Number of bytes that are already extracted or skipped.
     at: usize,
     spans: HashMap<FieldId, Span>,
     next_index: HashMap<(bool, usize), usize>,
@@ -80,7 +80,7 @@ impl Walk<'_> {
                 return;
             }
             let n_arrows = current.transitions.len();
-            // The default is one of the transitions; the others deserve more visits.
+            // The default is only one of the transitions. The other transitions are chosen more often.
             let chosen = self.rng.usize(..=n_arrows * 3) / 3;
             state = match current.transitions.get(chosen) {
                 Some(arrow) => {
@@ -94,7 +94,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes a case's values into the frame.
+    /// Writes the values of one transition's case into the frame.
     fn ask(&mut self, state: &State, cases: &[(Int, Option<Int>)]) {
         for (part, (value, mask)) in state.key.iter().zip(cases) {
             let mask = match mask {
@@ -117,7 +117,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Gives an expression a value, if it is a field or some of a field's bits.
+    /// Gives an expression a value, if the expression is a field or some of a field's bits.
     fn put(&mut self, of: &Expr, value: u128, mask: u128) {
         match of {
             Expr::Field(field) => {
@@ -174,7 +174,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The value of a simple expression over the frame's bytes.
+    /// Returns the value of a simple expression over the frame's bytes.
     fn eval(&self, expr: &Expr) -> Option<i128> {
         match expr {
             Expr::Const(value) => i128::try_from(value).ok(),
@@ -235,7 +235,8 @@ impl Walk<'_> {
         found
     }
 
-    /// Prefers small numbers and extremes, so that keys of entries and values of fields coincide.
+    /// Writes a random value. Small numbers and extreme values are preferred, so that entries' keys and fields' values
+    /// often coincide.
     fn randomise(&mut self, span: Span) {
         match self.rng.u8(..6) {
             0 => self.write(span, u128::MAX, u128::MAX),
@@ -259,7 +260,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes the bits of a value that the mask selects; the value's lowest bit is the span's last.
+    /// Writes the bits of a value that the mask selects. The value's lowest bit is the last bit of the span.
     fn write(&mut self, span: Span, value: u128, mask: u128) {
         self.grow(span.offset + span.bits);
         for n in 0..span.bits.min(128) {
@@ -275,7 +276,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The lowest 127 bits of a span.
+    /// Returns the lowest 127 bits of a span.
     fn read(&self, span: Span) -> u128 {
         let start = span.offset + span.bits.saturating_sub(127);
         (start..span.offset + span.bits).fold(0, |value, bit| {
@@ -284,8 +285,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Makes most of the checksums right that the program verifies, if they are sums over fields
-    /// and constants.
+    /// Corrects most of the checksums that the program verifies, if they are sums over fields and constants.
     fn checksums(&mut self) {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
@@ -301,7 +301,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The one's complement sum (RFC 1071) over fields and constants; `None` for any other input.
+    /// Returns the one's complement sum (RFC 1071) over fields and constants, or `None` for any other input.
     fn sum(&self, input: &[CalculationInput]) -> Option<u16> {
         let mut bits: Vec<bool> = Vec::new();
         let mut push = |value: u128, n_bits: usize| {

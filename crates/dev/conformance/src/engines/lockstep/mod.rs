@@ -1,8 +1,8 @@
-//! Engines in lockstep: two switches get the same frames, control calls and times, and everything visible is
-//! compared: frames in their order, packet-ins, digests, idle timeouts, every counter, drops by reason,
-//! entries, registers, waiting packets and their due times.
+//! Runs engines in lockstep. The switches get the same frames, control calls and times, and everything visible is
+//! compared: frames in their order, packet-ins, digests, idle timeouts, every counter, drops by reason, entries,
+//! registers, waiting packets and their due times.
 //!
-//! A difference is reduced to the steps that it needs.
+//! A difference is reduced to few steps that still show a difference.
 
 mod frames;
 mod state;
@@ -21,21 +21,21 @@ pub use frames::random as random_frame;
 pub use switches::Activity;
 pub use write::{PORTS, Write, Writer, written};
 
-/// Maximum entries of each table at the beginning.
+/// Maximum number of entries in each table at the beginning.
 const ENTRIES_PER_TABLE: usize = 6;
-/// Recirculated packets a second: an endless recirculation must not stop a test.
+/// Maximum number of recirculated packets per second, so that an endless recirculation does not stop a test.
 const RECIRCULATION_PPS: u64 = 100_000;
-/// Queues are short, so that they are full now and then.
+/// The length of a short queue. Some queues are short, so that they are sometimes full.
 const SHORT_QUEUE: usize = 24;
-/// Maximum runs of a case to shrink it.
+/// Maximum number of runs to shrink one case.
 const SHRINKS_MAX: usize = 3_000;
 
-/// One input, which all switches get.
+/// One input for all switches.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Gives a frame, and takes everything that leaves.
+    /// Gives the switches a frame, and takes everything that leaves.
     Frame(PortId, Vec<u8>),
-    /// Gives a frame and takes nothing, so that queues fill.
+    /// Gives the switches a frame and takes nothing, so that queues fill.
     Queue(PortId, Vec<u8>),
     Write(Write),
     /// Advances the time, in nanoseconds.
@@ -48,14 +48,14 @@ pub struct Case {
     steps: Vec<Step>,
 }
 
-/// Makes a switch of one engine, without ports and program.
+/// Makes a switch with one engine, without ports and without a program.
 pub type Make<'a> = &'a dyn Fn(SwitchConfig) -> Switch;
 
 pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
     move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
 }
 
-/// The choices of optimisations that are tested: none, all, each alone, each pair, all but each.
+/// Returns the choices of optimisations to test: none, all, each alone, each pair, and all without each single one.
 pub fn choices() -> Vec<NativeOptions> {
     let mut choices = vec![NativeOptions::NAIVE, NativeOptions::ALL];
     let names = NativeOptions::NAMES;
@@ -78,7 +78,7 @@ pub fn choices() -> Vec<NativeOptions> {
     choices
 }
 
-/// A choice as command lines write it: `none`, or names separated by commas.
+/// Returns a choice as written on command lines: `none`, or names separated by commas.
 pub fn names_of(mut options: NativeOptions) -> String {
     let mut on = |name: &&str| options.by_name_mut(name).is_some_and(|on| *on);
     let on: Vec<&str> = NativeOptions::NAMES
@@ -95,14 +95,14 @@ pub fn names_of(mut options: NativeOptions) -> String {
 /// A shrunk difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The position of the engine among those that were compared.
+    /// The position of the engine among the compared engines.
     pub engine: usize,
-    /// Its place, the expected and found values, and the steps that it needs.
+    /// The place of the difference, the expected and the found values, and the steps that lead to the difference.
     pub description: String,
 }
 
 impl Case {
-    /// Random entries, calls, times, and `n_frames` frames.
+    /// Makes a case of random entries, calls, times, and `n_frames` frames.
     pub fn random(program: &Program, seed: u64, n_frames: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
         let config = random_config(&mut rng);
@@ -131,7 +131,7 @@ impl Case {
         Self { config, steps }
     }
 
-    /// Puts these calls before all steps.
+    /// Adds these calls before all steps.
     #[must_use]
     pub fn behind(mut self, writes: &[Write]) -> Self {
         self.steps
@@ -139,7 +139,7 @@ impl Case {
         self
     }
 
-    /// Makes every `n_frames` frames wait for the last of them.
+    /// Makes frames wait, so that the output is taken only once for every `n_frames` frames.
     #[must_use]
     pub fn with_frames_together(mut self, n_frames: usize) -> Self {
         let mut number = 0;
@@ -165,8 +165,8 @@ impl Case {
         self.steps.iter().filter(is_frame).count()
     }
 
-    /// Runs a program on the interpreter and with each of these choices. Returns the first difference, shrunk, with its
-    /// choice.
+    /// Runs a program on the interpreter and on native engines with these choices. Returns the first difference,
+    /// shrunk, with the choice that differs.
     pub fn compare(&self, program: &Program, choices: &[NativeOptions]) -> Option<String> {
         let makes: Vec<_> = choices.iter().map(|options| native(*options)).collect();
         let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
@@ -175,7 +175,7 @@ impl Case {
         Some(format!("{names}: {}", mismatch.description))
     }
 
-    /// Runs two programs, each on its engine. Returns the first difference, shrunk.
+    /// Runs two programs, each on its own engine. Returns the first difference, shrunk.
     pub fn compare_programs(
         &self,
         programs: [&Program; 2],
@@ -185,10 +185,10 @@ impl Case {
         Some(self.shrink(first, programs, makes))
     }
 
-    /// Runs a program once on a reference and on each of these engines.
+    /// Runs a program once on a reference engine and on each of these engines.
     ///
     /// # Errors
-    /// The first engine that differs.
+    /// An engine differs from the reference. The error describes the first difference.
     pub fn compare_each(
         &self,
         program: &Program,
@@ -219,7 +219,7 @@ impl Case {
         Lockstep::new(reference, engines.collect()).run(self)
     }
 
-    /// Shrinks the case to few steps that still show a difference, and describes it. The first step is known.
+    /// Shrinks the case to few steps that still show a difference, and describes the difference.
     fn shrink(&self, first: Difference, programs: [&Program; 2], makes: [Make<'_>; 2]) -> String {
         let place = self.place(first.step);
         let mut least = self.clone();
@@ -244,7 +244,7 @@ impl Case {
         format!("{place}, shrunk:\n{}", least.describe(&difference))
     }
 
-    /// A step's place, in packets and in steps, counted from 1.
+    /// Returns a step's position, in packets and in steps, counted from 1.
     fn place(&self, step: usize) -> String {
         let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
         let frames = self.steps.iter().take(step + 1).filter(is_frame).count();
@@ -279,7 +279,7 @@ impl Case {
     }
 }
 
-/// Random queue lengths and rates, some of them short and slow.
+/// Returns a configuration with random queue lengths and rates. Some of the queues are short, and some are slow.
 pub fn random_config(rng: &mut Rng) -> SwitchConfig {
     let mut config = SwitchConfig {
         recirculation_rate_pps: Some(RECIRCULATION_PPS),
@@ -299,7 +299,7 @@ pub fn random_config(rng: &mut Rng) -> SwitchConfig {
 
 fn prepared(make: Make<'_>, program: &Program, config: &SwitchConfig) -> Switch {
     let mut switch = make(config.clone());
-    // One port is missing, so that some frames come from or go to a port that does not exist.
+    // The last port is not added, so that some frames arrive from or leave for a port that does not exist.
     (0..PORTS - 1).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());
     switch

@@ -1,9 +1,9 @@
-//! Everything that a control plane can read of a switch, as lines of text.
+//! Writes everything that a control plane can read from a switch as lines of text.
 
 use dataplane::{Program, Switch};
 
-/// The lines of the program's tables, profiles, arrays and value sets, in an order that depends on
-/// the program alone.
+/// Returns the lines of the program's tables, profiles, arrays and value sets, in an order that depends only on the
+/// program.
 pub(super) fn of(switch: &mut Switch) -> Vec<String> {
     let Some(program) = switch.program().cloned() else {
         return Vec::new();

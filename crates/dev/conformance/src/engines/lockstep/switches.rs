@@ -1,6 +1,6 @@
-//! The switches: all get the same input, and the reference defines the right output; everything
-//! visible of the others must equal it. The reference runs once, however many switches are
-//! compared.
+//! The compared switches. All switches get the same input. The output of the reference switch is right by definition,
+//! and everything visible of the other switches must be the same. The reference switch runs once, regardless of the
+//! number of compared switches.
 
 use std::{fmt::Debug, iter};
 
@@ -8,18 +8,18 @@ use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
-/// The engines' switches are polled for one frame, then for two at once, and so on up to this many.
+/// The compared switches are polled for one frame, then for two frames at once, and so on up to this number.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
-/// The reference's counts in a case, to report on a run.
+/// The counts of the reference switch in a case, for the report of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     pub packets: u64,
-    /// Control calls that succeeded.
+    /// Number of control calls that succeeded.
     pub calls: u64,
     pub transmitted: u64,
     pub clones: u64,
-    /// Replicas beyond the packet that was replicated.
+    /// Number of replicas in addition to the replicated packets.
     pub replicas: u64,
     pub digests: u64,
     pub packet_ins: u64,
@@ -64,7 +64,7 @@ pub(super) struct Lockstep {
     pub engines: Vec<Switch>,
     now: Nanos,
     n_calls: u64,
-    /// How often frames were polled.
+    /// The number of times that frames were polled.
     n_polls: usize,
 }
 
@@ -137,7 +137,7 @@ impl Lockstep {
         self.engines.iter_mut().for_each(to_do);
     }
 
-    /// Takes all output, and compares it and what else is cheap to compare.
+    /// Takes and compares all output, and compares the state that is cheap to read.
     fn poll(&mut self) -> Result<(), Unequal> {
         self.frames()?;
         self.all_of("packet-in", Switch::poll_packet_in)?;
@@ -154,7 +154,7 @@ impl Lockstep {
         Ok(())
     }
 
-    /// Takes frames one by one from the reference, and one or several at once from the engines.
+    /// Takes frames one by one from the reference switch, and one or several at once from the compared switches.
     fn frames(&mut self) -> Result<(), Unequal> {
         loop {
             self.n_polls += 1;
@@ -202,7 +202,7 @@ impl Lockstep {
     }
 }
 
-/// Takes the output of an engine's switch, and compares it.
+/// Takes and compares the output of one compared switch.
 fn leave_same(
     switch: &mut Switch,
     number: usize,
@@ -238,7 +238,7 @@ fn leave_same(
     equal(number, "frame", &left.next(), &None)
 }
 
-/// Whether two frames are the same, in however many pieces.
+/// Returns whether two frames have the same content, regardless of their division into pieces.
 fn is_same(one: &OwnedTransmit, other: &Transmit<'_>) -> bool {
     let Frame { head, payload, .. } = other.frame;
     one.port == other.port

@@ -1,4 +1,4 @@
-//! Random control-plane calls, by ids of one program.
+//! Makes random control-plane calls, with the ids of one program.
 
 use control::{
     CellValue, ClientData, EntryChange, EntryKey, EntryUpdate, NewAction, Operation, Update,
@@ -11,14 +11,14 @@ use dataplane::{
 };
 use fastrand::Rng;
 
-/// Ports of the switches; frames come in at any of them.
+/// Number of ports of a switch. Frames arrive at any of these ports.
 pub const PORTS: u16 = 8;
-/// Groups and clone sessions that are set up, and those that programs of the corpus name.
+/// Ids of the groups and clone sessions that are set up. These are also the ids that the corpus's programs use.
 const COPY_IDS: [u32; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 100];
-/// Cells that are written are below this one: there the corpus reads.
+/// Only cells with an index below this number are written, because the corpus's programs read these cells.
 const CELLS: u64 = 16;
 
-/// The usual maximum of packets in an output queue: few, so that some queues are full.
+/// The usual maximum number of packets in an output queue. The number is small, so that some queues are full.
 const QUEUE_DEPTH: usize = 24;
 
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl Write {
     /// Makes the call.
     ///
     /// # Errors
-    /// The switch's error.
+    /// The switch refuses the call.
     pub fn apply(&self, switch: &mut Switch) -> Result<(), ControlError> {
         match self {
             Self::Operation(operation) => operation.apply(switch),
@@ -66,8 +66,8 @@ fn set_default(table: TableId, action: Option<TableAction>) -> Write {
     })
 }
 
-/// The calls that bring a switch with a fresh program to this one's state: its entries, default actions, members and
-/// groups, without those of the program itself.
+/// Returns the calls that bring a switch with a newly loaded program to the state of this switch. The calls write
+/// entries, default actions, members and groups, except the ones that the program itself contains.
 pub fn written(switch: &Switch) -> Vec<Write> {
     let Some(program) = switch.program() else {
         return Vec::new();
@@ -94,7 +94,7 @@ pub fn written(switch: &Switch) -> Vec<Write> {
 pub struct Writer<'a> {
     program: &'a Program,
     rng: &'a mut Rng,
-    /// Keys that were used, so that some are used again.
+    /// Keys that were already used. Some calls use these keys again.
     known: Vec<EntryKey>,
 }
 
@@ -107,12 +107,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The generator, for callers that mix calls with packets.
+    /// Returns the random generator, for callers that mix calls with packets.
     pub fn rng(&mut self) -> &mut Rng {
         self.rng
     }
 
-    /// Makes groups and sessions; none names an object of the program.
+    /// Makes calls that set groups and clone sessions. These calls do not depend on the program.
     pub fn groups_and_sessions(&mut self) -> Vec<Write> {
         let mut writes = Vec::new();
         for id in COPY_IDS {
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         writes
     }
 
-    /// Makes groups, sessions, and entries for every table.
+    /// Makes calls that set groups, clone sessions, and entries for every table.
     pub fn set_up(&mut self, entries_per_table: usize) -> Vec<Write> {
         let mut writes = self.groups_and_sessions();
         let profiles: Vec<ActionProfileId> =
@@ -214,7 +214,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A key that was used.
+    /// Returns a key that was already used.
     fn known(&mut self) -> Option<EntryKey> {
         self.rng.choice(&self.known).cloned()
     }
@@ -238,7 +238,7 @@ impl<'a> Writer<'a> {
         Some(entry)
     }
 
-    /// A key of a table, and its priority.
+    /// Makes a key of a table, and its priority.
     pub fn key(&mut self, info: &TableInfo) -> (Vec<MatchField>, i32) {
         let key = info.key.iter().map(|field| self.matching(field)).collect();
         let priority = if info.has_priority() {
@@ -249,7 +249,7 @@ impl<'a> Writer<'a> {
         (key, priority)
     }
 
-    /// A call of one of a table's actions; `None` if it has none.
+    /// Makes a call of one of a table's actions. Returns `None` if the table has no actions.
     pub fn call(&mut self, info: &TableInfo) -> Option<ActionCall> {
         let action = *self.rng.choice(&info.actions)?;
         let params = &self.program.action_info(action)?.params;
@@ -405,7 +405,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Mostly sets the usual values, so that frames find empty queues as often as before.
+    /// Makes a call that sets a queue's length and rate. Most calls set the usual values, so that frames still often
+    /// find empty queues.
     fn queues(&mut self) -> Write {
         let port = (self.rng.u8(..4) > 0).then(|| PortId(self.rng.u16(..PORTS)));
         let queue = self.rng.bool().then(|| self.rng.usize(..3));
@@ -445,7 +446,8 @@ impl<'a> Writer<'a> {
             .collect()
     }
 
-    /// Bits as bytes: often a small number or all ones, so that keys and values coincide.
+    /// Makes a value of this many bits, as bytes. The value is often a small number or all ones, so that keys and
+    /// values coincide.
     fn value(&mut self, bits: u32) -> Vec<u8> {
         let mut bytes = vec![0; bits.div_ceil(8).max(1) as usize];
         match self.rng.u8(..6) {

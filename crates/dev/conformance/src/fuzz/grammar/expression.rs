@@ -27,7 +27,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A name of this type, sometimes of another.
+    /// Returns a name of this type, sometimes of another type.
     fn leaf(&mut self, scope: &Scope, ty: Ty) -> String {
         let fitting: Vec<&String> = scope
             .values

@@ -1,4 +1,4 @@
-//! Generates programs from a grammar: mostly well typed, so that they reach the later passes.
+//! Generates programs from a grammar. Most programs have no type errors, so that they reach the later passes.
 
 mod expression;
 
@@ -38,7 +38,7 @@ struct Scope {
     headers: Vec<String>,
     actions: Vec<(String, Vec<Ty>)>,
     functions: Vec<(String, Vec<Ty>, Ty)>,
-    /// Whether the statement is in an apply block, where tables can be applied.
+    /// Whether the statement is in an apply block. Tables can be applied only in an apply block.
     in_apply: bool,
     in_function: Option<Ty>,
 }
@@ -54,7 +54,8 @@ struct Writer<'r> {
     rng: &'r mut Rng,
     out: String,
     names: u32,
-    /// Tables that are not yet applied: the back end requires a single successor of a table.
+    /// Tables that are not applied yet. Each table is applied once, since the back end requires a single successor of a
+    /// table.
     unapplied: Vec<String>,
 }
 
@@ -123,7 +124,7 @@ impl Writer<'_> {
         self.line("V1Switch(P(), Check(), In(), Eg(), Check(), Dep()) main;");
     }
 
-    /// Declares header and struct types; returns the names of the headers.
+    /// Declares header and struct types. Returns the names of the headers.
     fn headers(&mut self, scope: &mut Scope) -> Vec<String> {
         let mut members = String::new();
         let mut names = Vec::new();
@@ -377,7 +378,7 @@ impl Writer<'_> {
     }
 
     fn target(&mut self, at: usize, states: usize) -> String {
-        // Mostly forward, sometimes a loop.
+        // Most transitions lead forward. Some lead back, so that there are loops.
         let to = if self.chance(12) {
             self.below(states)
         } else {

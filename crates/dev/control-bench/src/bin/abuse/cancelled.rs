@@ -1,4 +1,4 @@
-//! Cancels calls at every moment: after 0, 25, 50, ... microseconds, over and over.
+//! Cancels calls at every stage: repeatedly, after 0, 25, 50, ... microseconds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::{PLACE, Shared};
 const STEP: Duration = Duration::from_micros(25);
 const N_STEPS: u32 = 200;
 
-/// Cancels Reads and small calls until the end. The racers cancel Writes and pipelines.
+/// Cancels Reads and small calls until the end. The racers cancel Writes and the setting of pipelines.
 pub(crate) async fn sweep(shared: Arc<Shared>, mut rng: Rng) {
     let wanted = shared.grammars[0].wanted();
     while !shared.is_over() {

@@ -1,4 +1,5 @@
-//! A thousand connections: silent, slow, with half a frame, with noise; then closed, reset, or abandoned.
+//! Opens a thousand connections that are silent, slow, or send half a frame or noise. They are then closed, reset, or
+//! abandoned.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use crate::{PLACE, Shared};
 
 /// The start of an HTTP/2 connection, with an empty SETTINGS frame (RFC 9113, 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// The head of a HEADERS frame without its payload.
+/// The header of a HEADERS frame, without the frame's payload.
 const HALF: &[u8] = b"\0\x01\0\x01\x04\0\0\0\x01";
-/// The head of a strict Thrift call, with only a part of its name.
+/// The header of a strict Thrift call, with only a part of the call's name.
 const CALL: &[u8] = b"\x80\x01\0\x01\0\0\0\x40stand";
 const STAY_MAX_MS: u64 = 3_000;
 

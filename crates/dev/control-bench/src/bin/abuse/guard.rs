@@ -1,4 +1,5 @@
-//! A good client: checks that the switch always answers it, and that the state never contains forbidden values.
+//! Implements a good client, which checks that the switch always answers and that the state never contains forbidden
+//! values.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use tonic::{Code, Status};
 use crate::racers::CELLS;
 use crate::{PLACE, Shared};
 
-/// How long an answer may take, reconnecting included. Thousands of calls compete, and the machine may have other
+/// How long an answer may take, including a new connection. Thousands of calls compete, and the machine may have other
 /// work.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// The longest time in which the switch receives no frame.
@@ -37,7 +38,7 @@ struct Watched {
     longest: Duration,
 }
 
-/// Calls until the end. Returns a summary.
+/// Makes calls until the end. Returns a summary.
 pub(crate) async fn watch(shared: Arc<Shared>) -> String {
     let mut watched = Watched::default();
     let untouched = untouched(&shared.grammars[1].index);
@@ -72,14 +73,14 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
     )
 }
 
-/// Ids of objects to which nobody writes.
+/// Returns the ids of objects that nobody writes.
 fn untouched(index: &P4InfoIndex) -> HashSet<u32> {
     let kinds = [Object::Table, Object::ActionProfile, Object::ValueSet];
     let all = kinds.into_iter().flat_map(|kind| index.preambles(kind));
     all.map(|it| it.id).collect()
 }
 
-/// Some rounds of calls on a new connection.
+/// Makes some rounds of calls on a new connection.
 async fn look(
     shared: &Shared,
     untouched: &HashSet<u32>,
@@ -90,7 +91,7 @@ async fn look(
     let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
     watched.n_connections += 1;
     let mut client = raw::client(&channel);
-    // Several rounds, so that connecting takes only a small part of the time.
+    // There are several rounds, so that connecting takes only a small part of the time.
     for _ in 0..10 {
         client.capabilities(CapabilitiesRequest::default()).await?;
         tokens(shared, &mut client, watched).await?;
@@ -114,7 +115,7 @@ async fn look(
     Ok(())
 }
 
-/// Reads both cells in one request.
+/// Reads the tokens in both cells with one request.
 async fn tokens(
     shared: &Shared,
     client: &mut Client,
@@ -122,7 +123,7 @@ async fn tokens(
 ) -> std::result::Result<(), Status> {
     let wanted = CELLS.map(|cell| shared.race.cell(cell, None));
     let found = match found(client, wanted.to_vec()).await {
-        // A program set over Thrift has no P4Info; a mutated one may lack the register.
+        // A program that was set over Thrift has no P4Info. A mutated program may lack the register.
         Err(status) if is_without(&status) => return Ok(()),
         found => found?,
     };
@@ -163,7 +164,7 @@ fn is_without(status: &Status) -> bool {
     without.contains(&status.code()) || status.code() == Unknown && !status.details().is_empty()
 }
 
-/// Checks that no entry is in the second program's own tables: nobody writes to them.
+/// Checks that the second program's own tables have no entries, since nobody writes these tables.
 async fn strangers(
     shared: &Shared,
     client: &mut Client,

@@ -1,5 +1,5 @@
 //! `reprise-control-abuse`: loads a switch's control plane with faulty, malicious and cancelling clients, all at once,
-//! while frames pass. [`guard`] and [`racers`] check what must hold meanwhile.
+//! while frames pass. Meanwhile [`guard`] and [`racers`] check the required conditions.
 
 mod cancelled;
 mod connections;
@@ -28,9 +28,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use racers::Race;
 
 const PLACE: Place = Place::FIRST;
-/// Controllers that compete for being primary.
+/// Number of controllers that compete to be primary.
 const N_RACERS: u64 = 20;
-/// Senders of random and mutated messages, over P4Runtime and over Thrift.
+/// Number of senders of random and mutated messages over P4Runtime. `N_THRIFT` is the number over Thrift.
 const N_MUTATORS: u64 = 4;
 const N_THRIFT: u64 = 2;
 const FRAMES_PER_S: u64 = 1_000;
@@ -44,30 +44,30 @@ const PROGRAMS: [&str; 2] = [
 const DESCRIPTORS_MORE_MAX: usize = 16;
 /// How long the switch may take to close the connections of clients that have left.
 const FORGET_MAX: Duration = Duration::from_secs(60);
-/// How much more memory the last quarter may use than the second (factor, bytes): heap fluctuation and the programs'
-/// different sizes.
+/// How much more memory the last quarter may use than the second quarter (factor, bytes). The margin covers
+/// fluctuations of the heap and the different sizes of the programs.
 const MEMORY_MORE_MAX: (f64, u64) = (1.25, 64 << 20);
 
 /// Abuses a switch's control plane while frames pass, in a network namespace of its own.
 #[derive(Debug, Parser)]
 #[command(name = "reprise-control-abuse", version)]
 #[command(
-    after_help = "It ends with exit code 1 at the first thing that does not hold: a crash, a call of a good \
-client that is not answered in time, a write by a controller that was not primary, an entry in a program's table that \
-was written for another's, a client that is let in over TLS without a good certificate, memory or descriptors that grow, \
-a frame that is not accounted for."
+    after_help = "The run ends with exit code 1 at the first violation: a crash, a good client's call that is not \
+answered in time, a write by a controller that was not primary, an entry in a program's table that was written for \
+another program's table, a client that is accepted over TLS without a good certificate, growing memory or \
+descriptors, or a frame that is not accounted for."
 )]
 struct Options {
-    /// How long, in minutes
+    /// How long the run takes, in minutes
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u64,
-    /// How long, in seconds, in place of minutes
+    /// How long the run takes, in seconds instead of minutes
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
-    /// Where the random messages begin
+    /// Seed of the random messages
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Connections that are opened beside the calls
+    /// Connections that are open during the calls
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     connections: usize,
 }
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// A generator for one task.
+/// Returns a random generator for one task.
 fn rng(seed: u64, of: &str, n: u64) -> Rng {
     let of = of.bytes().fold(0, |sum: u64, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
@@ -134,7 +134,7 @@ fn rng(seed: u64, of: &str, n: u64) -> Rng {
 struct Memory(Vec<u64>);
 
 impl Memory {
-    /// The median of a quarter, counted from 0.
+    /// Returns the median of a quarter. The quarters are counted from 0.
     fn of_quarter(&self, quarter: usize) -> u64 {
         let quarter = self.0.chunks(self.0.len().div_ceil(4).max(1)).nth(quarter);
         let mut values = quarter.unwrap_or_default().to_vec();

@@ -1,5 +1,5 @@
-//! Valid, mutated and random messages for every call of P4Runtime, and streams that are half closed, never read, or
-//! full of such messages.
+//! Sends valid, mutated and random messages in every call of P4Runtime, and opens streams that are half closed, never
+//! read, or full of such messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,21 +24,21 @@ use tonic::transport::Channel;
 
 use crate::{PLACE, Shared};
 
-/// The role of the mutators. It has every object of the first program except the cells with the tokens.
+/// The role of the mutators. The role may write every object of the first program except the cells with the tokens.
 const ROLE: &str = "abuse";
 const ROLE_ID: Uint128 = Uint128 { high: 0, low: 77 };
 const ROLE_CONFIG: &str = "type.googleapis.com/stratum.P4RoleConfig";
-/// Calls on one connection.
+/// Maximum number of calls on one connection.
 const CALLS_MAX: usize = 50;
-/// Sizes above the limit of a stream message or of a request.
+/// Calls, and sizes above the limit of a stream message or of a request.
 const OVERSIZE: [(Rpc, usize); 3] = [
     (Rpc::StreamChannel, 2 << 20),
     (Rpc::Capabilities, 5 << 20),
     (Rpc::Write, 129 << 20),
 ];
 
-/// Stratum's role config: field 2 has ids that other roles may write too, fields 4 and 5 allow packet I/O and setting
-/// pipelines.
+/// Stratum's role config. Field 2 contains ids that other roles may write too. Fields 4 and 5 allow packet I/O and
+/// setting pipelines.
 #[derive(Clone, PartialEq, Message)]
 struct RoleConfig {
     #[prost(uint32, repeated, tag = "2")]
@@ -97,7 +97,7 @@ pub(crate) async fn keep_role(shared: Arc<Shared>) {
             let mut answers = stream?.into_inner();
             while !shared.is_over() {
                 let answer = tokio::time::timeout(Duration::from_millis(100), answers.message());
-                // The timeout only serves to check for the end.
+                // The timeout only exists to check for the end of the run.
                 if let Ok(answer) = answer.await {
                     answer?.ok_or("the stream has ended")?;
                 }
@@ -147,7 +147,7 @@ async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
         Rpc::SetForwardingPipelineConfig => !sets_pipeline(message),
         _ => true,
     });
-    // A stream stays open until somebody ends it, hence the timeout.
+    // There is a timeout because a stream stays open until one side ends it.
     let limit = match rng.u8(..3) {
         0 => Duration::from_micros(rng.u64(..3_000)),
         _ => Duration::from_millis(500),
@@ -162,8 +162,8 @@ async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
     shared.count(format!("messages {rpc:?} {came}"));
 }
 
-/// Recognizes election ids above the racers'. The switch could not refuse such an id, and it would remain the highest
-/// forever.
+/// Recognises election ids that may be above the racers' ids. The switch could not refuse such an id, and the id would
+/// remain the highest until the end.
 fn keeps_racers_out(message: &[u8]) -> bool {
     let decoded = StreamMessageRequest::decode(message).ok();
     let Some(Request::Arbitration(update)) = decoded.and_then(|it| it.update) else {
@@ -173,15 +173,15 @@ fn keeps_racers_out(message: &[u8]) -> bool {
     is_default && update.election_id.is_some_and(|id| id.high > 0)
 }
 
-/// Recognizes requests that set a pipeline. Mutated programs are only verified, since their effect on frames and
-/// writes is unpredictable.
+/// Recognises requests that set a pipeline. Mutated programs are only verified, since their effect on frames and writes
+/// is unpredictable.
 fn sets_pipeline(message: &[u8]) -> bool {
     let decoded = SetForwardingPipelineConfigRequest::decode(message);
     let verify: i32 = Action::Verify.into();
     decoded.is_ok_and(|request| request.action > 0 && request.action != verify)
 }
 
-/// A valid message.
+/// Makes a valid message.
 fn message(shared: &Shared, rpc: Rpc, rng: &mut Rng) -> Vec<u8> {
     let grammar = &shared.grammars[0];
     let (device_id, role) = (DEVICE_ID, ROLE.to_owned());
@@ -271,7 +271,7 @@ fn stream_message(rng: &mut Rng) -> StreamMessageRequest {
     }
 }
 
-/// Sends oversized messages now and then.
+/// Sends oversized messages at intervals.
 pub(crate) async fn oversize(shared: Arc<Shared>, mut rng: Rng) {
     while !shared.is_over() {
         let (rpc, n_bytes) = rng.choice(OVERSIZE).unwrap_or(OVERSIZE[0]);

@@ -1,8 +1,8 @@
-//! Controllers that connect, compete for being primary, write, set pipelines, and leave without notice.
+//! Runs controllers that connect, compete to be primary, write, set pipelines, and disconnect without notice.
 //!
-//! What must hold: no controller's write is carried out while a controller with a higher election id is connected.
-//! Each write puts a unique token into two cells of a register. Nobody ever reads the token of a refused write, and
-//! the two cells are always equal.
+//! The required condition is that no controller's write is carried out while a controller with a higher election id is
+//! connected. Each write puts a unique token into two cells of a register. Nobody may ever read the token of a refused
+//! write, and the two cells must always be equal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,19 +28,19 @@ use crate::{PLACE, Shared};
 
 /// The cells with the tokens.
 pub(crate) const CELLS: [i64; 2] = [5, 6];
-/// The upper half of the racers' election ids. Random messages do not hit it by chance: a higher id would keep all
-/// racers out.
+/// The upper half of the racers' election ids. Random messages do not contain this value by chance. A message with a
+/// higher id would prevent all racers from becoming primary.
 const SECRET: u64 = 0x5bd1_e995_9d1b_899f;
-/// The bits of a token below the racer's number.
+/// The number of bits in a token below the racer's number.
 const TOKEN_BITS: u32 = 40;
 
-/// Who is connected, and which tokens were refused.
+/// The connected controllers, and the tokens of refused writes.
 pub(crate) struct Race {
     register: u32,
-    /// The highest election id so far. Each new controller raises it.
+    /// The highest election id so far. New controllers raise the highest id.
     last: AtomicU64,
     tokens: AtomicU64,
-    /// The connected controllers: election id to number of the stay.
+    /// The connected controllers: for each election id, the number of the controller's connection.
     there: Mutex<BTreeMap<u64, u64>>,
     stays: AtomicU64,
     refused: Mutex<HashSet<u64>>,
@@ -72,7 +72,7 @@ impl Race {
         })
     }
 
-    /// Usually the highest id so far, sometimes a lower one.
+    /// Returns an election id. The id is usually higher than all ids so far, and sometimes lower.
     fn election_id(&self, rng: &mut Rng) -> Uint128 {
         let highest = self.last.fetch_add(rng.u64(1..4), Ordering::Relaxed) + 4;
         let low = match rng.u8(..3) {
@@ -82,18 +82,18 @@ impl Race {
         Uint128 { high: SECRET, low }
     }
 
-    /// Call after the controller has connected.
+    /// Records a controller. The function must be called after the controller has connected.
     fn comes(&self, id: Uint128) {
         let stay = self.stays.fetch_add(1, Ordering::Relaxed);
         lock(&self.there).insert(id.low, stay);
     }
 
-    /// Call before the controller leaves.
+    /// Removes a controller. The function must be called before the controller disconnects.
     fn leaves(&self, id: Uint128) {
         lock(&self.there).remove(&id.low);
     }
 
-    /// The connected controllers with higher ids, each with its stay.
+    /// Returns the connected controllers with higher ids, each with the number of its connection.
     fn above(&self, id: Uint128) -> Vec<(u64, u64)> {
         let there = lock(&self.there);
         there
@@ -102,7 +102,7 @@ impl Race {
             .collect()
     }
 
-    /// Whether one of these was connected without interruption.
+    /// Returns whether one of these controllers has been connected without interruption.
     fn any_stays(&self, above: &[(u64, u64)]) -> bool {
         let there = lock(&self.there);
         above.iter().any(|(id, stay)| there.get(id) == Some(stay))
@@ -113,7 +113,7 @@ impl Race {
         racer << TOKEN_BITS | n & ((1 << TOKEN_BITS) - 1)
     }
 
-    /// A register entry: to read without a value, to write with one.
+    /// Returns a register entry, which is for reading if there is no value, and for writing otherwise.
     pub(crate) fn cell(&self, index: i64, value: Option<u64>) -> Entity {
         let data = value.map(|value| P4Data {
             data: Some(Data::Bitstring(bytes(value))),
@@ -125,7 +125,7 @@ impl Race {
         }))
     }
 
-    /// A Write of both cells, all or nothing.
+    /// Makes a Write of both cells in one batch, which is carried out completely or not at all.
     fn write(&self, election_id: Uint128, token: u64) -> WriteRequest {
         let updates = CELLS.map(|cell| modify(self.cell(cell, Some(token))));
         WriteRequest {
@@ -137,7 +137,7 @@ impl Race {
         }
     }
 
-    /// Records that a token was read. True if it was refused.
+    /// Records that a token was read. Returns true if the write of this token was refused.
     pub(crate) fn sees(&self, token: u64) -> bool {
         lock(&self.seen).insert(token);
         lock(&self.refused).contains(&token)
@@ -171,7 +171,7 @@ pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
                 shared.race.leaves(id);
                 leave(controller, &mut rng).await;
             }
-            // Its id is in use, or there is no room: it tries again.
+            // The id is in use, or the switch has no room. The racer tries again.
             Err(_) => shared.count("racers turned away"),
         }
         tokio::time::sleep(Duration::from_millis(rng.u64(..50))).await;
@@ -180,13 +180,13 @@ pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
 
 async fn leave(mut controller: Controller, rng: &mut Rng) {
     match rng.u8(..3) {
-        // Half-closes the stream: reads on, but sends nothing more.
+        // Half-closes the stream: continues to read, but sends nothing more.
         0 => {
             drop(controller.requests);
             let end = controller.answers.message();
             let _ = tokio::time::timeout(Duration::from_millis(20), end).await;
         }
-        // Steps down first.
+        // First stops being primary.
         1 => {
             let down = arbitration(Some(Uint128 { high: 0, low: 1 }));
             let _ = controller.requests.send(down).await;
@@ -212,7 +212,7 @@ async fn stay(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mu
     }
 }
 
-/// Reads the stream's messages until an error or the end.
+/// Reads the stream's messages until an error or the end of the stream.
 async fn read_all(controller: &mut Controller) {
     while let Ok(Some(answer)) = controller.answers.message().await {
         if let Some(Response::Error(_)) = answer.update {
@@ -257,12 +257,12 @@ async fn write_token(shared: &Shared, racer: u64, controller: &mut Controller, r
     }
 }
 
-/// Writes entries of the first program's tables, whatever program is committed.
+/// Writes entries of the first program's tables, no matter which program is committed.
 async fn write_entries(shared: &Shared, controller: &mut Controller, rng: &mut Rng) {
     let updates = (0..rng.usize(1..40)).filter_map(|_| {
         let update = shared.grammars[0].update(rng);
         let kind = update.entity.as_ref().and_then(|it| it.entity.as_ref());
-        // Register cells have the tokens; groups and sessions belong to every program.
+        // Register cells contain the tokens. Groups and sessions exist in every program.
         let is_its_own = !matches!(
             kind,
             Some(Kind::RegisterEntry(_) | Kind::PacketReplicationEngineEntry(_))

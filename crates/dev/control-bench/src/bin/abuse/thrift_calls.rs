@@ -1,5 +1,5 @@
-//! Valid, mutated and random Thrift calls. Thrift has no primary, so their writes are allowed: they avoid the objects
-//! that the guard checks.
+//! Sends valid, mutated and random Thrift calls. Thrift has no primary, so the switch carries out all writes. The calls
+//! therefore avoid the objects that the guard checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::{PLACE, Shared};
 
 const CALLS_MAX: usize = 20;
-/// Announces a string of 2 GiB.
+/// The announced length of a string, 2 GiB.
 const LONG: i32 = i32::MAX;
 
 /// Sends calls until the end.

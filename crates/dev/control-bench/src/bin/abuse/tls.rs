@@ -1,6 +1,6 @@
-//! A second switch, with mutual TLS, and its abusers: certificates that it refuses, clients that do not trust its
-//! authority, plaintext, noise, unfinished handshakes. Good clients must be served meanwhile, each call on a new
-//! connection with a full handshake.
+//! Abuses a second switch, which requires mutual TLS: with certificates that the switch must refuse, clients that do
+//! not trust the switch's authority, plaintext, noise, and unfinished handshakes. Meanwhile good clients must be
+//! served, each call on a new connection with a full handshake.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ use crate::connections::PREFACE;
 use crate::guard::ANSWER_MAX;
 
 pub(crate) const PLACE: Place = Place(1);
-/// Concurrent abusers.
+/// Number of concurrent abusers.
 const N_ABUSERS: usize = 60;
-/// Longer than the switch waits for a handshake.
+/// The maximum time that an abuser stays connected. This is longer than the switch waits for a handshake.
 const STAY_MAX_MS: u64 = 15_000;
 /// How long a refused client waits for the switch's alert.
 const REFUSAL_MAX: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Party {
     secure: Secure,
     good: Vec<Client>,
-    /// The refused clients, for each version of TLS.
+    /// The clients that must be refused, for each version of TLS.
     wrong: Vec<(Shows, Client)>,
     distrusting: Vec<Client>,
 }
@@ -86,7 +86,7 @@ async fn one(shared: Arc<Shared>, party: Arc<Party>, mut rng: Rng) {
     }
 }
 
-/// Shows a wrong certificate or none. The switch must not answer with HTTP/2.
+/// Shows a wrong certificate or no certificate. The switch must not answer with HTTP/2.
 async fn refused(shared: &Shared, party: &Party, rng: &mut Rng) {
     let Some((shows, client)) = rng.choice(&party.wrong) else {
         return;
@@ -106,7 +106,7 @@ async fn refused(shared: &Shared, party: &Party, rng: &mut Rng) {
     }
 }
 
-/// The client does not trust the switch's certificate.
+/// Connects a client that does not trust the switch's certificate.
 async fn distrusting(shared: &Shared, party: &Party, rng: &mut Rng) {
     let Some(client) = rng.choice(&party.distrusting) else {
         return;
@@ -114,7 +114,7 @@ async fn distrusting(shared: &Shared, party: &Party, rng: &mut Rng) {
     match timeout(REFUSAL_MAX, client.shake_hands(PLACE)).await {
         Ok(Ok(_)) => shared.broken("a stranger's certificate was believed".to_owned()),
         Ok(Err(_)) => shared.count("TLS given up: the switch's certificate is not believed"),
-        // The switch may have no room for a moment.
+        // The switch may briefly have no room.
         Err(_) => shared.count("TLS given up: no answer"),
     }
 }
@@ -135,7 +135,7 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
         stream.write_all(&said).await?;
         stream.read_to_end(&mut answer).await
     };
-    // Noise may look like the head of a long record, for the rest of which the switch waits.
+    // Noise may look like the header of a long record. The switch then waits for the rest of the record.
     let _ = timeout(Duration::from_millis(rng.u64(..STAY_MAX_MS)), exchange).await;
     // The header of an HTTP/2 SETTINGS frame: three bytes of length, then the type.
     if answer.get(3) == Some(&4) && answer.first() == Some(&0) {
@@ -145,7 +145,8 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
     }
 }
 
-/// Sends a truncated, mutated or complete ClientHello, and reads a part of the answer. Then stays or leaves.
+/// Sends a truncated, mutated or complete ClientHello, and reads a part of the answer. The connection then stays open
+/// for some time, or is closed.
 async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
     let hello = rng.choice(&party.good).and_then(|it| it.hello(PLACE).ok());
     let (Some(mut hello), Ok(mut stream)) = (hello, TcpStream::connect(PLACE.grpc()).await) else {
@@ -180,7 +181,7 @@ async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
     shared.count(format!("TLS {what}"));
 }
 
-/// Good clients: checks that each is served in time.
+/// Runs good clients, and checks that the switch serves each in time.
 pub(crate) async fn watch(shared: Arc<Shared>, party: Arc<Party>) -> String {
     let (mut n_answers, mut longest) = (0_u64, Duration::ZERO);
     let mut versions = party.good.iter().cycle();

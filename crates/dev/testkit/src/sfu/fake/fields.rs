@@ -1,4 +1,4 @@
-//! Reads keys, arguments and indices from P4Runtime's messages.
+//! Reads keys, arguments and indices from P4Runtime messages.
 
 use std::net::Ipv4Addr;
 

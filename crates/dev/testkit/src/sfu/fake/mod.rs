@@ -1,4 +1,4 @@
-//! The fake switch: its state, and strict writes.
+//! Defines the fake switch: its state, and strictly checked writes.
 
 mod fields;
 mod packets;
@@ -30,13 +30,13 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// What one packet saw: its presenter, and the destinations of its copies.
+/// The result of one packet: its presenter, and the destinations of its copies.
 pub type Seen = (Ipv4Addr, Vec<(Ipv4Addr, Mac)>);
 
 type Key = Vec<(u32, Vec<u8>)>;
 
-/// Every call (update or drain) after `calls_left` fails. The first failing one may still be
-/// executed, without an answer.
+/// A fault at a given call. After `calls_left` further calls (updates or drains), every call fails. The first failing
+/// call may still be executed, but without an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub calls_left: usize,
@@ -51,22 +51,22 @@ pub struct FakeSwitch {
     pub counters: HashMap<(u32, u32), CounterData>,
     pub groups: BTreeMap<u32, MulticastGroupEntry>,
     pub sessions: BTreeMap<u32, CloneSessionEntry>,
-    /// Hosts that answer ARP.
+    /// Hosts that answer ARP requests.
     pub hosts: HashMap<Ipv4Addr, Mac>,
-    /// Other hosts that answer ARP on any port: port, IP, MAC.
+    /// Other hosts that answer ARP requests, with port, IP address and MAC address.
     pub other_hosts: Vec<(u16, Ipv4Addr, Mac)>,
     pub ports: Vec<u32>,
     pub requests_to_miss: usize,
-    /// If set, packets are sent and moved on between any two updates.
+    /// If this is set, packets are sent and advanced between any two updates.
     pub traffic: Option<Random>,
     packets: Vec<Packet>,
     pub seen: Vec<Seen>,
     pub violations: Vec<String>,
-    /// Every update done, in order; `None` is a drain.
+    /// Every executed update, in order. `None` is a drain.
     pub log: Vec<Option<Update>>,
-    /// The call at which the controller is cut off.
+    /// The fault by which the controller loses the switch.
     pub fault: Option<Fault>,
-    /// After this many log entries the switch answers no call that changes anything.
+    /// After this number of log entries, the switch does not answer calls that change the state.
     pub silent_after: Option<usize>,
     pub n_readings: u64,
     pub largest_batch: usize,
@@ -113,7 +113,7 @@ impl FakeSwitch {
         self.add_verdicts();
     }
 
-    /// Adds two verdicts, like the const entries of a program.
+    /// Adds two entries to the table of verdicts, like the const entries of a program.
     fn add_verdicts(&mut self) {
         let Some(table_id) = self.table_id("verdicts") else {
             return;
@@ -177,7 +177,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Moves the blocks of groups 1, 2, .. to every `stride`th slot, as another controller might.
+    /// Moves the blocks of groups 1, 2, .. to every `stride`th slot, as another controller might arrange them.
     pub fn scatter(&mut self, stride: u32) {
         self.drain();
         let ids = ["viewer_ips", "viewer_macs", "viewer_ids"].map(|name| self.register_id(name));
@@ -209,7 +209,7 @@ impl FakeSwitch {
         self.silent_after.is_some_and(|n| self.log.len() >= n)
     }
 
-    /// Own addresses to which packets may be sent.
+    /// Returns the own addresses to which packets may be sent.
     pub fn own_addresses(&self) -> Vec<(u64, Ipv4Addr, Mac)> {
         let id = self.table_id("own_addresses");
         let entries = self.tables.iter().filter(|((t, _), _)| Some(*t) == id);
@@ -307,7 +307,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Executes one update; packets move before and after it.
+    /// Executes one update. Packets advance before and after the update.
     pub fn update(&mut self, update: &Update) -> Result<(), Refusal> {
         let answer = self.strike()?;
         self.move_packets();
@@ -357,7 +357,8 @@ impl FakeSwitch {
         answer
     }
 
-    /// Outer error: the call does not arrive. Inner error: the call arrives, its answer is lost.
+    /// Applies the fault to a call. An outer error means that the call does not arrive. An inner error means that the
+    /// call arrives and its answer is lost.
     fn strike(&mut self) -> Result<Result<(), Refusal>, Refusal> {
         let lost = || refuse(Code::Internal, "cut off".to_owned());
         let Some(fault) = &mut self.fault else {
@@ -373,7 +374,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Moves every packet under way to its end.
+    /// Processes every packet under way to its end.
     pub fn drain(&mut self) {
         self.log.push(None);
         while !self.packets.is_empty() {
@@ -457,7 +458,7 @@ impl Target for FakeSwitch {
 
     async fn write(&mut self, mut updates: Vec<Update>) -> Result<(), Refusal> {
         self.largest_batch = self.largest_batch.max(updates.len());
-        // A server may reorder a batch: shuffle it.
+        // The batch is shuffled, since a server may reorder a batch.
         if let Some(random) = &mut self.traffic {
             for idx in (1..updates.len()).rev() {
                 updates.swap(idx, random.below(idx as u64 + 1) as usize);

@@ -1,4 +1,4 @@
-//! Packets under way while the controller writes.
+//! Simulates packets that are under way while the controller writes.
 
 use std::net::Ipv4Addr;
 
@@ -13,14 +13,14 @@ use super::fields::{arg, ip, number};
 pub(super) struct Packet {
     presenter: Ipv4Addr,
     group: u32,
-    /// Cells or replicas to copy; `None` until the packet has read its group.
+    /// The cells or replicas of the remaining copies. `None` until the packet has read its group.
     copies: Option<Vec<u64>>,
     expected: Vec<(Ipv4Addr, Mac)>,
     got: Vec<(Ipv4Addr, Mac)>,
 }
 
 impl FakeSwitch {
-    /// A packet arrives, and some packets under way move on.
+    /// Lets a packet arrive, and advances some packets under way.
     pub(super) fn move_packets(&mut self) {
         let Some(mut random) = self.traffic.take() else {
             return;
@@ -37,7 +37,7 @@ impl FakeSwitch {
             };
             self.packets.push(packet);
             if self.register_id("groups").is_some() {
-                // The recirculation program reads presenter and block in one pass.
+                // In the recirculation program, a packet reads presenter and block in one pass.
                 let last = self.packets.len() - 1;
                 self.step(last);
             }
@@ -51,7 +51,7 @@ impl FakeSwitch {
         self.traffic = Some(random);
     }
 
-    /// Every presenter that is on sends a packet, which runs to its end.
+    /// Lets every active presenter send a packet, and processes each packet to its end.
     pub fn see_everything(&mut self) {
         self.drain();
         self.seen.clear();
@@ -75,14 +75,14 @@ impl FakeSwitch {
             .tables
             .iter()
             .filter(|((table, _), _)| Some(*table) == id)
-            // No packet has the broadcast address as its source.
+            // No packet has the broadcast address as its source address.
             .filter(|(_, entry)| arg(entry, 1) != 0xffff_ffff_ffff);
         let presenter =
             |(_, entry): (_, &TableEntry)| (ip(number(&entry.r#match[0])), arg(entry, 0) as u32);
         of_table.map(presenter).collect()
     }
 
-    /// Moves one packet on by one read of the program.
+    /// Advances one packet by one read of the program.
     pub(super) fn step(&mut self, idx: usize) {
         let mut packet = self.packets.swap_remove(idx);
         let Some(copies) = packet.copies.clone() else {
@@ -151,7 +151,7 @@ impl FakeSwitch {
             let mac = Mac::from_u64(self.register("viewer_macs", copy as u32));
             return Some((ip(self.register("viewer_ips", copy as u32)), mac));
         }
-        // A copy is its port and its instance. Its port must have an own address.
+        // A copy is identified by its port and its instance. The port must have an own address.
         let ports = self.table_id("port_addresses")?;
         let port = vec![(1, bytes(copy >> 32))];
         self.tables.get(&(ports, port))?;

@@ -1,4 +1,4 @@
-//! Bursts: frames that all arrive before the port's program runs.
+//! Sends bursts. The frames of a burst all arrive before the port's program runs.
 
 use std::os::fd::AsFd;
 
@@ -8,7 +8,7 @@ use dataplane_xdp::image::MapRef;
 
 use crate::namespace::run;
 
-/// Frames in a burst.
+/// Number of frames in a burst.
 pub const FRAMES: u32 = 64;
 
 const R0: Reg = Reg(0);
@@ -18,9 +18,9 @@ const R3: Reg = Reg(3);
 const R4: Reg = Reg(4);
 const R7: Reg = Reg(7);
 const R10: Reg = Reg(10);
-/// The last byte of a frame's destination.
+/// The offset of the last byte of a frame's destination address.
 const TO: i16 = 5;
-// `struct xdp_md`, `enum xdp_action`.
+// The following constants are from `struct xdp_md` and `enum xdp_action`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 const XDP_DROP: u64 = 1;
@@ -38,7 +38,8 @@ fn map(kind: MapKind, value_bytes: u32) -> Map {
     map.unwrap()
 }
 
-/// Sets each frame's destination, cycling through `to`, and sends it by the first entry of a device map.
+/// Makes a program that sets each frame's destination, cycling through `to`, and sends the frame to the first entry of
+/// a device map.
 fn sender(numbers: &Map, devices: &Map, to: &[u8]) -> Program {
     let mut asm = Assembler::default();
     let dropped = asm.label();
@@ -83,7 +84,7 @@ fn sender(numbers: &Map, devices: &Map, to: &[u8]) -> Program {
     program.unwrap()
 }
 
-/// Sends bursts of [`FRAMES`] through an interface; destinations cycle through `to`.
+/// Sends bursts of [`FRAMES`] through an interface. The destinations cycle through `to`.
 pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
     let numbers = map(MapKind::PerCpuArray, 4);
     let devices = map(MapKind::DeviceMap, 8);
@@ -92,7 +93,7 @@ pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
     program.send(frame, n_bursts * FRAMES).unwrap();
 }
 
-/// Pins this thread to one processor, as limits are learnt for each processor.
+/// Pins this thread to one processor, since each processor learns limits separately.
 pub fn stay() {
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap();

@@ -1,10 +1,10 @@
-//! Compares the native engine with the interpreter on any number of random packets.
+//! Compares the native engine with the interpreter on a given number of random packets.
 //!
-//! Every STF file runs with every choice of optimisations (none, all, each alone, each pair). Then the
-//! packets are spread over the suite's programs, and over the SFU's with conferences in which viewers join and
-//! leave. The interpreter and native engines with several choices of optimisations get each packet once. The choices
-//! change each round, so that each choice meets each program. A difference is reduced and printed with the command that
-//! reproduces it, without its subject.
+//! Every STF file runs with every choice of optimisations (none, all, each alone, each pair). Then the packets are
+//! divided among the suite's programs, and among the SFU programs with conferences in which viewers join and leave. The
+//! interpreter and native engines with several choices of optimisations get each packet once. The choices change each
+//! round, so that each choice is tested with each program. A difference is reduced to few steps, and printed with the
+//! command that reproduces the difference.
 
 mod report;
 mod subjects;
@@ -34,9 +34,9 @@ use crate::run::conclude;
 use report::{Found, Report};
 use subjects::{Subject, order, subjects};
 
-/// Maximum number of differences, after which the run ends.
+/// The run ends after this number of differences.
 const DIFFERENCES_MAX: usize = 10;
-/// Interval of progress messages if there is no terminal for a progress bar.
+/// The interval between progress messages if standard error is no terminal and cannot show a progress bar.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -74,7 +74,7 @@ impl Run {
         });
     }
 
-    /// Runs every STF file with every choice; returns the number of files and the failures.
+    /// Runs every STF file with every choice. Returns the number of files and the failures.
     fn stf(&self) -> (usize, Vec<String>) {
         let files = stf_files();
         self.bar.set_length(files.len() as u64);
@@ -99,8 +99,8 @@ impl Run {
         )
     }
 
-    /// The subject of a case and the choices to compare: some, different ones in each round; all if the case runs
-    /// alone.
+    /// Returns the subject of a case and the choices to compare. These are all choices if the case runs alone,
+    /// otherwise some choices, which change each round.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let (subject, round) = (number % self.order.len(), number / self.order.len());
@@ -109,7 +109,7 @@ impl Run {
             Some(_) => n_all,
             None => self.arguments.choices.get().min(n_all),
         };
-        // Adjacent cases start with different choices, so that a short run covers every choice too.
+        // Adjacent cases start with different choices, so that even a short run covers every choice.
         let first = round.wrapping_mul(n_choices).wrapping_add(subject);
         let choices = (0..n_choices).map(|n| first.wrapping_add(n) % n_all);
         (self.order[subject], choices.collect())
@@ -160,7 +160,7 @@ impl Run {
         }
     }
 
-    /// Prints a progress message now and then, if there is no terminal for the bar.
+    /// Prints a progress message at intervals if there is no terminal for the progress bar.
     fn report_progress(&self, outcome: &mut Outcome) {
         if std::io::stderr().is_terminal() {
             return;
@@ -198,7 +198,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// Runs all, and prints the report.
+/// Runs the packet tests and all cases, and prints the report.
 pub fn engines(args: &Args, arguments: &Engines) -> Result<(), Failure> {
     let report = compare(arguments)?;
     if !args.json {

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::subjects::Subject;
 
-/// A difference, and how to reproduce it.
+/// A difference, and the command that reproduces the difference.
 #[derive(Debug)]
 pub struct Found {
     pub path: PathBuf,
@@ -42,7 +42,7 @@ pub struct Programs {
     activity: Activity,
 }
 
-/// Combines subjects by program: a program with several subjects counts once.
+/// Combines subjects by program, so that a program with several subjects counts once.
 pub fn by_program(subjects: &[Subject], seen: &[Activity]) -> Programs {
     let mut programs: BTreeMap<&PathBuf, (&Subject, Activity)> = BTreeMap::new();
     for (subject, activity) in subjects.iter().zip(seen) {
@@ -70,12 +70,12 @@ pub struct Report {
     pub stf_files: usize,
     pub stf_failures: Vec<String>,
     pub packets: u64,
-    /// Packets times the choices that each was compared with.
+    /// The sum over all packets of the number of choices with which the packet was compared.
     pub comparisons: u64,
     pub cases: u64,
     pub programs: Programs,
     pub choices: usize,
-    /// The smallest number of packets that any pair of subject and choice got.
+    /// The smallest number of packets with which any pair of subject and choice was tested.
     pub packets_of_a_pair_min: u64,
     pub seed: u64,
     pub seconds: f64,

@@ -11,12 +11,12 @@ use dataplane::{Program, engine::ir::Primitive};
 use testkit::repository::root;
 
 const CONFERENCES: u64 = 8;
-/// Seed of the conferences; a case has a further seed of its own.
+/// Seed of the conferences. Each case also has a seed of its own.
 const CONFERENCE_SEED: u64 = 0x5f0;
-/// How often a program with state occurs in a round.
+/// The number of times that a program with state occurs in a round.
 const TIMES_WITH_STATE: usize = 3;
 
-/// A program and the source of its cases: its own parser and tables, or a conference.
+/// A program and the source of its cases: either the program's parser and tables, or a conference.
 pub struct Subject {
     /// Path from the repository's root.
     pub path: PathBuf,
@@ -32,7 +32,7 @@ impl Subject {
         }
     }
 
-    /// Names the program's features, and the activity seen so far.
+    /// Returns the names of the program's features and of the activity so far.
     pub fn features(&self, seen: Activity) -> Vec<&'static str> {
         let ir = self.program.ir();
         let primitives = ir.actions.iter().flat_map(|action| &action.primitives);
@@ -59,8 +59,8 @@ impl Subject {
     }
 }
 
-/// The order of a round, as indexes into the list. Subjects with state, in tables or elsewhere,
-/// occur several times.
+/// Returns the order of a round, as indexes into the list. Subjects with state, in tables or elsewhere, occur several
+/// times.
 pub fn order(subjects: &[Subject]) -> Vec<usize> {
     let has_state = |at: &usize| {
         let features = subjects[*at].features(Activity::default());

@@ -15,19 +15,19 @@ use p4runtime_proto::p4::config::v1::{
 };
 use p4runtime_proto::p4::v1::{FieldMatch, TableAction, TableEntry, Update};
 
-/// Entries per table, unless its actions need more or its size allows fewer.
+/// Number of entries per table, unless the table's actions need more entries or the table's size allows fewer.
 const ENTRIES: usize = 4;
 
 pub fn has_key(table: &Table) -> bool {
     !table.match_fields.is_empty()
 }
 
-/// Whether a controller can insert entries. This leaves out tables with an action profile.
+/// Returns whether a controller can insert entries. Tables with an action profile are left out.
 pub fn is_writable(table: &Table) -> bool {
     has_key(table) && !table.is_const_table && table.implementation_id == 0
 }
 
-/// Entries for a table, with distinct keys, and a default action.
+/// Makes entries for a table, with distinct keys, and a default action.
 pub fn of_table(index: &P4InfoIndex, table: &Table) -> Vec<Update> {
     let entries = if is_writable(table) {
         entries(index, table)
@@ -67,7 +67,7 @@ fn entries(index: &P4InfoIndex, table: &Table) -> Vec<TableEntry> {
     entries
 }
 
-/// Another default action, unless the program fixes it.
+/// Makes another default action, unless the program fixes the default action.
 fn default_of(index: &P4InfoIndex, table: &Table) -> Option<Update> {
     let is_open = table.const_default_action_id == 0 && table.implementation_id == 0;
     let actions = index.actions_of(table, true);
@@ -79,14 +79,14 @@ fn default_of(index: &P4InfoIndex, table: &Table) -> Option<Update> {
     Some(entities::modify(entities::of_table(entry)))
 }
 
-/// The key of entry `number`; `None` for a field whose match kind is unknown.
+/// Makes the key of entry `number`. A field with an unknown match kind is `None`.
 fn keys(index: &P4InfoIndex, table: &Table, number: usize) -> Vec<Option<FieldMatch>> {
     let fields = table.match_fields.iter().map(|field| {
         let form = Form::of(index, field.type_name.as_ref(), field.bitwidth);
         (field, form)
     });
-    // A field without bits must be omitted, if its match kind allows that. So must a translated
-    // field with more than a single value.
+    // A field of zero bits must be omitted if its match kind allows the omission. A translated field must be omitted
+    // too if its match kind needs more than a single value.
     let is_left_out = |(field, form): &(&MatchField, Form)| match match_type(field) {
         Some(MatchType::Exact) => false,
         Some(MatchType::Optional) => number == 1 || *form == Form::Bits(0),
@@ -126,7 +126,7 @@ fn call(index: &P4InfoIndex, called: &Action, number: usize) -> TableAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Bits(u32),
-    /// A string that stands for a number (`@p4runtime_translation`).
+    /// A string that represents a number (`@p4runtime_translation`).
     String,
 }
 
@@ -138,7 +138,7 @@ impl Form {
         }
     }
 
-    /// A small number, as random packets' fields often have.
+    /// Returns a small number, because the fields of random packets often contain small numbers.
     fn value(self, number: usize) -> Vec<u8> {
         let Self::Bits(bits) = self else {
             return format!("name-{number}").into_bytes();
@@ -148,7 +148,7 @@ impl Form {
     }
 }
 
-/// The translation of a type for controllers, if it has one.
+/// Returns the translation of a type for controllers, if the type has a translation.
 fn translation<'a>(
     index: &'a P4InfoIndex,
     name: Option<&P4NamedType>,

@@ -9,7 +9,7 @@ use crate::files;
 
 const EXTENSIONS: [&str; 3] = ["p4", "p4_16", "p416"];
 
-/// All P4 files below a folder, as sorted paths relative to it.
+/// Returns all P4 files below a folder, as sorted paths relative to the folder.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -24,8 +24,8 @@ pub fn is_p4(path: &Path) -> bool {
     extension.is_some_and(|it| EXTENSIONS.contains(&it))
 }
 
-/// All files below a folder, sorted, except those in `.git`. Does not follow links to folders, so
-/// loops of links are harmless.
+/// Returns all files below a folder, sorted, except the files in `.git`. Links to folders are not followed, so loops of
+/// links are harmless.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -42,7 +42,7 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
             if entry.file_type()?.is_dir() {
                 folders.push(path);
             } else if path.is_file() {
-                // Also a link to an existing file.
+                // The path may also be a link to an existing file.
                 found.push(path);
             }
         }

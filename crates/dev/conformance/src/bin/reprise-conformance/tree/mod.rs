@@ -1,9 +1,9 @@
-//! Runs third-party programs: every P4_16 program below a folder goes through the compiler and over P4Runtime into a
-//! switch, and random packets go through both engines.
+//! Runs third-party programs. Every P4_16 program below a folder is compiled and loaded over P4Runtime into a switch,
+//! and both engines get random packets.
 //!
-//! `find` lists the files that may be programs, `settings` finds how the tree itself compiles them, `source` classifies
-//! and compiles a file, `entries` fills its tables over P4Runtime, `run` runs one program from end to end in a worker
-//! process, `report` counts.
+//! `find` lists the files that may be programs, `settings` finds how the tree itself compiles its programs, `source`
+//! classifies and compiles a file, `entries` fills the tables over P4Runtime, `run` runs one program from end to end in
+//! a worker process, and `report` counts the results.
 
 mod entries;
 mod find;
@@ -25,16 +25,16 @@ pub use run::Trees;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub root: PathBuf,
-    /// Folders for `#include`, searched before those that the tree names.
+    /// Folders for `#include`, searched before the folders in the tree's Makefiles and scripts.
     pub include_dirs: Vec<PathBuf>,
-    /// Macros in addition to those that the tree defines.
+    /// Macros in addition to the macros that the tree defines.
     pub defines: Vec<(String, String)>,
     pub optimise: bool,
     pub packets: usize,
     pub seed: u64,
 }
 
-/// A file that may be a program; a worker's job.
+/// A file that may be a program. Each file is a job for a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Subject {
     pub name: String,
@@ -50,17 +50,17 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The file is not a program: it has no `main`, or another file includes it and it does not compile alone.
+    /// The file is not a program: the file has no `main`, or another file includes it and it does not compile alone.
     Part,
     P4_14,
-    /// The program is for another architecture than v1model, named by its include or its package.
+    /// The program is for another architecture than v1model. Its include or its package names the architecture.
     OtherArchitecture {
         architecture: String,
     },
     MissingInclude {
         message: String,
     },
-    /// The compiler refuses the program; a reader must judge why.
+    /// The compiler refuses the program. A person must judge the reason.
     Refused {
         code: String,
         message: String,
@@ -89,15 +89,15 @@ pub enum Verdict {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
-    /// Tables with a key, and those filled over P4Runtime.
+    /// Number of tables with a key. The field `filled` is the number of these tables that were filled over P4Runtime.
     pub tables: usize,
     pub filled: usize,
     pub entries: usize,
     pub packets: u64,
     pub transmitted: u64,
-    /// Why the native engine leaves the whole program to the interpreter, if it does.
+    /// Why the interpreter runs the whole program in place of the native engine, if so.
     pub interpreted: Option<String>,
-    /// Folders searched for included files because the tree does not name them.
+    /// Folders that were searched for included files although the tree does not list these folders.
     pub searched: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the verdict is certainly our fault.
+    /// Returns whether the verdict is certainly a fault of this project.
     pub fn is_fault(&self) -> bool {
         matches!(
             self,

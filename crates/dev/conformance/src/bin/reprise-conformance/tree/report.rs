@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Ran, Subject, Verdict};
 
-/// Maximum characters of the message shown for a code of refusal.
+/// Maximum number of characters that are shown of a refusal's message.
 const MESSAGE_CHARS: usize = 70;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Counts a file and returns its line; `None` if it is not a program.
+    /// Counts a file and returns its line. Returns `None` if the file is not a program.
     pub fn add(&mut self, subject: &Subject, verdict: &Verdict, took: Duration) -> Option<String> {
         *self.by_word.entry(verdict.word()).or_default() += 1;
         self.n_faults += usize::from(verdict.is_fault());
@@ -46,7 +46,7 @@ impl Report {
         Some(format!("{:8} {}: {line}", verdict.word(), subject.name))
     }
 
-    /// Counts by reason, and returns the text of the line.
+    /// Counts a verdict by its reason, and returns the text of the line.
     fn count(&mut self, verdict: &Verdict) -> String {
         match verdict {
             Verdict::Part => String::new(),

@@ -1,5 +1,5 @@
-//! Runs one program from end to end: compiles, loads, fills over P4Runtime, and runs it on every
-//! engine.
+//! Runs one program from end to end: compiles and loads the program, fills its tables over P4Runtime, and runs the
+//! program on every engine.
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ use super::source::{self, Source};
 use super::{Plan, Ran, Subject, Verdict, entries};
 use crate::failure::Failure;
 
-/// Packets that share a configuration and a set of random entries.
+/// Number of packets that share a configuration and a set of random entries.
 const CASE_PACKETS: usize = 1_000;
 /// The optimisations of the native engines to compare with the interpreter.
 const CHOICES: [NativeOptions; 2] = [NativeOptions::NAIVE, NativeOptions::ALL];
 
-/// What a worker keeps between programs: the settings of the tree, and a runtime for servers.
+/// The data that a worker keeps between programs: the settings of the tree, and a runtime for servers.
 pub struct Trees {
     read: Option<(PathBuf, Settings)>,
     runtime: Runtime,
@@ -94,7 +94,7 @@ struct Filled {
     writes: Vec<Write>,
 }
 
-/// Loads the pair and writes the entries, as a controller does.
+/// Loads P4Info and JSON and writes the entries, as a controller does.
 fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdict> {
     let borrowed = BorrowedSwitch::new(Switch::new(SwitchConfig::default()));
     let server = server(&borrowed);
@@ -128,7 +128,7 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
     Ok(filled)
 }
 
-/// Whether the entry exists already, or the table is full.
+/// Returns whether a write was refused because the entry already exists or the table is full.
 fn is_taken(error: &WriteError) -> bool {
     let WriteError::Updates(results) = error else {
         return false;
@@ -163,7 +163,7 @@ fn compare(plan: &Plan, program: &Program, writes: &[Write]) -> Result<Activity,
     Ok(sum)
 }
 
-/// Why the native engine leaves the whole program to the interpreter, if it does.
+/// Returns why the interpreter runs the whole program in place of the native engine, if so.
 fn interpreted(program: &Program) -> Option<String> {
     let mut switch = native(NativeOptions::ALL)(SwitchConfig::default());
     switch.set_program(program.clone());

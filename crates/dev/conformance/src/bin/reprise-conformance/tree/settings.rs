@@ -1,5 +1,5 @@
-//! Finds how a tree compiles its own programs (`-I` and `-D` in its Makefiles, CMake lists and scripts), and where an
-//! included file is in the tree.
+//! Finds how a tree compiles its own programs (from `-I` and `-D` in its Makefiles, CMake lists and scripts), and where
+//! the tree contains an included file.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,10 @@ use p4_compiler::Options;
 use super::find;
 use crate::failure::Failure;
 
-/// Larger files are not build scripts.
+/// Maximum size of a build script. A larger file is not read.
 const SCRIPT_BYTES_MAX: u64 = 1 << 20;
 const EXPANSIONS_MAX: usize = 16;
-/// Words that mark commands which compile for BMv2.
+/// Words by which a command that compiles for BMv2 is recognised.
 const BMV2: [&str; 5] = ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"];
 /// Maximum number of macro sets to try for a program.
 const DEFINES_MAX: usize = 6;
@@ -24,16 +24,16 @@ const DEFINES_MAX: usize = 6;
 struct Flags {
     include_dirs: Vec<PathBuf>,
     defines: Vec<(String, String)>,
-    /// Whether the command mentions BMv2; its macros are then tried first.
+    /// Whether the command mentions BMv2. The macros of such a command are tried first.
     is_bmv2: bool,
 }
 
 pub struct Settings {
     root: PathBuf,
-    /// Commands with flags, by the folder of their file.
+    /// Commands with flags, by the folder of the file that contains the command.
     flags: BTreeMap<PathBuf, Vec<Flags>>,
     folders: BTreeSet<PathBuf>,
-    /// Files that others include by a relative path.
+    /// Files that other files include by a relative path.
     included: BTreeSet<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ impl Settings {
         self.included.contains(path)
     }
 
-    /// Commands in the folder of a program and in those above, nearest first.
+    /// Returns the commands in a program's folder and in the folders above, nearest first.
     fn near(&self, program: &Path) -> impl Iterator<Item = &Flags> {
         let root = self.root.clone();
         let above = program.ancestors().skip(1).map(Path::to_owned);
@@ -87,7 +87,7 @@ impl Settings {
             .flatten()
     }
 
-    /// The include folders of Makefiles and scripts near a program, nearest first.
+    /// Returns the include folders of Makefiles and scripts near a program, nearest first.
     pub fn include_dirs(&self, program: &Path) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         for dir in self.near(program).flat_map(|flags| &flags.include_dirs) {
@@ -98,7 +98,7 @@ impl Settings {
         dirs
     }
 
-    /// The macro sets of commands near a program: those for BMv2 first, and an empty set last.
+    /// Returns the macro sets of commands near a program. The sets for BMv2 are first, and an empty set is last.
     pub fn defines(&self, program: &Path) -> Vec<Defines> {
         let mut sets: Vec<(bool, Defines)> = Vec::new();
         for flags in self.near(program).filter(|it| !it.defines.is_empty()) {
@@ -112,8 +112,8 @@ impl Settings {
         sets.chain([Vec::new()]).collect()
     }
 
-    /// The folder in which a missing include would be found. Of several, it is the one with the longest common path
-    /// with the program, then the one nearest to the root.
+    /// Returns the folder in which a missing include would be found. If there are several, the folder with the longest
+    /// common path with the program is chosen, then the folder nearest to the root.
     pub fn folder_with(&self, program: &Path, include: &str) -> Option<PathBuf> {
         let common = |folder: &Path| {
             let pairs = folder.components().zip(program.components());
@@ -131,7 +131,7 @@ impl Settings {
     }
 }
 
-/// Whether a file may contain commands that compile programs.
+/// Returns whether a file may contain commands that compile programs.
 fn is_script(path: &Path) -> bool {
     let name = path.file_name().and_then(|it| it.to_str()).unwrap_or("");
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("");
@@ -143,7 +143,7 @@ fn is_script(path: &Path) -> bool {
         || matches!(extension, "mk" | "sh" | "cmake" | "py" | "bzl")
 }
 
-/// The files that a file includes by a relative path.
+/// Returns the files that a file includes by a relative path.
 fn includes(path: &Path) -> Vec<PathBuf> {
     let (Ok(bytes), Some(folder)) = (fs::read(path), path.parent()) else {
         return Vec::new();
@@ -170,7 +170,7 @@ fn joined(folder: &Path, path: &Path) -> PathBuf {
     joined
 }
 
-/// Lines of a text; a line that ends in a backslash is joined with the next.
+/// Returns the lines of a text. A line that ends in a backslash is joined with the next line.
 fn commands(text: &str) -> impl Iterator<Item = String> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {
@@ -203,7 +203,7 @@ impl Variables {
         Self(variables)
     }
 
-    /// Replaces `$NAME`, `${NAME}` and `$(NAME)`; `None` if a value is unknown.
+    /// Replaces `$NAME`, `${NAME}` and `$(NAME)`. Returns `None` if a value is unknown.
     fn expand(&self, word: &str) -> Option<String> {
         let mut word = word.to_owned();
         for _ in 0..EXPANSIONS_MAX {
@@ -227,8 +227,8 @@ impl Variables {
     }
 }
 
-/// The `-I` and `-D` of a command; `None` if it has none. Leaves out values that only make or the shell knows, and
-/// folders that do not exist.
+/// Returns the `-I` and `-D` of a command, or `None` if there are none. Values that only make or the shell knows are
+/// left out, and so are folders that do not exist.
 fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']' | '=');
     let mut flags = Flags {
@@ -251,7 +251,7 @@ fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     (!is_empty).then_some(flags)
 }
 
-/// The word after an option, attached or next.
+/// Returns the value of an option, attached to the option or separated by a space.
 fn word(rest: &str) -> &str {
     let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ']' | ';');
     let rest = rest.trim_start_matches(is_between);

@@ -1,4 +1,4 @@
-//! Classifies and compiles one file, with the tree's own include folders and macros.
+//! Classifies and compiles a file, with the tree's own include folders and macros.
 
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use super::{Plan, Verdict, below};
 use crate::files;
 use crate::worker::{errors_of, first_error};
 
-/// Maximum number of included files to search for one program.
+/// Maximum number of included files that are searched for one program.
 const SEARCHES_MAX: usize = 64;
-/// Error code: an included file was not found.
+/// The error code for an included file that was not found.
 const NOT_FOUND: &str = "E0118";
-/// Error code: a `V1Switch` with other standard metadata than v1model's.
+/// The error code for a `V1Switch` with other standard metadata than v1model's.
 const OWN_METADATA: &str = "E0602";
-/// Error code: an extern that simple_switch lacks.
+/// The error code for an extern that simple_switch lacks.
 const OWN_EXTERN: &str = "E0610";
 const V1MODEL: &str = "V1Switch";
 const ARCHITECTURES: [&str; 16] = [
@@ -48,7 +48,7 @@ pub type Found = Result<Box<Source>, Verdict>;
 
 pub fn compile(path: &Path, plan: &Plan, settings: &Settings) -> Found {
     let Ok(text) = files::read_text(path) else {
-        // Not UTF-8: neither a compiler nor a person can read it.
+        // The file is not valid UTF-8, so it is not a P4 source.
         return Err(Verdict::Part);
     };
     let file = File {
@@ -68,7 +68,7 @@ pub fn compile(path: &Path, plan: &Plan, settings: &Settings) -> Found {
         }
     }
     match first_refusal {
-        // A file that others include may be refused on its own.
+        // A file that other files include need not compile alone.
         Some(Verdict::Refused { .. }) if settings.is_included(path) => Err(Verdict::Part),
         refusal => Err(refusal.unwrap_or(Verdict::Part)),
     }
@@ -217,7 +217,7 @@ fn is_p4_14(tokens: &[&str]) -> bool {
     false
 }
 
-/// The package that `main` instantiates.
+/// Returns the package that `main` instantiates.
 fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     let ends = tokens.windows(3).rposition(|it| it == [")", "main", ";"])?;
     let opens = opening(&tokens[..ends], (")", "("))?;
@@ -228,7 +228,7 @@ fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     tokens[..before].last().copied()
 }
 
-/// Index of the bracket that matches the closing one after these tokens.
+/// Returns the index of the opening bracket for the closing bracket after these tokens.
 fn opening(tokens: &[&str], (close, open): (&str, &str)) -> Option<usize> {
     let mut depth = 1;
     tokens.iter().rposition(|token| {
