@@ -127,7 +127,7 @@ demo: packages ## a conference, then the thesis' experiment in small; 8 minutes 
 thesis: packages .venv/stamp build ## the thesis' experiment whole, beside its figures; 2 hours
 	./reprise-lab run thesis
 
-bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 2.5 hours (BENCH=--quick: 8 minutes), as root
+bench: packages .venv/stamp build ## the switch beside its peers, engine by engine; 1.5 hours (BENCH=--quick: 8 minutes), as root
 	@scripts/install-packages openvswitch || echo "bench: without Open vSwitch"
 	@scripts/install-packages clang || echo "bench: without the relay in XDP"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
