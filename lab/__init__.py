@@ -3,8 +3,7 @@
 Each layer below imports modules of its own line and of the lines above it, never of a line below
 it.
 
-machine all modules that are named nowhere else in this list: namespaces, processes, traffic, the
-demo;
+machine      all modules that are named nowhere else here: namespaces, processes, traffic, demo;
              `peers` and `baselines` (programs that are started), `media` (real traffic)
 rows         `rows`: the SFUs that are compared, a class each
 experiments  `experiment` and `offered`: a file and its load; `added`: rows of one's own

@@ -106,8 +106,7 @@ class StreamOf(_Model):
     Without it the stream lasts as long as the part's `duration_s`."""
 
     def packets_at(self, participants: int) -> int | None:
-        """The number of packets at a number of participants; None if the stream has no such limit.
-        """
+        """How many packets are sent with so many participants; None if the stream has no limit."""
         if isinstance(self.packets, dict):
             return self.packets[participants]
         return self.packets
@@ -331,8 +330,7 @@ class Part(_Model):
 
     @property
     def _alone(self) -> int:
-        """How many participants a size leaves out: the one sender, if sizes are numbers of viewers.
-        """
+        """How many participants a size leaves out: the sender, if sizes are numbers of viewers."""
         return 1 if self.senders == 1 else 0
 
     def sizes(self, broken: Mapping[int, bool]) -> list[int]:

@@ -224,8 +224,7 @@ def enter(namespace_path: str) -> None:
 
 
 def require_namespaces() -> None:
-    """Raises `NamespaceError` with what is missing, if this process cannot make network namespaces.
-    """
+    """Raises `NamespaceError`, which says what is missing, if namespaces cannot be made here."""
     if os.geteuid() != 0:
         raise NamespaceError(
             "network namespaces need root: run `make demo` or `make test`, or begin the command "

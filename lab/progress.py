@@ -7,8 +7,7 @@ WIDTH = 30
 
 @dataclass(slots=True)
 class Estimate:
-    """Estimates the time left: the planned time, corrected by how far earlier runs were off plan.
-    """
+    """Estimates the time left: the planned time, corrected by how far earlier runs were off."""
 
     n_done: int = 0
     beyond_plan_s: float = 0.0

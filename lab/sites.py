@@ -179,8 +179,7 @@ class Site(Network):
             run(["ip", "-n", namespace.name, "link", "set", name, "mtu", str(self.mtu_bytes)])
 
     def remove(self) -> None:
-        """Gives the machine's interfaces back under their own names, then removes the namespaces.
-        """
+        """Gives the machine's interfaces back under their own names; removes the namespaces."""
         with deaf_to_signals():
             self._give_back()
         super().remove()

@@ -54,8 +54,7 @@ class Watched:
 
 
 def make_video(duration_s: int, folder: Path) -> Video:
-    """Encodes ffmpeg's test pattern as H.264 with a key frame each second and no reordered frames.
-    """
+    """Encodes ffmpeg's test pattern as H.264: a key frame each second, no reordered frames."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "video.mp4"
     pattern = f"testsrc2=size={SIZE}:rate={FRAMES_PER_S}"

@@ -72,8 +72,7 @@ def cells(
 
 
 def _effort(fanout: int, sink: str, trial_s: float) -> Effort:
-    """Full-length trials at the compared fan-out, shorter ones elsewhere, shortest at the tcx sink.
-    """
+    """Full-length trials at the compared fan-out, shorter elsewhere, shortest at the tcx sink."""
     if sink == TCX_SINK:
         return Effort(trial_s / CURVE_PART)
     return Effort(trial_s if fanout == COMPARED_FANOUT else trial_s / POINT_PART)

@@ -85,8 +85,7 @@ class Run:
 
     @property
     def viewers_spread_pct(self) -> float:
-        """The distance of the viewer with the fewest copies from the one with the most, in percent.
-        """
+        """How many fewer copies the worst viewer got than the best one, in percent."""
         most = self.copies_of_viewer_max
         return 100.0 * (most - self.copies_of_viewer_min) / most if most else 0.0
 

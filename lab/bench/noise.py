@@ -73,8 +73,7 @@ class Listener:
         }
 
     def _is_ours(self, pid: int, found: dict[int, tuple[int, int]]) -> bool:
-        """Whether a process is the lab, its descendant, or a kernel thread, which serves the load.
-        """
+        """Whether a process is the lab, its descendant or a kernel thread, which serves it."""
         kernel = 2
         while pid in found:
             if pid in (self._own, kernel):

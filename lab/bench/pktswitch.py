@@ -54,8 +54,7 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """The comparisons with AF_XDP, then those with XDP, as far as this machine has what they need.
-    """
+    """The comparisons with AF_XDP, then those with XDP, if this machine has what they need."""
     sockets = [
         Forwarder(name, engine, "udp", wait)
         for (name, engine), wait in product(

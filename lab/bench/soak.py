@@ -123,8 +123,7 @@ def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: 
 
 
 def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
-    """The guests' memberships by address (numbered as in `Watched`), from the controller's output.
-    """
+    """The guests' memberships by address, as in `Watched`, from the controller's output."""
     seen: dict[int, Membership] = {}
     for line in lines:
         if "ip" not in line:

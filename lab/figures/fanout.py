@@ -46,8 +46,7 @@ class Beside:
             self._rounds = by_columns(rounds, rounds[0].names)
 
     def __call__(self, ours: Searched, theirs: Searched, column: str = "") -> float:
-        """The ratio of a column, by default of the rates; NaN if one of the two was not measured.
-        """
+        """The ratio of a column, by default of the rates; NaN if one was not measured."""
         column = column or ours.measured[0]
         of_ours, of_theirs = self._of(ours), self._of(theirs)
         sets = of_ours.keys() & of_theirs.keys()

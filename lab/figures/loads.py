@@ -40,8 +40,7 @@ def figures(results: Results) -> list[Lines]:
 
 
 def _split(figure: Lines) -> Iterator[Lines]:
-    """Splits a figure into figures of at most `LINES_MAX` lines, with about equally many in each.
-    """
+    """Splits a figure into figures of about equally many lines, at most `LINES_MAX`."""
     n_figures = -(-len(figure.lines) // LINES_MAX)
     if n_figures == 1:
         yield figure

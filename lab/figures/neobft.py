@@ -63,8 +63,7 @@ def _cdf(rows: Sequence[DistributionRow], kind: str) -> Lines:
 
 
 def _points(rows: Sequence[DistributionRow]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Thins a distribution to about `CDF_POINTS` points of delay and share; the last point is kept.
-    """
+    """Thins a distribution to about `CDF_POINTS` points of delay and share, and keeps the last."""
     total, so_far, next_share = sum(row.count for row in rows), 0, 0.0
     xs, ys = [], []
     for row in sorted(rows, key=lambda row: row.delay_us):
@@ -78,8 +77,7 @@ def _points(rows: Sequence[DistributionRow]) -> tuple[tuple[float, ...], tuple[f
 
 
 def throughput_figures(rows: Sequence[NeobftRow], passes: Sequence[PassRow]) -> list[Lines]:
-    """Figures of requests and packets a second by number of receivers, and of where the time goes.
-    """
+    """Figures of requests and packets a second by receivers, and of where the time goes."""
     figures = []
     if rows:
         figures += [_requests(rows), _copies(rows)]

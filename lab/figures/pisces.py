@@ -98,8 +98,7 @@ class Rates:
         return math.nan if row is None else row.packets_per_s_peak
 
     def of_ovs(self, port: str, program: str, size: int, one: Contestant) -> float:
-        """Our peak divided by Open vSwitch's with the same caches: the median of the sets' ratios.
-        """
+        """Our peak divided by Open vSwitch's with the same caches: median of the sets' ratios."""
         row = self.row(port, program, size, one)
         return math.nan if row is None else row.peak_of_ovs
 

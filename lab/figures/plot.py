@@ -71,8 +71,7 @@ def svg(chart: Chart) -> str:
 
 
 def svg_for_page(chart: Chart) -> str:
-    """The chart as an SVG element for HTML, in the page's text colour and font, on its background.
-    """
+    """The chart as an SVG element for HTML, in the page's colours and font."""
     text = _svg(chart, IN_PAGE, fonttype="none").replace(INK_OF_PAGE, "currentColor")
     text = text.replace(f"font-family: '{FONT}'", "font-family: inherit")
     return for_page(text, f"f{zlib.crc32(chart.key.encode()):08x}", chart.title)

@@ -1,5 +1,4 @@
-"""Faults that disturb a conference: at links, interfaces, cards, by floods, at the switch itself.
-"""
+"""Faults that disturb a conference: of links, interfaces, cards, the switch, and floods."""
 
 import sys
 import time

@@ -302,8 +302,7 @@ class Operation:
         return Running(change, argv, process, affected, kill_at_s)
 
     def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
-        """Waits for the commands; returns those that were killed, failed, or lost the primary role.
-        """
+        """Waits for the commands; returns those that were killed, failed or are no longer primary."""
         killed: list[Running] = []
         waiting = list(running)
         deadline_s = time.monotonic() + COMMAND_TIMEOUT_S
@@ -333,8 +332,7 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """After a kill: the next command must succeed, and the state must then be a possible one.
-        """
+        """After a kill: the next command must succeed, and its state must be a possible one."""
         if self.choose.random() < 0.5:
             # Every command must cope with the state that was left, also a command that changes it.
             target = self.choose.choice(self.possible)

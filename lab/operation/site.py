@@ -132,8 +132,7 @@ class Site(Star):
         self._await_bridge(self._at_bridge(port))
 
     def drops(self) -> int:
-        """How many frames the kernel lost between hosts and switch, at all devices and processors.
-        """
+        """How many frames the kernel lost between hosts and switch, on all devices and cores."""
         lost = 0
         for port in self.ports:
             lost += device_drops(self.sfu, self.interface(port))

@@ -28,8 +28,7 @@ class Viewer(NamedTuple):
 
 
 class Card(NamedTuple):
-    """Where a viewer's copies go: the MAC address, whether it was looked up, and the switch's port.
-    """
+    """Where a viewer's copies go: MAC address, whether it was looked up, the switch's port."""
 
     mac: str
     looked_up: bool

@@ -76,8 +76,7 @@ def check(
 
 
 def _work_checks(results: Results) -> Iterator[Promise]:
-    """Checks that everything forwards at some rate, and that nobody disturbed the deciding trials.
-    """
+    """Checks that everything forwards at some rate and nobody disturbed the deciding trials."""
     measured: list[Rate] = [*results.fanout, *results.kernel, *results.scaling]
     measured += [*results.switching, *results.pisces]
     rates = [(_what(row), getattr(row, row.measured[0])) for row in measured]

@@ -22,8 +22,7 @@ def build() -> None:
 def compiled(
     compiler: Sequence[str], sources: Sequence[Path], name: str, libraries: Sequence[str] = ()
 ) -> Path:
-    """Compiles the first source, unless the result is newer than all `sources`; returns its path.
-    """
+    """Compiles the first source unless the result is newer than all; returns the result's path."""
     BUILT.mkdir(parents=True, exist_ok=True)
     to = BUILT / name
     newest = max(file.stat().st_mtime for file in sources)

@@ -1,2 +1,1 @@
-"""The results of a study: its folder, the typed rows of its files, and what is derived from them.
-"""
+"""The results of a study: its folder, the typed rows of its files, what follows from them."""

@@ -23,8 +23,7 @@ class BenchmarkRow:
 
 @dataclass(frozen=True, slots=True)
 class FanoutRow(BenchmarkRow):
-    """One forwarder at one fan-out: a row of fanout.csv, or in fanout-rounds.csv one of its sets.
-    """
+    """One forwarder at one fan-out: a row of fanout.csv, or a set in fanout-rounds.csv."""
 
     names = ("row", "engine", "port", "wait", "fanout", "sink")
     measured = ("copies_per_s_lossless", "copies_per_s_peak", "last_copy_p50_us")
@@ -252,8 +251,7 @@ class ScalingRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PiscesRow(BenchmarkRow):
-    """A row of pisces.csv, or a set of pisces-sets.csv: a switch with a program, at a frame size.
-    """
+    """A row of pisces.csv, or a set of pisces-sets.csv: a switch, a program, a frame size."""
 
     names = ("program", "switch", "variant", "flow_caches", "port", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
@@ -298,8 +296,7 @@ def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counted(BenchmarkRow):
-    """A row of pisces-complexity.csv: the size of a program with its includes from the repository.
-    """
+    """A row of pisces-complexity.csv: the size of a program with what it includes from here."""
 
     name: str
     files: int

@@ -188,8 +188,7 @@ class Folder:
         return [cell for place in self.places() for cell in self.missing_at(place)]
 
     def cells_at(self, place: Place) -> list[Cell]:
-        """The runs of a place, done or not, as far as they are known: sizes may depend on results.
-        """
+        """The runs of a place, done or not, that are known so far: sizes may depend on results."""
         part = self.experiment.part(place.part)
         broken: dict[int, bool] = {}
         while True:
@@ -384,8 +383,7 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
 
 
 def thinned(run: Run, samples_max: int) -> Run:
-    """A run with at most `samples_max` samples: every second one of each stream, or every third...
-    """
+    """A run with at most `samples_max` samples: every second of each stream, or every third..."""
     every = -(-len(run.seen.samples) // samples_max)
     counts: Counter[int] = Counter()
     samples = []

@@ -138,8 +138,7 @@ class RunRow(Placed):
 
 @dataclass(frozen=True, slots=True)
 class ViewerRow(Placed):
-    """A row of `viewers.csv`: a participant in a run, over all streams that the participant views.
-    """
+    """A row of `viewers.csv`: a participant in a run, over all streams that it views."""
 
     row: str
     engine: str
@@ -475,8 +474,7 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
 
 
 def cell(column: str, value: Any) -> str:
-    """Writes a value with the digits that make sense for its column: time stamps have nanoseconds.
-    """
+    """Writes a value with the digits that make sense in its column: time stamps in nanoseconds."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -108,8 +108,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The number of viewers that are served, and the first tried number that is not served, if any.
-    """
+    """The number of viewers that are served, and the first that was tried and is not, if any."""
 
     most: int
     first_bad: int | None
@@ -195,8 +194,7 @@ def label_of(row: str, variant: str = "") -> str:
 
 
 def cdf_points(delays_s: npt.NDArray[np.float64], n: int = 200) -> tuple[list[float], list[float]]:
-    """At most `n` points of a distribution: delays in milliseconds, and the share at or below each.
-    """
+    """At most `n` points of a distribution: milliseconds, and the share at or below each."""
     ordered = np.sort(delays_s) * 1e3
     shares = np.linspace(0, 1, min(n, len(ordered)))
     places = np.minimum((shares * (len(ordered) - 1)).astype(int), len(ordered) - 1)

@@ -49,8 +49,7 @@ def binary_path() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A running simple_switch: a Thrift client, and the program's JSON, which has names and widths.
-    """
+    """A running simple_switch: a Thrift client, and the program's JSON for names and widths."""
 
     client: Client
     program: Mapping[str, Any]

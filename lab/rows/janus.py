@@ -56,8 +56,7 @@ MID = "0"
 
 
 class JanusStreaming(RedirectedRow):
-    """One process, with a room and a remote publisher for each stream, a forwarder for each viewer.
-    """
+    """One process; a room and remote publisher for each stream, a forwarder for each viewer."""
 
     name = "janus_streaming"
     label = "Janus, RTP forwarders"

@@ -89,8 +89,7 @@ class SwitchRow(ProcessRow):
 
 
 class ConferenceRow(SwitchRow):
-    """One of the project's SFU programs, whose groups `reprise apply` sets up, one for each stream.
-    """
+    """One of the project's SFU programs; `reprise apply` sets up a group for each stream."""
 
     fanout = (
         Variant("interpreter", "afpacket", "spin"),

@@ -36,8 +36,7 @@ SO_ATTACH_FILTER = 26
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address and UDP port of a participant, for its messages and for the copies that it gets.
-    """
+    """A participant's address and UDP port, for its messages and the copies that it gets."""
 
     participant: Participant
     udp_port: int
@@ -178,8 +177,7 @@ def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
 
 
 def _attach_filter(one: socket.socket) -> None:
-    """Lets only UDP over IPv4 from the SFU's message port pass (linux/filter.h: code, jt, jf, k).
-    """
+    """Lets only UDP over IPv4 from the SFU's message port in (linux/filter.h: code, jt, jf, k)."""
     load_half, load_byte, load_word, skip_unless, accept = 0x28, 0x30, 0x20, 0x15, 0x06
     program = [
         (load_half, 0, 0, 12),

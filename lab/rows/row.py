@@ -22,8 +22,7 @@ class RowError(ChildError):
 
 @contextmanager
 def told_of(row: str, log: Path | None = None) -> Iterator[None]:
-    """Turns any exception of a row's own code into `RowError`; writes the traceback to error.log.
-    """
+    """Turns any exception of a row's own code into `RowError`; the traceback goes to error.log."""
     try:
         yield
     except ChildError:
@@ -160,8 +159,7 @@ class ProcessRow(Row):
         return self._child
 
     def tell(self, line: str) -> None:
-        """Sends a line to the process and waits for its answer, which to the Nth line is `done N`.
-        """
+        """Sends a line to the process and waits for its answer: `done N` to the Nth line."""
         self.child.tell(line)
         self._n_told += 1
         self.child.wait_for_line(f"done {self._n_told}", TIMEOUT_S)

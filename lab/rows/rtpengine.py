@@ -95,8 +95,7 @@ class RtpEngine(RedirectedRow):
         self._viewers[stream.number] = set()
 
     def _ask(self, command: str, **keys: object) -> dict[str, object]:
-        """Makes a request of ng: a cookie, which the reply repeats, a space, a dictionary as JSON.
-        """
+        """Makes a request of ng: a cookie, which the reply repeats, a space, and JSON."""
         daemon = self.child
         if self._control is None:
             raise ChildError("rtpengine was not started")
@@ -132,8 +131,7 @@ def _control_socket() -> socket.socket:
 
 
 def _sdp(ip: IPv4Address, udp_port: int, direction: str) -> str:
-    """The SDP of a participant that only sends or only receives one stream, of RTP payload type 96.
-    """
+    """The SDP of a participant that sends or receives one stream of RTP payload type 96."""
     lines = (
         "v=0",
         f"o=- 1 1 IN IP4 {ip}",

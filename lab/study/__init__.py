@@ -1,2 +1,1 @@
-"""Runs studies: measures an experiment's file into a folder, and keeps results in the repository.
-"""
+"""Runs studies: measures an experiment's file into a folder; keeps it in the repository."""

@@ -183,8 +183,7 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> str:
 
 
 def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
-    """Removes all streams of several senders, because the next size may lack some of the senders.
-    """
+    """Removes all streams of several senders, since the next size may lack some senders."""
     if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
         with running.told():

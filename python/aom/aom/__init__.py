@@ -61,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DropNotification:
-    """This member got no messages with the next numbers, `first` to `last`, possibly billions."""
+    """The member got no messages with the next numbers, `first` to `last`, possibly billions."""
 
     epoch: int
     first: int

@@ -171,7 +171,10 @@ impl Builder {
             Does::Help | Does::Version => {}
             Does::NoEffect | Does::KeepWarnings => {}
             Does::Refused(why) => {
-                return Err(Failure::new(format!("{} is not supported: {why}", given.name)));
+                return Err(Failure::new(format!(
+                    "{} is not supported: {why}",
+                    given.name
+                )));
             }
             Does::Include => request.options.include_dirs.push(value),
             Does::Define => {

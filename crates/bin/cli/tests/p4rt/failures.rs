@@ -278,7 +278,10 @@ fn a_server_that_ends_in_between_is_reported() {
     let output = child.wait_with_output().expect("its end");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert_starts(&error, "reprise: line 3: the stream to the switch is closed");
+    assert_starts(
+        &error,
+        "reprise: line 3: the stream to the switch is closed",
+    );
     let output = run_script(command(&address, &[], folder.path()), "clone list");
     assert!(text(&output.stderr).contains("no switch answers at"));
 }

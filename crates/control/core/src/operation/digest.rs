@@ -18,9 +18,10 @@ impl Rules for Subscription<'_> {
             Err(ControlError::new(kind, message))
         };
         match update {
-            Update::Insert(_) if is_there => {
-                error(ControlErrorKind::AlreadyExists, "already has a subscription")
-            }
+            Update::Insert(_) if is_there => error(
+                ControlErrorKind::AlreadyExists,
+                "already has a subscription",
+            ),
             Update::Modify(_) | Update::Delete(()) if !is_there => {
                 error(ControlErrorKind::NotFound, "has no subscription")
             }

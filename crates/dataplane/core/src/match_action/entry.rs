@@ -81,7 +81,9 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
         (MatchKind::Exact, MatchField::Exact(value)) => Matcher::Exact(number(&what, value, bits)?),
         (MatchKind::Lpm, MatchField::Lpm { value, prefix_len }) => {
             if *prefix_len > bits {
-                return invalid(format!("{what}: {bits} bits, found a prefix of {prefix_len}"));
+                return invalid(format!(
+                    "{what}: {bits} bits, found a prefix of {prefix_len}"
+                ));
             }
             let value = number(&what, value, bits)?;
             if &value & value::prefix_mask(bits, *prefix_len) != value {

@@ -21,7 +21,9 @@ pub(super) struct Tracepoints {
 }
 
 impl Tracepoints {
-    /// # Errors The kernel's error, or the kernel does not report which frames devices take.
+    /// # Errors
+    ///
+    /// The kernel's error, or the kernel does not report which frames devices take.
     pub(super) fn new(n_ports: usize, image: &Image, maps: &Maps) -> io::Result<Tracepoints> {
         let map = image.map(MapRole::Heap);
         let map = map.ok_or_else(|| io::Error::other("the image has no heap"))?;

@@ -27,7 +27,9 @@ const INDENT: usize = 4;
 
 /// Formats the file in `text`, which was read from `path`.
 ///
-/// # Errors The file and the files that it includes are not P4, its brackets do not match, or formatting would change a
+/// # Errors
+///
+/// The file and the files that it includes are not P4, its brackets do not match, or formatting would change a
 /// token.
 pub fn format(
     path: &str,
