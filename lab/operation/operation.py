@@ -302,7 +302,7 @@ class Operation:
         return Running(change, argv, process, affected, kill_at_s)
 
     def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
-        """Waits for the commands; returns those that were killed, failed or are no longer primary."""
+        """Waits for the commands; returns those that were killed, failed, or lost the role."""
         killed: list[Running] = []
         waiting = list(running)
         deadline_s = time.monotonic() + COMMAND_TIMEOUT_S

@@ -14,7 +14,8 @@ MODULES = {
     ".".join(file.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"): file
     for file in sorted((REPOSITORY / "lab").rglob("*.py"))
 }
-LAYERS = [re.findall(r"`(\w+)`", layer) for layer in re.split(r"\n *(?=\w)", lab.__doc__ or "")[1:]]
+_, *_LAYERS = re.split(r"\n(?=\w+ {2})", lab.__doc__ or "")
+LAYERS = [re.findall(r"`(\w+)`", layer) for layer in _LAYERS]
 
 
 def imports_of(module: str) -> Iterator[str]:

@@ -275,7 +275,7 @@ async fn what_is_wrong_with_an_entry_is_said() {
             "running: expected true or false",
         ),
         (with("frames", text("AAAA")), "a list of base64 strings"),
-        (with("frames", list(vec![])), "a frame at least"),
+        (with("frames", list(vec![])), "at least one frame"),
         (
             with("frames", list(vec![text("AAAA")])),
             "frame 1: expected 14 to 65792 bytes, found 3",

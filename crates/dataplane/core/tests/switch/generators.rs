@@ -270,7 +270,7 @@ fn what_cannot_be_is_refused_and_nothing_changes() {
             "without control characters",
         ),
         (|it| it.port = Some(PortId(511)), "from 0 to 510, found 511"),
-        (|it| it.frames = Some(of_lengths(&[])), "a frame at least"),
+        (|it| it.frames = Some(of_lengths(&[])), "at least one frame"),
         (
             |it| it.frames = Some(of_lengths(&[14, 13])),
             "frame 2: expected 14 to 65792 bytes, found 13",

@@ -158,7 +158,7 @@ fn widths_that_do_not_fit_are_named() {
 fn a_control_that_comes_back_to_a_node_is_refused() {
     let mut b = one_table();
     b.json["pipelines"][0]["action_calls"][0]["next_node"] = json!("t");
-    refused(&b, &["control graph", "comes back"]);
+    refused(&b, &["control graph", "leads from this node back to it"]);
 }
 
 #[test]
