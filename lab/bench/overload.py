@@ -55,7 +55,7 @@ class Moment:
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
     """Reads all counters.
 
-    Refused packets count only with `is_in_kernel`: any other load offers them again.
+    Refused packets count only with `is_in_kernel`; otherwise the load offers them again.
     """
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]

@@ -1,7 +1,7 @@
 """The figures of a study's loads: delay against viewers, and distributions of delay. Pure.
 
-A row has the same colour and marker everywhere, and a stroke for each of its variants; published
-figures are dashed with hollow markers.
+A row has the same colour and marker everywhere, and a stroke for each of its variants; lines of
+published results are dashed, with hollow markers.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ SOME = 20
 
 
 def figures(results: Results) -> list[Lines]:
-    """Delay against viewers for each part, then each published one, then distributions."""
+    """Delay against viewers by load, then beside each published result, then distributions."""
     found: list[Lines] = []
     for part in results.experiment.loads:
         series = results.series_of(part)
@@ -53,7 +53,7 @@ def _split(figure: Lines) -> Iterator[Lines]:
 
 
 def _in_turn(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The lines, each with its number among those of its colour in `turn`."""
+    """The lines with `turn` set: each line's number among the lines of its colour."""
     seen: Counter[str] = Counter()
     found = []
     for line in lines:
@@ -139,6 +139,6 @@ def _distribution(part: str, cdfs: Sequence[Cdf]) -> Lines:
         Axis("delay of the last copy (ms)", is_log=True),
         Axis("packets at or below (%)", starts_at_zero=True),
         _in_turn(lines),
-        "Behind each name the number of viewers: the largest that all rows of the load have, or "
-        "else the row's own largest.",
+        "After each name, the number of viewers: the largest that was measured with all rows of "
+        "the load, or else with this row.",
     )

@@ -133,7 +133,7 @@ class Message:
         )
 
     def with_token(self, token: int) -> "Message":
-        """The same message with the token that shows that its sender receives at its address."""
+        """The same message with `token`, which shows that the sender can receive at its address."""
         return replace(self, token=token)
 
 

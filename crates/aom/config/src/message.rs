@@ -38,7 +38,7 @@ pub struct Join {
     pub version: u32,
     pub group: String,
     pub member: String,
-    /// The key that verifies the member's confirms, if the group is Byzantine.
+    /// The key that verifies the member's confirm messages, if the group is Byzantine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
@@ -66,8 +66,8 @@ pub struct Membership {
     /// The destination of requests; absent if requests go to the sequencer's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Whether the epoch may have messages already. A member that joins then starts with the first sequence number that
-    /// it can prove.
+    /// Whether the epoch may have messages already. If so, a member that joins starts with the first sequence number that
+    /// it can authenticate.
     pub has_begun: bool,
     /// This member's index in `receivers`.
     pub receiver: u8,
@@ -85,11 +85,11 @@ pub struct Membership {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub name: String,
-    /// The address at which the member receives packets and confirms.
+    /// The address at which the member receives packets and confirm messages.
     pub ip: Ipv4Addr,
-    /// The UDP port at which the member receives packets and confirms.
+    /// The UDP port at which the member receives packets and confirm messages.
     pub udp_port: u16,
-    /// The key that verifies the receiver's confirms.
+    /// The key that verifies the receiver's confirm messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
@@ -232,7 +232,10 @@ mod tests {
             byzantine: true,
             ..sent
         };
-        assert!(keyless.to_receiver().is_err(), "confirms, and nobody's key");
+        assert!(
+            keyless.to_receiver().is_err(),
+            "a Byzantine group without confirm keys"
+        );
     }
 
     #[test]

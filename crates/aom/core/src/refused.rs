@@ -3,13 +3,13 @@
 /// Counts refused packets by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Not a packet of the sequencer, or not of the group's variant.
+    /// Not a packet of the sequencer, or not of the group's variant (AOM-HM or AOM-PK).
     pub malformed: u64,
     /// The packet belongs to another group.
     pub other_group: u64,
     /// The packet belongs to another epoch.
     pub other_epoch: u64,
-    /// The group does not have the shard.
+    /// AOM-HM: the group has no shard (four receivers) of this number. AOM-PK: the shard is not 0.
     pub wrong_shard: u64,
     /// The sequence number is 0.
     pub no_number: u64,
@@ -19,11 +19,11 @@ pub struct Refused {
     pub forged: u64,
     /// AOM-PK: the packet does not fit into the hash chain, as a later packet's link or the epoch's start proves.
     pub broken_link: u64,
-    /// The sequence number is settled already, or the packet is a repetition.
+    /// The sequence number is settled already (delivered or dropped), or the packet is a repetition.
     pub replayed: u64,
-    /// The packet is not proved, and its sequence number is beyond the window.
+    /// Nothing proves yet that the sequencer sent the packet, and its number is beyond the window.
     pub beyond_window: u64,
-    /// The receiver already keeps the maximum of unproved packets for the sequence number (and shard).
+    /// The limit of unverified packets is reached, for the sequence number (AOM-HM: and shard) or in bytes.
     pub too_many: u64,
 }
 

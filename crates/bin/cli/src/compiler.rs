@@ -28,7 +28,7 @@ pub enum MessageFormat {
 /// The options of `reprise compile` and `reprise check`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CompilerArgs {
-    /// Look for included files here too, after the including file's own folder; in this order.
+    /// Look for included files here too, after the including file's own folder; several in the order given.
     #[arg(short = 'I', value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Define a macro; without a value it is 1.

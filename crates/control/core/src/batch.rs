@@ -111,8 +111,9 @@ impl Running {
         n_updates
     }
 
-    /// Executes the operations before the first one that changes a generator, in a switch that does not forward yet.
-    /// Generators belong to the switch that forwards, so [`Running::go_on`] executes the remaining operations there.
+    /// Executes the operations before the first one that changes a packet generator, in a switch that does not forward
+    /// yet. Packet generators belong to the switch that forwards, so [`Running::go_on`] executes the remaining operations
+    /// there.
     pub(crate) fn go_ahead(&mut self, state: &mut WorkerState<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())

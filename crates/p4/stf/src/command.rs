@@ -32,7 +32,7 @@ pub enum Command {
     /// `expect PORT [HEX]`: expects a frame from this port, before or after this line, in the order of the port's
     /// `expect` lines. Without digits: any frame.
     Expect(u16, Option<Expected>),
-    /// `no_packet`: expects that every frame sent so far matched an earlier `expect`.
+    /// `no_packet`: expects that every frame that has left the switch so far matched an earlier `expect`.
     NoPacket,
     /// `wait [MILLISECONDS]`: advances virtual time, by default by a second.
     Wait(u64),

@@ -130,7 +130,7 @@ pub(crate) fn masked(text: &str) -> Parsed<Match> {
     Ok(Match::Mask(value, number(&format!("{prefix}{mask}"))?))
 }
 
-/// Parses `0.000001` in millionths: a rate in units per microsecond becomes units per second.
+/// Parses a number such as `0.5` and multiplies it by 1,000,000: units per microsecond become units per second.
 pub(crate) fn millionths(text: &str) -> Parsed<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! `reprise viewer`: adds and removes viewers, and looks them up.
+//! `reprise viewer`: adds and removes viewers, and asks by ARP for their MAC addresses.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -63,7 +63,7 @@ async fn add(global: &Global, group: GroupId, mut viewer: model::Viewer) -> Resu
         .await
 }
 
-/// Finds the place of a viewer, after checking that it can be added.
+/// Finds a viewer's MAC address and switch port by ARP, after checking that the viewer can be added.
 async fn look_up(
     session: &mut Session,
     group: GroupId,

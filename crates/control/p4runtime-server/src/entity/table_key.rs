@@ -236,7 +236,7 @@ pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesI
     }
 }
 
-/// The single number of a match, for which a name may stand; `None` if the match has no single number.
+/// The number of an exact, ternary or optional match, which controllers may write as a name; `None` if it has none.
 fn number(given: &MatchField) -> Option<&[u8]> {
     match given {
         MatchField::Exact(value)

@@ -1,6 +1,6 @@
-//! Expressions. A caller says how many words of a number it needs; that many lowest words are exact
-//! modulo their width. Some operations depend on the exact number (comparison, shift to the right,
-//! division, saturation, index). For them the operand's range says how many words hold it exactly.
+//! Expressions. A word has 64 bits. A caller says how many words of a number it needs and gets the lowest ones: the
+//! number modulo 2 to the power of their bits. Some operations depend on the whole number (comparison, shift to the
+//! right, division, saturation, index). For them the operand's range says how many words hold it exactly.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
@@ -12,7 +12,7 @@ use crate::context::PassContext;
 /// Maximum words of a number: wider numbers are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
 
-/// Maximum headers among which an index chooses by comparing.
+/// Maximum headers whose positions are compared with an index one by one, and maximum words loaded from them.
 const CANDIDATES_MAX: usize = 64;
 
 /// A number's words, the lowest first.
@@ -257,7 +257,7 @@ impl Emit<'_, '_, '_> {
         self.b.ins().iadd(base, offset)
     }
 
-    /// Cuts the highest word to a width and extends it.
+    /// Cuts a number to `bits` bits, the highest in its last word, and extends that word, by the sign if `signed`.
     pub(crate) fn wrap(&mut self, mut words: Words, bits: u32, signed: bool) -> Words {
         let surplus = i64::from((64 - bits % 64) % 64);
         if bits == 0 {

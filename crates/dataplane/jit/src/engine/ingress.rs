@@ -1,5 +1,5 @@
-//! Ingress of a packet: one call of generated code ([`crate::passes`]), from its metadata to the end of the ingress
-//! control.
+//! Ingress of a packet: one call of generated code ([`crate::passes`]) writes the metadata, parses, verifies checksums
+//! and runs the ingress control.
 //!
 //! A pass has three ways to begin: with a new frame, with a frame for which the first half of the pass ran ahead, and
 //! with a packet that was resubmitted or recirculated. [`Native::ingress_outcome`] reads the outcome of all three.
@@ -7,11 +7,11 @@
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
 //! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect, because the
 //! engine does it only for a parser that keeps no state between packets and reads nothing that changes except by
-//! control calls. After such a control call (a new epoch) the pass begins again.
+//! control calls. Such a control call increases the engine's `epoch`, and the pass begins again.
 //!
 //! **Re-parse.** The parser would mostly extract the same headers that the deparser would write of a recirculating
-//! packet. So the headers stay in the packet's old block, and the parser's states copy them from there
-//! (`frames/parser/reparse.rs`). The engine writes the headers as bytes only if the parser's outcome would differ, or
+//! packet. So the headers stay in the packet's old block (the header vector of the last pass), and the parser's states
+//! copy them from there (`frames/parser/reparse.rs`). The engine writes the headers as bytes only if the parser's outcome would differ, or
 //! if the ingress control wants a clone or a resubmission, which begins with the frame as it came to ingress. The old
 //! block is kept until the control has run.
 
@@ -48,7 +48,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// Runs the first half of [`Native::arrive`]. `epoch` is the current epoch if the frame is parsed ahead, else 0.
+    /// Runs the first half of [`Native::arrive`]. `epoch`: the engine's, if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -134,7 +134,7 @@ impl Native {
         unsafe { arrive_headers(&raw mut *self.context, block, old, len, list) }
     }
 
-    /// Writes the headers in the spare block as bytes, because the parser could not take them from the block.
+    /// Writes the headers as bytes, from the spare block, because the parser could not take them from there.
     #[cold]
     pub(super) fn become_frame(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.same_mut(handle);
@@ -215,7 +215,7 @@ impl Native {
             && let Some(reparse) = self.frames.reparse
         {
             let block = self.spare.as_mut_ptr();
-            // SAFETY: the spare block is one of the layout, which nobody else uses, the code the program's.
+            // SAFETY: the spare block has the program's layout, nobody else uses it, and the code is the program's.
             let len = unsafe { self.write_block(state, handle, block, reparse.write) };
             self.packets.pool.same_mut(handle).consumed = len;
         }

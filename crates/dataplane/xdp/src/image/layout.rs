@@ -96,7 +96,7 @@ pub struct Counters {
     pub digests_lost: u32,
     /// Replicated packets; the bytes are the number of copies beyond the first.
     pub replicated: u32,
-    /// The counter of body 0 of each table, by [`TableId`].
+    /// The counter of misses (body 0) of each table, by [`TableId`].
     pub tables: Vec<u32>,
     /// The first cell of each counter, by [`CounterId`]; `None` if the counting action is punted.
     pub cells: Vec<Option<u32>>,

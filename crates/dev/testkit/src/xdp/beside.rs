@@ -111,7 +111,7 @@ impl Beside {
         self.switch.set_offload(Some(Box::new(offload)));
     }
 
-    /// Uses all file descriptors of this process, so that the writer cannot create a map.
+    /// Leaves this process no free file descriptor, so that the writer cannot create a map.
     pub fn leave_no_descriptors(&self) {
         run(&format!("prlimit --nofile=3: --pid {}", std::process::id()));
     }

@@ -92,7 +92,10 @@ fn select(program: &Program, transition: &Transition, sink: &mut Sink) {
         earlier.add(sets, at);
         if let Some((_, _, before)) = covering.map(|before| &cases[before]) {
             sink.warning("W0833", *span, "this case is never taken")
-                .note_at(*before, "this one takes all that it would match");
+                .note_at(
+                    *before,
+                    "this earlier case takes all that the later one would match",
+                );
         }
     }
     let is_default = |sets: &[Expr]| {

@@ -224,7 +224,7 @@ impl Entries {
         addresses.map(|own| (own.port, own)).collect()
     }
 
-    /// Describes the remains that the next change deletes or completes.
+    /// Describes what an interrupted change left; the next change deletes or completes it.
     pub(super) fn left_over(&self) -> Vec<String> {
         let in_force = self.in_force();
         let holds = |address: &OwnAddress| in_force.get(&address.port) == Some(address);

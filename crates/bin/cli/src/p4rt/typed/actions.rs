@@ -1,4 +1,4 @@
-//! Parses what follows an arrow: actions with parameters, members and groups of action profiles.
+//! Parses the actions that stand after `->`, with their parameters, and members and groups of action profiles.
 
 use p4runtime_client::{alias, entities, id_of};
 use p4runtime_proto::p4::config::v1::{self as config};
@@ -20,12 +20,13 @@ pub(super) fn table_action(
     usage: KeyUse,
 ) -> Parsed<TableAction> {
     let is_default = usage == KeyUse::Default;
-    let kind = if is_default {
-        format!("default action of {}", table_words(table))
+    let (article, actions_are) = if is_default {
+        ("a", "default action")
     } else {
-        format!("action of {}", table_words(table))
+        ("an", "action")
     };
-    let expected = || format!("expected an {kind} after \"->\"");
+    let kind = format!("{actions_are} of {}", table_words(table));
+    let expected = || format!("expected {article} {kind} after \"->\"");
     let item = items
         .next()
         .ok_or_else(|| format!("{}, the line ends", expected()))?;
@@ -119,7 +120,11 @@ pub fn call(
     let (name, args) = match item {
         Item::Call(name, args) => (name, args),
         Item::Value(Value::Atom(atom)) => (atom.text, Vec::new()),
-        item => return Err(format!("expected an {kind}, got \"{item}\"")),
+        item => {
+            return Err(format!(
+                "expected ACTION(PARAMETER=VALUE, ...), got \"{item}\""
+            ));
+        }
     };
     let action = find_action(kind, &name, actions)?;
     let name = action.preamble.as_ref().map_or(name.as_str(), alias);
@@ -196,7 +201,7 @@ fn find_action<'p>(
     )
 }
 
-/// Parses `spread 1 -> send(port=1)`.
+/// Parses `spread 1 -> send(port=1)`: member 1 of the action profile `spread`.
 pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<ActionProfileMember> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;
     let member_id = number_u32(items, "a member's id")?;
@@ -221,7 +226,7 @@ pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<Ac
     })
 }
 
-/// Parses `spread 5 {1, 2 weight=3 watch=1} max_size=4`.
+/// Parses `spread 5 {1, 2 weight=3 watch=1} max_size=4`: group 5 of the action profile `spread`.
 pub fn group(schema: &Schema, items: &mut Items, has_members: bool) -> Parsed<ActionProfileGroup> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;
     let mut group = ActionProfileGroup {

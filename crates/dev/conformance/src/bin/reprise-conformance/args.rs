@@ -114,7 +114,7 @@ pub struct Fuzz {
     pub show: Option<u64>,
 }
 
-/// The options for the programs to run.
+/// The options that choose the programs to run.
 #[derive(clap::Args, Debug)]
 #[group(required = true, multiple = false)]
 pub struct Corpus {

@@ -27,7 +27,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns a name of this type, sometimes of another type.
+    /// Returns a value's name or a literal of this type, sometimes a name of another type.
     fn leaf(&mut self, scope: &Scope, ty: Ty) -> String {
         let fitting: Vec<&String> = scope
             .values

@@ -57,7 +57,7 @@ pub struct FakeSwitch {
     pub other_hosts: Vec<(u16, Ipv4Addr, Mac)>,
     pub ports: Vec<u32>,
     pub requests_to_miss: usize,
-    /// If this is set, packets are sent and advanced between any two updates.
+    /// If this is set, a packet arrives and packets under way advance a step between any two updates.
     pub traffic: Option<Random>,
     packets: Vec<Packet>,
     pub seen: Vec<Seen>,
