@@ -45,10 +45,7 @@ _SPAN = re.compile(r"(\d+)\.\.(\d+)(?: by (\d+))?")
 
 
 class ExperimentError(ValueError):
-    """The file is not a valid experiment.
-
-    The message says what was expected, what was found, and where.
-    """
+    """The file is not valid. The message says what was expected, what was found, and where."""
 
 
 class _Model(BaseModel):
@@ -142,10 +139,7 @@ class StreamOf(_Model):
 
 
 class Search(_Model):
-    """Searches for the largest size that a row can serve.
-
-    The size grows by the factor `growth` until the row breaks; then the gap is halved.
-    """
+    """Searches for the largest size that a row serves: grows, and halves the gap once it breaks."""
 
     first: Annotated[int, Field(ge=1)] = 1
     most: Annotated[int, Field(ge=1, le=4096)] = 4096
@@ -159,10 +153,7 @@ class Search(_Model):
         return self
 
     def next(self, broken: Mapping[int, bool]) -> int | None:
-        """The size to try next.
-
-        `broken` says for each size so far whether the row broke. None: done.
-        """
+        """The size to try next, or None. `broken` says for each size whether the row broke."""
         good, bad, size = 0, 0, self.first
         while size in broken and not broken[size] and size < self.most:
             good, size = size, min(self.growth * size, self.most)
@@ -429,10 +420,7 @@ class Processors(_Model):
 
 
 class Interfaces(_Model):
-    """Two interfaces of the machine, joined by a cable or a switch.
-
-    They take the place of a veth pair.
-    """
+    """Two interfaces of the machine, joined by a cable or a switch, in place of a veth pair."""
 
     hosts: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
     sfu: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
@@ -575,13 +563,10 @@ class _Loader(yaml.SafeLoader):
 def parse(
     text: str, name: str, *, is_quick: bool = False, original: Path | None = None
 ) -> Experiment:
-    """Parses an experiment's file.
+    """Parses an experiment's file; with `is_quick` the short form that the fields `quick` describe.
 
-    With `is_quick` it parses the short form, which the parts' `quick` fields describe.
-
-    `name` is the file's path. It is used in errors, and its folder has the files that the
-    experiment names. If the file is a copy in a study's folder, `original` is the path of the
-    experiment's own file.
+    `name` is the file's path: errors begin with it, and its folder has the files that the
+    experiment names. If it is a copy in a study's folder, `original` is the experiment's own file.
     """
     try:
         content = yaml.load(text, _Loader)
@@ -662,11 +647,7 @@ def _where(error: Mapping[str, Any]) -> str:
 
 
 def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
-    """The part without its field `quick`.
-
-    In a quick study the fields in `quick` replace the part's, and `quick: false` leaves the part
-    out.
-    """
+    """In a quick study the fields in `quick` replace the part's; `quick: false` leaves it out."""
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}

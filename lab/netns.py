@@ -57,10 +57,7 @@ class Namespace:
         return NAMESPACES / self.name
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` inside.
-
-        Unlike `ip netns exec` it leaves all mounts alone.
-        """
+        """The command that runs `argv` inside. Unlike `ip netns exec`, it leaves mounts alone."""
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 120.0) -> str:
@@ -80,10 +77,7 @@ class Namespace:
             return executor.submit(inside).result()
 
     def set_offload(self, interface: str, *, on: bool) -> None:
-        """Turns transmit checksum offload of `interface` on or off.
-
-        If it is off, the sender writes complete checksums into its packets.
-        """
+        """Turns transmit checksum offload on or off. If off, senders write whole checksums."""
         self.run(["ethtool", "-K", interface, "tx", "on" if on else "off"])
 
     def udp_counters(self) -> dict[str, int]:

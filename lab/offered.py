@@ -46,10 +46,7 @@ def copies_due(
 
 
 def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
-    """How many copies never came to a viewer that must get them.
-
-    A surplus elsewhere does not count.
-    """
+    """How many copies that are due never came to a viewer. A surplus elsewhere does not count."""
     came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
     return sum(max(0, n - came.get(where, 0)) for where, n in due.items())
 
@@ -112,9 +109,7 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int |
 
 
 def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Random | None) -> Trace:
-    """The packets of a trace.
-
-    With several senders (`chance`) it begins at a random moment of the trace.
+    """The packets of a trace; with several senders (`chance`) from a random moment of it on.
 
     A few packets are too short for the meter's mark (a last fragment, H.264's parameter sets). They
     are made longer.
@@ -127,10 +122,7 @@ def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Rando
 
 
 def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
-    """The packets of a capture, once, up to the part's duration.
-
-    Frames too short for the meter's mark are made longer.
-    """
+    """A capture's packets, once. Frames that are too short for the meter's mark are made longer."""
     found = times_and_lengths(of.pcap_file.read_bytes())
     packets = [(at, length) for at, length in found if at < part.duration_s * 1e9][:n_packets]
     least = SHORT_FRAME_BELOW_BYTES

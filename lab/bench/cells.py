@@ -1,7 +1,4 @@
-"""Measures the cells of a benchmark one after the other.
-
-Its files are written again after each cell.
-"""
+"""Measures the cells of a benchmark one by one; writes its files again after each cell."""
 
 import sys
 import time
@@ -54,9 +51,8 @@ def each(
 ) -> Iterator[Cell]:
     """Yields the cells one after the other and shows a progress bar.
 
-    `cell_s` is the bar's first guess at the time of a cell.
-
-    The caller adds to `failures` what could not be measured, and continues with the next cell.
+    `cell_s` is the bar's first guess at the time of a cell. The caller adds to `failures` what
+    could not be measured.
     """
     began_s = time.monotonic()
     for number, cell in enumerate(cells):
@@ -78,10 +74,7 @@ def measured(
     cell_s: float,
     label: Callable[[Cell], str] = str,
 ) -> Failures:
-    """Measures cells and writes their rows to a file, again after each cell.
-
-    Returns the failures.
-    """
+    """Measures cells, and writes their rows to a file after each cell. Returns the failures."""
     rows: list[object] = []
     failures: Failures = []
     for cell in each(cells, cell_s, failures, label):
@@ -103,13 +96,10 @@ def measured_sets(
     sets: str = "rounds",
     lacking: Iterable[str] = (),
 ) -> Failures:
-    """Measures the sets of a benchmark, a cell each.
+    """Measures the sets of a benchmark, a cell each. Returns the failures of the cells that failed.
 
-    Writes their rows to NAME-rounds.csv (or what `sets` says) and every trial to
-    raw/NAME-probes.csv; `place` is the folder and NAME.
-
-    At the end the sets that measured the same thing are merged into NAME.csv. A cell that fails is
-    left out, and its failure is returned.
+    `place` is a folder and NAME. Rows go to NAME-rounds.csv (or what `sets` says), every trial to
+    raw/NAME-probes.csv. At the end NAME.csv merges the sets that measured the same thing.
     """
     folder, name = place
     rows: list[Row] = []

@@ -1,7 +1,4 @@
-"""The forwarders of the benchmark.
-
-A forwarder is a row in one of its variants, with one stream to some viewers.
-"""
+"""The forwarders of the benchmark: a row in one of its variants, with a stream to viewers."""
 
 import contextlib
 import math
@@ -136,9 +133,8 @@ def audio_of(site: OnePort) -> Stream:
 def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Running]]:
     """Makes a site and runs the forwarder on it with one stream to `n_viewers` viewers.
 
-    The viewers are the participants from 2 on.
-
-    `P4Priority` has a second stream, whose viewers are the `n_viewers` participants after these.
+    The viewers are the participants from 2 on. `P4Priority` has a second stream, whose viewers are
+    the `n_viewers` participants after these.
     """
     has_audio = forwarder.row == PRIORITY
     with (

@@ -54,22 +54,17 @@ class Choice:
 
 
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
-    """All forwarders of the comparison, in the order of the tables.
-
-    After them come those of an experiment's own rows, then the two that only push.
-    """
+    """The project's forwarders, those of an experiment's `own` rows, and two that only push."""
     rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
     rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
     return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
 
 
 def _group(forwarder: Forwarder) -> tuple[str, str] | None:
-    """The group in which a forwarder is compared; None if it is measured alone.
+    """The kind of port and the way of waiting, within which a forwarder is compared.
 
-    The forwarders of a group have the same kind of port and wait in the same way.
-
-    The interpreter and sockets are so much slower that alternating trials would not improve the
-    comparison.
+    None if it is measured alone: the interpreter and sockets are so much slower that alternating
+    trials would not improve the comparison.
     """
     is_slow = forwarder.engine == "interpreter" or forwarder.port in ("", "udp")
     if is_slow or forwarder.row == NO_FORWARDER or not forwarder.kind.takes_turns:
@@ -80,12 +75,10 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
 
 
 def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
-    """The cells to measure.
+    """The cells to measure. Pushing has no fan-out; what sleeps or is slow is measured at fewer.
 
     Forwarders of one group share a cell, in which their trials alternate. Every other forwarder has
     a separate cell.
-
-    Pushing has no fan-out. Sleeping and slow forwarders are measured at fewer fan-outs.
     """
     chosen = [
         forwarder

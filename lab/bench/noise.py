@@ -37,10 +37,7 @@ class Noise:
 
 
 class Listener:
-    """Watches the processors from its creation on, at the start of a trial.
-
-    `noise` returns what others used since.
-    """
+    """Watches the processors from its creation on; `noise` returns what others used since."""
 
     def __init__(self, cpus: Sequence[int] = (SFU_CPU, LOAD_CPU)) -> None:
         self._cpus = frozenset(cpus)
@@ -55,10 +52,7 @@ class Listener:
         return Noise(max(0, ran_ns) / 1e9, ticks / os.sysconf("SC_CLK_TCK"))
 
     def _others(self) -> dict[int, int]:
-        """The processor time so far of other processes on these processors, in ns by process id.
-
-        Processes of the lab are left out.
-        """
+        """The processor time of others on these processors so far, in ns by process id."""
         found: dict[int, tuple[int, int]] = {}
         for place in Path("/proc").iterdir():
             if not place.name.isdecimal():

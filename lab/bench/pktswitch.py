@@ -34,10 +34,7 @@ def reduction_pct(before: float, after: float) -> float:
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """Processor time a copy.
-
-    If a forwarder takes all of a processor, this is the time between two copies.
-    """
+    """The processor time a copy: the time between two copies, if all of a processor is taken."""
     has_all = row.wait in ("spin", in_kernel.SHARED)
     return 1e9 / row.copies_per_s_lossless if has_all else row.cpu_ns_per_copy
 

@@ -68,10 +68,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result, as it is written to soak.json.
-
-    The comments name the value that a correct switch reaches.
-    """
+    """The result, as in soak.json. The comments name the value that a correct switch reaches."""
 
     forwarder: str
     packets: int
@@ -151,10 +148,7 @@ def missing(watched: Sequence[Watched]) -> int:
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """The lines of JSON in a text.
-
-    Lines that are not whole JSON, such as a last one cut off, are left out.
-    """
+    """The lines of JSON in a text, without those that are not whole, such as a last one cut off."""
     lines = []
     for line in text.splitlines():
         with suppress(json.JSONDecodeError):

@@ -1,7 +1,4 @@
-"""Fan-out as figures and tables: rates, delays and processor time of comparable forwarders.
-
-Pure.
-"""
+"""Fan-out as figures and tables: rates, delays, processor time of like forwarders. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -67,9 +64,8 @@ class Beside:
     def _of(self, row: Searched) -> dict[int, Searched]:
         """A forwarder's rows by set.
 
-        Older files do not contain the set's number. In such a file, several rows for a forwarder
-        mean that the forwarder was compared with others, and the position of a row is used as the
-        number.
+        Older files have no number of the set. There several rows for a forwarder mean that it was
+        compared with others, and a row's position is its number.
         """
         rounds = self._all(row)
         if all(one.set == BY_PLACE for one in rounds):
@@ -143,10 +139,7 @@ def _rates(
 
 
 def _how(rows: Sequence[FanoutRow]) -> str:
-    """A sentence on how long and how often was tried at which fan-out.
-
-    It is empty for older files, which do not say.
-    """
+    """Says how long and how often was tried at which fan-out; empty for older files."""
     known = [row for row in rows if not math.isnan(row.trial_s)]
     ways: dict[tuple[float, int], set[int]] = {}
     for row in known:

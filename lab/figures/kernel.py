@@ -25,10 +25,7 @@ SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}
 
 
 def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
-    """The rows that were counted at a sink.
-
-    Older files do not name the sink; their rows count as XDP's.
-    """
+    """The rows that were counted at a sink. Rows of older files, which name none, are XDP's."""
     return [row for row in rows if row.sink == sink or (not row.sink and sink == XDP_SINK)]
 
 
@@ -50,10 +47,7 @@ def of_relay(
 def of_native(
     rows: Sequence[FanoutRow], beside: Beside, sink: str = XDP_SINK
 ) -> Iterator[tuple[int, float]]:
-    """For each fan-out: the kernel engine's rate divided by the native engine's on AF_XDP.
-
-    Both rates are counted at `sink`.
-    """
+    """For each fan-out: the kernel engine's rate divided by the native engine's, at one sink."""
     ours, theirs = _of(rows, OURS, "kernel", sink), _of(rows, OURS, "native", sink)
     for fanout in sorted(ours.keys() & theirs.keys()):
         yield fanout, beside(ours[fanout], theirs[fanout])
@@ -160,10 +154,7 @@ def _processor_table(times: Sequence[ProcessorRow]) -> Table:
 def promises(
     rows: Sequence[FanoutRow], beside: Beside
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """The goals of the kernel engine.
-
-    Each has the values that were found, and whether they reach it.
-    """
+    """The goals of the kernel engine: the values that were found, and whether they reach them."""
     if not any(row.engine == "kernel" for row in rows):
         return
     rates, native = dict(of_relay(rows, beside)), dict(of_native(rows, beside))

@@ -236,10 +236,7 @@ def runs_beside(one: Series, table: PublishedTable) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rivals:
-    """The results that a comparison needs: two SFUs of the thesis and our SFU under one load.
-
-    The results may be in different parts of the experiment.
-    """
+    """Two SFUs of the thesis and ours under one load, maybe from different parts."""
 
     bitrate_mbps: float
     p4: Series

@@ -73,10 +73,7 @@ class Endpoints:
             raise
 
     def send_to(self, sfu_ips: Mapping[str, str]) -> None:
-        """Changes the addresses to which presenters send.
-
-        Presenters that are left out keep theirs.
-        """
+        """Changes the addresses to which presenters send. Presenters left out keep theirs."""
         self._n_orders += 1
         self.child.tell(json.dumps(sfu_ips))
         self.child.wait_for_line(f"{ORDER} {self._n_orders}:", ORDER_TIMEOUT_S)

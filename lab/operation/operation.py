@@ -198,10 +198,7 @@ class Operation:
         return self.site.sfu.command([str(REPRISE), "--switch", GRPC_ADDRESS, *arguments])
 
     def command(self, *arguments: str) -> str:
-        """Runs a command whose effects the oracle need not know, and returns its output.
-
-        A failure is a violation.
-        """
+        """Runs a command whose effects the oracle need not know; a failure is a violation."""
         done = self.run_command(*arguments)
         if done.returncode != 0:
             self.fail(f"`reprise {' '.join(arguments)}` failed: {done.stderr.strip()}")

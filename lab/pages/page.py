@@ -1,7 +1,4 @@
-"""The HTML parts of a report, which is one file with everything in it.
-
-Pure, except that it reads the style's file.
-"""
+"""The HTML parts of a report. Pure, except that it reads the style's file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

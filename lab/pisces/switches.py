@@ -105,10 +105,7 @@ def optimise_option(variant: str, flow_caches: str) -> str:
 
 @contextlib.contextmanager
 def running(setting: Setting, folder: Path) -> Iterator[Running]:
-    """Makes a site and runs the contestant on it, set up for the network.
-
-    Its files go into `folder`.
-    """
+    """Makes a site and runs the contestant on it, set up for the network. Files go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     starts: dict[str, Start] = {
         OVS_NAME: _ovs,

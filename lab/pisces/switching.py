@@ -74,10 +74,7 @@ def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) 
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell into `switching.csv`.
-
-    A cell that fails is left out, and its failure is returned.
-    """
+    """Measures every cell into `switching.csv`. Returns the failures of the cells that failed."""
     return measured_sets(
         (folder, "switching"),
         SwitchingRow,

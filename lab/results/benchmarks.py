@@ -112,10 +112,7 @@ class PriorityRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow(BenchmarkRow):
-    """A row of pipeline.csv: one part of a pipeline in one variant.
-
-    `variant` lists the roles that this variant has in the report.
-    """
+    """A row of pipeline.csv: a part of a pipeline. `variant` lists its variant's roles."""
 
     names = ("program", "flows", "variant", "part")
     measured = ("ns_per_packet",)
@@ -155,10 +152,7 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """A row of pktswitch.csv: a forwarder on sockets and one that replaces it.
-
-    The other one bypasses the kernel or forwards in it.
-    """
+    """A row of pktswitch.csv: a forwarder on sockets, and one beyond sockets in its place."""
 
     names = ("row", "engine", "wait", "fanout")
     measured = ("overhead_bypass_ns", "delay_bypass_us", "busy_delay_bypass_us")
@@ -356,10 +350,7 @@ class DelayRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class DistributionRow(BenchmarkRow):
-    """A row of neobft-distributions.csv: how many samples had a delay.
-
-    The CDFs are made from these.
-    """
+    """A row of neobft-distributions.csv, for the CDFs: how many samples had a delay."""
 
     kind: str
     load_pct: int

@@ -150,10 +150,7 @@ class Folder:
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
-        """Records a row or a run that could not be measured.
-
-        The folder's path is removed from `why`, because the folder may move.
-        """
+        """Records what could not be measured and why, without the folder's path, as it may move."""
         sessions = self.sessions
         sessions[session]["not_measured"][what] = why.replace(f"{self.path}/", "")
         self._write(sessions, is_quick=self.is_quick)
@@ -168,10 +165,7 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """The experiment's places.
-
-        Optional rows that this machine cannot run and that have no results are left out.
-        """
+        """All places but those of optional rows that cannot run here and have no results."""
         return [
             place
             for place in self.experiment.places()
@@ -218,10 +212,7 @@ class Folder:
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
     def keep_benchmark(self, work: Path, file: str) -> None:
-        """Moves a benchmark's files into the folder.
-
-        `file`, which marks the benchmark as done, comes last.
-        """
+        """Moves a benchmark's files into the folder; `file`, which marks it as done, comes last."""
         with deaf_to_signals():
             for source in sorted(work.rglob("*"), key=lambda path: path.name == file):
                 target = self.path / source.relative_to(work)
@@ -288,10 +279,7 @@ class Folder:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
-        """Whether most of the runs are broken.
-
-        Something that takes the processor for a moment may break one run.
-        """
+        """Whether most runs are broken: something that takes the processor may break one."""
         for cell in cells:
             if cell.name not in self._broken:
                 self._broken[cell.name] = self.run(cell).facts.is_broken

@@ -39,10 +39,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A row of a published summary.
-
-    Delays are in seconds, of the last copy unless `PublishedTable.is_per_copy`.
-    """
+    """A row of a published summary. Delays are of the last copy, unless the table `is_per_copy`."""
 
     viewers: int
     min_delay_s: float

@@ -328,10 +328,7 @@ def _due(part: Part, run: Run) -> dict[tuple[int, int], int]:
 
 
 def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRow | None) -> RunRow:
-    """The row of a run.
-
-    Its average is compared with that of the run before it at the same place.
-    """
+    """The row of a run. Its average is compared with that of the run before at the same place."""
     cell, facts, seen = run.cell, run.facts, run.seen
     totals = seen.totals
     last, first = last_copies_s(seen.samples), first_copies_s(seen.samples)

@@ -244,10 +244,7 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """The largest number of viewers for which the source has results of this load; 0 if none.
-
-    In the sources no copies were lost up to it.
-    """
+    """The most viewers for which the source has results, and lost nothing; 0 if it has none."""
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 

@@ -57,10 +57,7 @@ class Runtime:
     def add_entry(
         self, table: str, keys: Sequence[int], action: str, parameters: Sequence[int]
     ) -> None:
-        """Adds an entry with exact keys.
-
-        A name is the last part of the full name in the program.
-        """
+        """Adds an entry with exact keys. Names are the last parts of full names in the program."""
         found = self._table(table)
         widths = [self._width(key["target"]) for key in found["key"]]
         match = [
@@ -142,10 +139,7 @@ Group = tuple[Stream, Sequence[Participant]]
 
 
 def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
-    """Makes the same writes as `reprise apply`.
-
-    A program keeps viewers in registers or in a table.
-    """
+    """Makes the writes of `reprise apply`. Programs keep viewers in registers or in a table."""
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])

@@ -41,10 +41,7 @@ class Daemons:
         """The process of ovs-vswitchd, which forwards."""
 
     def start(self, *settings: str) -> None:
-        """Starts both daemons.
-
-        `settings` are columns of the table Open_vSwitch, such as `other_config:...`.
-        """
+        """Starts both daemons. `settings` are of the table Open_vSwitch: `other_config:...`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         database = self._folder / "conf.db"
         database.unlink(missing_ok=True)

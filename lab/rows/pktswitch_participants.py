@@ -156,10 +156,7 @@ def _unanswered(asked: _Asked) -> str:
 
 
 def _packet_socket() -> socket.socket:
-    """Returns one packet socket that receives the answers from all links.
-
-    Closing a socket for each link would take the kernel a second.
-    """
+    """One packet socket for the answers from all links: closing many would take a second."""
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     packets.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     _attach_filter(packets)

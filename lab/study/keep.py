@@ -46,10 +46,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
-    """Keeps a study and returns the kept folder.
-
-    Refuses studies that are unfinished, or too large in every form.
-    """
+    """Keeps a study and returns the kept folder. Refuses one that is unfinished or too large."""
     name = folder.experiment.experiment
     if folder.missing() or folder.missing_benchmarks() or folder.is_quick:
         raise FolderError(
@@ -94,11 +91,7 @@ def _keep(folder: Folder, studies: Path) -> Path:
 
 
 def _tidy(studies: Path) -> None:
-    """Removes the working folder.
-
-    First puts back a study that was moved away but not replaced, also one that a killed process
-    left there.
-    """
+    """Removes the working folder. First puts back a study that was moved away and not replaced."""
     with deaf_to_signals():
         there = {one.experiment.experiment for one in folders(studies)}
         for old in folders(studies / KEEPING / "replaced"):

@@ -191,10 +191,7 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace was as planned, and keeps it.
-
-    Returns why this failed, or an empty text.
-    """
+    """Repeats a run until its pace was as planned, and keeps it. Returns why this failed, or ""."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -242,19 +239,13 @@ def sample_every(sendings: Sequence[Sending]) -> int:
 
 
 def every_for(n_packets: int) -> int:
-    """The step between samples.
-
-    It is odd, so that samples fall on all places within a video frame.
-    """
+    """The step between samples: odd, so that they fall on all places within a video frame."""
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
     return every if every % 2 else every + 1
 
 
 def thinned(seen: Seen, every: int) -> Seen:
-    """Keeps every `every`-th sample of each stream.
-
-    The counts of copies remain those of all packets.
-    """
+    """Keeps every `every`-th sample of each stream. Copies are still counted of all packets."""
     samples = tuple(one for one in seen.samples if one.sequence % every == 0)
     return replace(seen, samples=samples)
 
@@ -293,10 +284,7 @@ def _state(pid: int) -> str:
 
 
 def kernel_share(pids: Sequence[int]) -> float | None:
-    """The share of system calls in the processes' time so far.
-
-    The kernel samples it by its timer tick. None if there are too few ticks.
-    """
+    """System calls' share of the processes' time so far, by timer ticks; None if too few."""
     user, system = 0, 0
     for pid in pids:
         try:
