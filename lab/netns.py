@@ -146,6 +146,7 @@ class Star(Network):
         self.mtu_bytes = mtu_bytes
         self.bridge = Namespace(f"{self.name}-bridge")
         self.sfu = Namespace(f"{self.name}-sfu")
+        self._bridges = ["br0"]
         self._hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
 
     def host(self, number: int) -> Namespace:
@@ -157,7 +158,8 @@ class Star(Network):
 
     def _make(self) -> None:
         self._make_namespaces()
-        self._make_centre()
+        for bridge in self._bridges:
+            self._make_bridge(bridge)
         for number, host in self._hosts.items():
             self._link(f"to-h{number}", host, HOST_INTERFACE, mac_of(number))
             address = f"{ip_of(number)}/{SUBNET_PREFIX_LEN}"
@@ -177,17 +179,24 @@ class Star(Network):
         )
         self._attach(port, mac)
 
-    def _make_centre(self) -> None:
-        """Makes the bridge in the middle; other switches override it."""
+    def _make_bridge(self, name: str) -> None:
         run(
             ["ip", "-n", self.bridge.name, "-batch", "-"],
-            stdin="link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
-            f"link set br0 mtu {self.mtu_bytes} up\n",
+            stdin=f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+            f"link set {name} mtu {self.mtu_bytes} up\n",
         )
 
+    def _bridge_at(self, port: str) -> str:
+        """The bridge to which `port` belongs; here there is only one."""
+        return self._bridges[0]
+
     def _attach(self, port: str, mac: str) -> None:
-        """Connects `port` to the bridge and enters `mac` as the address behind it."""
-        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", "br0"])
+        """Connects `port` to its bridge and enters `mac` as the address behind it."""
+        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", self._bridge_at(port)])
+        self._know(port, mac)
+
+    def _know(self, port: str, mac: str) -> None:
+        """Tells a bridge behind which of its ports an address is, so that no copy is flooded."""
         # Not "add": the bridge may have learnt the address already.
         entry = [mac, "dev", port, "master", "static"]
         run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])

@@ -34,21 +34,16 @@ def require_build(*binaries: Path) -> None:
 
 
 def start_switch(
-    star: Star,
-    log: Path,
-    program: Path | None = None,
-    *,
-    binary: Path = SWITCH,
-    is_in_kernel: bool = False,
+    star: Star, log: Path, program: Path | None = None, *, is_in_kernel: bool = False
 ) -> Child:
     """Starts the switch. When it returns, the switch answers gRPC.
 
     Without a `program` the switch waits for a controller that sets one. With `is_in_kernel` it has
     the kernel engine and a port by XDP.
     """
-    require_build(binary)
+    require_build(SWITCH)
     port = f"{SFU_PORT}@{'afxdp:' if is_in_kernel else ''}{SFU_INTERFACE}"
-    argv = [str(binary), "-i", port, "--grpc", GRPC_ADDRESS]
+    argv = [str(SWITCH), "-i", port, "--grpc", GRPC_ADDRESS]
     if is_in_kernel:
         argv += ["--engine", "kernel"]
         # Without GRO the link's other end would accept no redirected frames.

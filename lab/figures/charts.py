@@ -53,7 +53,6 @@ class Bar:
     label: str
     colour: str
     value: float
-    is_hollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,6 @@ class Bars:
     label: str
     bars: tuple[Bar, ...]
     note: str
-    form: str = ",.0f"
 
 
 Chart = Lines | Bars

@@ -13,13 +13,12 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from lab.addresses import SFU_UDP_PORT
-from lab.netns import enter
+from lab.netns import Namespace
 from lab.process import Child
 from lab.traffic import READY, RECEIVE_BUFFER_BYTES, SO_RCVBUFFORCE
 
@@ -41,7 +40,7 @@ ORDER_TIMEOUT_S = 120.0
 @dataclass(frozen=True, slots=True)
 class Config:
     namespaces: Mapping[str, str]
-    """The file of each host's namespace, by the host's number (as text, for JSON)."""
+    """The name of each host's namespace, by the host's number (as text, for JSON)."""
     ips: Mapping[str, str]
     presenters: list[int]
     udp_ports: list[int]
@@ -95,17 +94,6 @@ class Endpoints:
         return whole
 
 
-def in_namespace(path: str) -> socket.socket:
-    """Makes a UDP socket inside a namespace. The socket stays in this namespace."""
-
-    def make() -> socket.socket:
-        enter(path)
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        return executor.submit(make).result()
-
-
 class _Process:
     def __init__(self, config: Config, sent: BinaryIO, received: BinaryIO) -> None:
         self.config = config
@@ -116,9 +104,12 @@ class _Process:
         self.selector = selectors.DefaultSelector()
         self.selector.register(sys.stdin, selectors.EVENT_READ, None)
         self.senders: dict[int, socket.socket] = {}
-        for host, path in config.namespaces.items():
+        for host, namespace in config.namespaces.items():
             for udp_port in config.udp_ports:
-                opened = in_namespace(path)
+                # A socket stays in the namespace in which it was made.
+                opened = Namespace(namespace).call(
+                    lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                )
                 opened.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
                 opened.bind((config.ips[host], udp_port))
                 opened.setblocking(False)

@@ -1,6 +1,7 @@
 """A switch in operation: runs random commands, while an oracle knows who must get which packets."""
 
 import json
+import math
 import random
 import signal
 import subprocess
@@ -11,10 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
+from lab.controller import REPRISE
 from lab.counters import METRICS_ADDRESS, Counters, read_metrics
 from lab.operation.changes import (
     OTHER_UDP_PORT,
@@ -40,14 +41,12 @@ from lab.process import REPOSITORY, Child, dying_with_parent
 from lab.switch import (
     GRPC_ADDRESS,
     READY_TIMEOUT_S,
-    RELEASE,
     REPLICATION_PROGRAM,
     SWITCH,
     MissingBuildError,
     require_build,
 )
 
-REPRISE = RELEASE / "reprise"
 FINSY_PYTHON = REPOSITORY / ".venv-finsy/bin/python"
 COMMAND_TIMEOUT_S = 120.0
 N_HOSTS = 10
@@ -72,10 +71,7 @@ class Running:
     argv: list[str]
     process: subprocess.Popen[str]
     affected: set[Pair]
-    kill_at_s: float | None
-
-    def is_killed_by(self, now_s: float) -> bool:
-        return self.kill_at_s is not None and now_s >= self.kill_at_s
+    kill_at_s: float
 
 
 @dataclass(slots=True)
@@ -135,7 +131,7 @@ class Operation:
         hosts = range(1, N_HOSTS + 1)
         self.endpoints = Endpoints(
             Config(
-                namespaces={str(n): str(self.site.host(n).path) for n in hosts},
+                namespaces={str(n): self.site.host(n).name for n in hosts},
                 ips={str(n): ip_of(n) for n in hosts},
                 presenters=list(PRESENTERS),
                 udp_ports=self.udp_ports,
@@ -162,12 +158,7 @@ class Operation:
         self.stack.callback(self.follower.stop)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stack.close()
 
     def _stop_switch(self) -> None:
@@ -285,7 +276,7 @@ class Operation:
         affected = change.affected(self.model, self.ports)
         self.oracle.mark(time.monotonic_ns(), affected, Due.MAY)
         argv = [*change.arguments(self.folder), *options]
-        kill_at_s = None
+        kill_at_s = math.inf
         if may_kill and self.choose.random() < 0.6:
             kill_at_s = time.monotonic() + self.choose.expovariate(1 / KILLED_AFTER_S)
         self.note(f"run {argv} kill {kill_at_s}")
@@ -308,7 +299,7 @@ class Operation:
             for one in list(waiting):
                 if one.process.poll() is not None:
                     waiting.remove(one)
-                elif one.is_killed_by(now_s):
+                elif now_s >= one.kill_at_s:
                     one.process.send_signal(signal.SIGKILL)
                     one.process.wait()
                     waiting.remove(one)

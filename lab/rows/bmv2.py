@@ -42,11 +42,6 @@ ANY_CONTEXT = i32(0)
 EXACT = i32(0)
 
 
-def binary_path() -> Path | None:
-    said = os.environ.get(VARIABLE)
-    return Path(said) if said else None
-
-
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """A running simple_switch: a Thrift client, and the program's JSON for names and widths."""
@@ -195,9 +190,9 @@ class Bmv2(ProcessRow):
     @classmethod
     def lacks(cls) -> str:
         """Whether a build of BMv2 is missing."""
-        if binary_path() is None:
-            return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"
-        return ""
+        if os.environ.get(VARIABLE):
+            return ""
+        return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"
 
     def start(self) -> None:
         self._groups: dict[int, Group] = {}
@@ -212,7 +207,7 @@ class Bmv2(ProcessRow):
         self.stop()
         link = self.site.links[0]
         compiled = self.folder / f"{self.program.stem}.json"
-        argv = [str(binary_path()), "-i", f"{PORT}@{link.sfu_interface}"]
+        argv = [os.environ[VARIABLE], "-i", f"{PORT}@{link.sfu_interface}"]
         argv += ["--thrift-port", str(THRIFT_PORT), str(compiled)]
         argv += ["--", "--max-l1-entries", str(L1_ENTRIES_MAX)]
         if self.variant.engine == "one processor":
