@@ -109,24 +109,22 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int |
 
 
 def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Random | None) -> Trace:
-    """The packets of a trace; with several senders (`chance`) from a random moment of it on.
-
-    A few packets are too short for the meter's mark (a last fragment, H.264's parameter sets). They
-    are made longer.
-    """
+    """The packets of a trace; with several senders (`chance`) from a random moment of it on."""
     trace = media.read(name)
     begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
     packets = trace.lasting(part.duration_s, begin_ns)[:n_packets]
-    least = SHORT_FRAME_BELOW_BYTES
-    return Trace(tuple((one.time_ns, max(least, one.frame_len_bytes)) for one in packets))
+    return _marked((one.time_ns, one.frame_len_bytes) for one in packets)
 
 
 def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
-    """A capture's packets, once. Frames that are too short for the meter's mark are made longer."""
+    """The packets of a capture, once, up to the part's duration."""
     found = times_and_lengths(of.pcap_file.read_bytes())
-    packets = [(at, length) for at, length in found if at < part.duration_s * 1e9][:n_packets]
-    least = SHORT_FRAME_BELOW_BYTES
-    return Trace(tuple((at, max(least, length)) for at, length in packets))
+    return _marked([one for one in found if one[0] < part.duration_s * 1e9][:n_packets])
+
+
+def _marked(packets: Iterable[tuple[int, int]]) -> Trace:
+    """Makes frames longer that are too short for the meter's mark, such as a last fragment."""
+    return Trace(tuple((at, max(SHORT_FRAME_BELOW_BYTES, length)) for at, length in packets))
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:

@@ -83,9 +83,10 @@ class Setting:
     network: Network
 
 
-Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager[Child | None]]
-"""A function that starts a contestant on a site and puts its files into a folder. Its context
-yields the process, or None if the contestant has none."""
+Started = contextlib.AbstractContextManager[Child | None]
+"""The process of a contestant, or None if the contestant has none."""
+Start = Callable[[Setting, PortPerHost, Path], Started]
+"""A function that starts a contestant on a site and puts its files into a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +141,19 @@ def source_of(program: str) -> Path:
     return REPOSITORY / "p4" / "bench" / f"{program}.p4"
 
 
-@contextlib.contextmanager
-def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Started:
     contestant = setting.contestant
     optimise = optimise_option(contestant.variant, contestant.flow_caches)
     options = ["--wait", PORTS[setting.port], "--optimise", optimise]
-    with _switch(setting, site, folder, options) as child:
-        yield child
+    return _switch(setting, site, folder, options)
 
 
-@contextlib.contextmanager
-def _kernel(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+def _kernel(setting: Setting, site: PortPerHost, folder: Path) -> Started:
     in_kernel.take_redirected(site)
-    with _switch(setting, site, folder, ["--engine", "kernel", "--wait", "sleep"]) as child:
-        yield child
+    return _switch(setting, site, folder, ["--engine", "kernel", "--wait", "sleep"])
 
 
-@contextlib.contextmanager
-def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[None]:
+def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Started:
     interfaces, program = [link.sfu_interface for link in site.links], setting.program
     name, network = site.sfu.name, setting.network
     if program == "l2":
@@ -171,7 +167,7 @@ def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[None]:
         run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(commands))
     else:
         raise ChildError(f"Linux has nothing of its own for {program}")
-    yield None
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -229,11 +229,6 @@ def last_copies_s(samples: Sequence[Sample]) -> Delays:
     return np.array([one.last_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
 
 
-def first_copies_s(samples: Sequence[Sample]) -> Delays:
-    """The delays of the first copies in seconds, in the order of packets."""
-    return np.array([one.first_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
-
-
 def n_outliers(delays: Delays) -> int:
     """How many delays are far above the others."""
     if not len(delays):
@@ -331,7 +326,8 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
     """The row of a run. Its average is compared with that of the run before at the same place."""
     cell, facts, seen = run.cell, run.facts, run.seen
     totals = seen.totals
-    last, first = last_copies_s(seen.samples), first_copies_s(seen.samples)
+    last = last_copies_s(seen.samples)
+    first = np.array([one.first_copy_ns / NS for one in seen.samples if one.copies])
     due = _due(part, run)
     viewed = {stream for stream, _ in due}
     strangers = sum(
