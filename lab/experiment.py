@@ -70,8 +70,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 FrameLen = Annotated[int, Field(ge=FRAME_LEN_MIN_BYTES, le=FRAME_LEN_MAX_BYTES)]
-
-
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 _FrameLens = Annotated[
     Annotated[FrameLen, Tag("one")] | Annotated[tuple[FrameLen, FrameLen], Tag("between")],
     Discriminator(lambda value: "between" if isinstance(value, list | tuple) else "one"),
@@ -95,7 +94,7 @@ class StreamOf(_Model):
     """The time between packets, at random between these two."""
     media: str | None = None
     """The name of a trace in `lab/media/`."""
-    pcap: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] | None = None
+    pcap: _FileName | None = None
     """A capture in the folder of the experiment's file. Its frames give the times and lengths."""
     _folder: Path = PrivateAttr(default=Path())
     packets: Annotated[int, Field(ge=1)] | dict[int, Annotated[int, Field(ge=1)]] | None = None
@@ -175,21 +174,13 @@ class Search(_Model):
 Size = Annotated[int, Field(ge=1, le=4096)]
 
 
-def _sizes(value: object) -> object:
-    return value if isinstance(value, dict | Search) else _numbers(value)
-
-
 _Sizes = Annotated[
     Annotated[
         Annotated[Search, Tag("search")] | Annotated[tuple[Size, ...], Tag("sizes")],
         Discriminator(lambda value: "search" if isinstance(value, dict | Search) else "sizes"),
     ],
-    BeforeValidator(_sizes),
+    BeforeValidator(lambda value: value if isinstance(value, dict | Search) else _numbers(value)),
 ]
-
-
-def _senders(value: object) -> object:
-    return 1 if value == "one" else value
 
 
 class Part(_Model):
@@ -202,7 +193,8 @@ class Part(_Model):
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """`ENGINE PORT WAIT`, for rows that have a choice. If empty, each row has its usual variant."""
     senders: Annotated[
-        Annotated[int, Field(ge=1, le=64)] | Literal["everybody"], BeforeValidator(_senders)
+        Annotated[int, Field(ge=1, le=64)] | Literal["everybody"],
+        BeforeValidator(lambda value: 1 if value == "one" else value),
     ] = 1
     """Who sends: `one`, `everybody`, or a number; then the first so many participants send to all
     others."""
@@ -401,9 +393,6 @@ class Benchmark(_Model):
 def _kind(value: object) -> str:
     is_benchmark = isinstance(value, Benchmark) or (isinstance(value, dict) and "measure" in value)
     return "benchmark" if is_benchmark else "load"
-
-
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 
 class Processors(_Model):

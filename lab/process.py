@@ -162,6 +162,11 @@ def cpu_ns_of_threads(pid: int) -> list[int]:
     return times
 
 
+def stat_of(pid: int) -> list[str]:
+    """The words of /proc/PID/stat (proc(5)) from the state on, which follows the command's name."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> str:
     """Runs a short command and returns its output. A failure is a `ChildError` with all output."""
     done = subprocess.run(

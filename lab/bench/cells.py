@@ -1,13 +1,11 @@
 """Measures the cells of a benchmark one by one; writes its files again after each cell."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from lab import peers
-from lab.bench.forwarders import Forwarder
 from lab.bench.trials import Probe
 from lab.controller import REPRISE
 from lab.csvs import csv_text, lines_of
@@ -18,6 +16,7 @@ from lab.progress import bar
 from lab.results.benchmarks import BenchmarkRow
 from lab.results.statistics import merged_sets
 from lab.switch import SWITCH, require_build
+from lab.terminal import rewrite
 
 
 class Planned(Protocol):
@@ -59,10 +58,9 @@ def each(
         taken_s = time.monotonic() - began_s
         left_s = (taken_s / number if number else cell_s) * (len(cells) - number)
         what = label(cell) + (f", {len(failures)} failed" if failures else "")
-        line = "\r\033[K" + bar(number, len(cells), left_s, what)
-        print(line, end="", file=sys.stderr, flush=True)
+        rewrite(bar(number, len(cells), left_s, what))
         yield cell
-    print("\r\033[K", end="", file=sys.stderr)
+    rewrite("")
 
 
 def measured(
@@ -117,5 +115,5 @@ def measured_sets(
     return failures
 
 
-def label_of(cell: tuple[Forwarder, int]) -> str:
+def label_of(cell: tuple[object, int]) -> str:
     return f"{cell[0]}, {cell[1]} copies"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import InTurn, cpu_ns_of_threads
+from lab.process import InTurn, cpu_ns_of_threads, stat_of
 from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant, told_of
@@ -90,7 +90,7 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
     user, system = 0, 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            words = stat_of(pid)
             user, system = user + int(words[11]), system + int(words[12])
     return Ticks(user, system)
 

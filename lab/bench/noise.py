@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import cpu_ns_of_threads
+from lab.process import cpu_ns_of_threads, stat_of
 from lab.sites import LOAD_CPU, SFU_CPU
 
 SHARE_MAX = 0.02
@@ -21,7 +21,7 @@ SHARE_MAX = 0.02
 TICKS_MIN = 2
 """Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
 _PROCESSOR, _PARENT = 36, 1
-"""Indices of the words in /proc/PID/stat after the command's name."""
+"""Indices of the words of `stat_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Listener:
             if not place.name.isdecimal():
                 continue
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                words = (place / "stat").read_text().rpartition(")")[2].split()
+                words = stat_of(int(place.name))
                 found[int(place.name)] = (int(words[_PARENT]), int(words[_PROCESSOR]))
         return {
             pid: sum(cpu_ns_of_threads(pid))

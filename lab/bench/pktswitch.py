@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 
 from lab.bench import load, turns
-from lab.bench.cells import Failures, measured
+from lab.bench.cells import Failures, label_of, measured
 from lab.bench.forwarders import KERNEL, RELAY, Forwarder, running, there_is
 from lab.bench.search import FULL, Effort
 from lab.bench.turns import Cell
@@ -130,6 +130,6 @@ def run(
         list(product(chosen, fanouts)),
         lambda cell: [measure(*cell, effort)],
         cell_s=cell_s(effort),
-        label="{0[0]}, {0[1]} copies".format,
+        label=label_of,
     )
     return [*failures, *filter(None, [ROWS[RELAY.row].lacks()])]

@@ -30,6 +30,7 @@ from lab.process import REPOSITORY, Child, ChildError, interrupt_on_termination
 from lab.progress import bar
 from lab.sites import OnePort, Stream, viewer_ip
 from lab.switch import GRPC_ADDRESS, RELEASE, MissingBuildError, require_build
+from lab.terminal import rewrite
 
 CHURN = RELEASE / "examples" / "membership_churn"
 PACKETS = 24_000_000
@@ -178,7 +179,7 @@ def _follow(sender: Child, churn: Child, pid: int, n_packets: int) -> list[Sampl
         _sample(samples, sender, churn, pid, n_packets)
     except KeyboardInterrupt:
         sender.interrupt()
-    print("\r\033[K", end="", file=sys.stderr)
+    rewrite("")
     return samples
 
 
@@ -194,8 +195,7 @@ def _sample(samples: list[Sample], sender: Child, churn: Child, pid: int, n_pack
         samples.append(sample)
         left_s = (n_packets - n) * now_s / n if n else 0.0
         what = f"packets, {sample.writes:,} writes, {sample.rss_kib / 1024:.1f} MiB"
-        line = "\r\033[K" + bar(n, n_packets, left_s, what)
-        print(line, end="", file=sys.stderr, flush=True)
+        rewrite(bar(n, n_packets, left_s, what))
         time.sleep(SAMPLE_S)
 
 

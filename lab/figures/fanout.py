@@ -111,7 +111,7 @@ def _lines(
     return lines
 
 
-def _axis(rows: Sequence[FanoutRow]) -> Axis:
+def axis_of(rows: Sequence[FanoutRow]) -> Axis:
     ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))
     return Axis("copies of each packet (number)", is_log=True, ticks=ticks)
 
@@ -130,7 +130,7 @@ def _rates(
     return Lines(
         key=f"fanout-rate-{kind[0]}-{kind[1]}",
         title=f"Copies a second without loss: {kind_name(kind)}",
-        x=_axis(rows),
+        x=axis_of(rows),
         y=Axis("copies without loss (1/s)", starts_at_zero=True),
         lines=tuple(_lines(rows, lambda row: row.copies_per_s_lossless)),
         levels=tuple(limit[:1]),
@@ -179,7 +179,7 @@ def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow], beside: Beside) ->
     return Lines(
         key=f"fanout-delay-{kind[0]}-{kind[1]}",
         title=f"Delay of the first and the last copy: {kind_name(kind)}",
-        x=_axis(native),
+        x=axis_of(native),
         y=Axis("median delay at 360 packets/s (µs)", is_log=True),
         lines=tuple(lines),
         note=_reading_of_delays(native, beside),
@@ -214,7 +214,7 @@ def _costs(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
     return Lines(
         key=f"fanout-cpu-{kind[0]}-{kind[1]}",
         title=f"Processor time a copy: {kind_name(kind)}",
-        x=_axis(rows),
+        x=axis_of(rows),
         y=Axis("processor time a copy (ns)", is_log=True),
         lines=tuple(_lines(rows, lambda row: row.cpu_ns_per_copy)),
         note=note,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from lab.bench.load import TCX_SINK, XDP_SINK
 from lab.bench.matrix import COMPARED_FANOUT as COMPARED
 from lab.figures.charts import Axis, Line, Lines, finite
-from lab.figures.fanout import HOW, SPEED, Beside
+from lab.figures.fanout import HOW, SPEED, Beside, axis_of
 from lab.figures.names import RELAY, colour_of, full_name, marker_of, number
 from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import FanoutRow, ProcessorRow
@@ -56,8 +56,7 @@ def of_native(
 def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
     if not rows:
         return []
-    ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))
-    x = Axis("copies of each packet (number)", is_log=True, ticks=ticks)
+    x = axis_of(rows)
     return [
         Lines(
             key="kernel-rate",

@@ -15,7 +15,7 @@ from lab.experiment import Benchmark, Cell, Experiment, Part, Place, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
-from lab.process import ChildError, cpu_ns_of_threads
+from lab.process import ChildError, cpu_ns_of_threads, stat_of
 from lab.progress import Estimate, bar, clock
 from lab.results.folder import Facts, Folder, Run
 from lab.results.statistics import percentile
@@ -278,7 +278,7 @@ def process_cpu_s(pids: Sequence[int]) -> float:
 
 def _state(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return stat_of(pid)[0]
     except (FileNotFoundError, ProcessLookupError):
         return "Z"
 
@@ -288,7 +288,7 @@ def kernel_share(pids: Sequence[int]) -> float | None:
     user, system = 0, 0
     for pid in pids:
         try:
-            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+            ticks = stat_of(pid)[11:13]
         except (FileNotFoundError, ProcessLookupError):
             raise RowEndedError(f"the row's process {pid} has ended") from None
         user, system = user + int(ticks[0]), system + int(ticks[1])
