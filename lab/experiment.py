@@ -196,8 +196,7 @@ class Part(_Model):
         Annotated[int, Field(ge=1, le=64)] | Literal["everybody"],
         BeforeValidator(lambda value: 1 if value == "one" else value),
     ] = 1
-    """Who sends: `one`, `everybody`, or a number; then the first so many participants send to all
-    others."""
+    """Who sends: `one`, `everybody`, or a number: the first so many send to all others."""
     viewers: _Sizes = ()
     """With one sender: its numbers of viewers. Several numbers, or `{first:, most:}` to search for
     the largest that each row can serve."""
@@ -214,8 +213,7 @@ class Part(_Model):
     stop_when_broken: bool = False
     """Whether larger sizes are left out once a row is broken."""
     split: bool = False
-    """Whether a sender's packets are shared out over its streams in turn, instead of being sent in
-    each stream."""
+    """Whether a sender's packets are shared out over its streams in turn, not sent in each."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -381,8 +379,7 @@ class Benchmark(_Model):
     rows: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """Rows of `rows_from` that `fanout` measures beside the project's rows."""
     short: bool = False
-    """Whether the benchmark runs in its shortest form, which still has everything that the report
-    shows."""
+    """Whether the benchmark runs in its shortest form, which has all that the report shows."""
 
     @property
     def file(self) -> str:
@@ -424,8 +421,7 @@ class Experiment(_Model):
     rows_from: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+\.py$")] = ""
     """A Python file in this file's folder that defines further rows (docs/add-a-row.md)."""
     files: Annotated[tuple[_FileName, ...], BeforeValidator(_as_list)] = ()
-    """Files in this file's folder that `rows_from` or a load needs. The study's folder gets
-    copies."""
+    """Files in this file's folder that `rows_from` or a load needs; a study gets copies."""
     processors: Processors = Processors()
     """The processors on which the row and the load run."""
     interfaces: Interfaces | None = None

@@ -59,8 +59,7 @@ class Stream:
     number: int
     sender: Participant
     udp_port: int = SFU_UDP_PORT
-    """The UDP port of the SFU to which the stream goes. The sender uses the same port as its
-    source."""
+    """The UDP port of the SFU to which the stream goes, and the sender's source port."""
     viewer_udp_port: int = VIEWER_UDP_PORT
     """The UDP port at which viewers receive. A row that cannot change ports leaves `udp_port`."""
 
@@ -95,8 +94,7 @@ class Site(Network):
         self.n_participants = n_participants
         self.mtu_bytes = MTU_BYTES
         self.real: tuple[str, str] | None = None
-        """Two interfaces of the machine that take the place of the one veth pair: the hosts' and
-        the SFU's."""
+        """Two of the machine's interfaces in place of the veth pair: the hosts' and the SFU's."""
         self.hosts = Namespace(f"{self.name}-hosts")
         self.sfu = Namespace(f"{self.name}-sfu")
         self.links = tuple(_link(port) for port in range(1, self._n_links() + 1))

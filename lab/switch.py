@@ -8,12 +8,10 @@ from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
 RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "release"))
-"""The folder of the programs that `make build` builds. `make test` sets the variable to programs
-with checks."""
+"""The folder of `make build`'s programs. For `make test` it is that of programs with checks."""
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
-"""9559 is P4Runtime's port at IANA. The address is on the loopback interface of the SFU's
-namespace."""
+"""9559 is P4Runtime's port at IANA; the address is the loopback of the SFU's namespace."""
 READY_TIMEOUT_S = 120.0
 
 RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"

@@ -15,8 +15,7 @@ from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
-"""Not a forwarder: one processor that pushes frames, which is the upper limit for all
-forwarders."""
+"""Not a forwarder: one processor that pushes frames, the upper limit for all forwarders."""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
 AUDIO_UDP_PORT = 5006

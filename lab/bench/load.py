@@ -16,8 +16,7 @@ from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 FRAME_LEN_BYTES = 1400
 SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
-"""How much longer a run may take than it sends, for the start and for waiting until the last copy
-comes."""
+"""How much longer a run may take than it sends: for its start and the wait for the last copy."""
 SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
 """How long a load takes to start its sink."""

@@ -21,8 +21,7 @@ COMPARED_FANOUT = 64
 SETS = {"spin": 3, "sleep": 3}
 """The number of sets at `COMPARED_FANOUT`, by how the forwarders wait."""
 CURVE_PART = 6
-"""Trials at other fan-outs, which are only points of a curve, are shorter by this factor, and in
-one set."""
+"""Trials at other fan-outs, only points of a curve, are in one set and shorter by this factor."""
 POINT_PART = 3
 """Trials of forwarders that sleep, of sockets, of the interpreter and of BMv2 are shorter by this
 factor: three sets take as long as one full-length trial."""

@@ -48,8 +48,7 @@ class Moment:
     counters: Counters | None
     wire_drops: int
     refused: int = 0
-    """Packets that the SFU's end of the veth pair did not accept from the load's end, because the
-    kernel was behind."""
+    """Packets that the SFU's end of the veth pair refused, because the kernel was behind."""
 
 
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:

@@ -84,8 +84,7 @@ class Verdict:
     stale_viewers: int
     """Guests that got a copy of a packet which was sent after they had been removed; 0."""
     missing: int
-    """Copies that are missing between a viewer's first copy and its last; 0 if nothing was
-    dropped."""
+    """Copies missing between a viewer's first copy and its last; 0 if nothing was dropped."""
     misordered: int
     """Copies that came twice or after a later one; 0."""
     strangers: int

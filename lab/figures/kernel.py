@@ -17,8 +17,7 @@ WHY_TWO_SINKS = (
     "it through its receive path: a receiver's work, the same for all, which hides what differs."
 )
 SHARES_OF_RELAY_MIN = {8: 0.75, 16: 0.75, COMPARED: 0.8}
-"""For each fan-out: the least share of the hand-written XDP relay's lossless rate that the kernel
-engine must reach."""
+"""By fan-out: the least share of the relay's lossless rate that the kernel engine must reach."""
 OF_NATIVE_MIN = 2.5
 LAST_COPY_OF_RELAY_MAX = 1.3
 SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}

@@ -25,8 +25,7 @@ PISCES = (
     ("action coalescing", -14.8),
     ("all", 425.8),
 )
-"""The paper's steps, in cycles a packet. The first and the last are totals, the others
-differences."""
+"""The paper's steps in cycles a packet: first and last are totals, the others differences."""
 
 
 def workloads(rows: Sequence[PipelineRow]) -> list[tuple[str, int]]:

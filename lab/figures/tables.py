@@ -13,8 +13,7 @@ PLACE = 50
 """The viewer whose delay is compared with the first viewer's."""
 NONE = "-"
 COMPARISONS = {0.15: 9, 0.076: 10}
-"""The numbers of the thesis' tables of comparison, by bitrate in Mbit/s. It has none at other
-bitrates."""
+"""The numbers of the thesis' tables of comparison, by bitrate in Mbit/s; it has no others."""
 SOURCE_OF_COMPARISONS = "thesis"
 
 

@@ -17,8 +17,7 @@ OTHER_UDP_PORT = 6000
 
 class Change(ABC):
     runs_alone: ClassVar[bool] = False
-    """Whether no other command may run at the same time, because the outcome depends on the whole
-    state."""
+    """Whether no other command may run meanwhile, as the outcome depends on the whole state."""
 
     @abstractmethod
     def arguments(self, folder: Path) -> list[str]:

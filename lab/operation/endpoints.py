@@ -29,8 +29,7 @@ RECEIVED = struct.Struct("=HHHIq")
 PAYLOAD = struct.Struct("!8sHI")
 MAGIC = b"operated"
 FLOOD_SEQUENCE = 0xFFFF_FFFF
-"""Takes the place of the sequence number in a frame of a flood. No host needs to receive such a
-frame; some may."""
+"""The sequence number in frames of a flood, which no host needs to receive; some may."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"

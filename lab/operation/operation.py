@@ -104,11 +104,9 @@ class Operation:
         self.site = Site(self.ports)
         self.model = Conference({})
         self.possible: list[Conference] = []
-        """The states in which killed commands may have left the switch; empty if no command was
-        killed."""
+        """The states in which killed commands may have left the switch; empty if there are none."""
         self.unresolved: set[Pair] = set()
-        """The pairs that may lose packets while the next command finishes or takes back killed
-        ones."""
+        """The pairs that may lose packets while a command finishes or takes back killed ones."""
         self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0

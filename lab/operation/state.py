@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
 FIRST_HOST_OF_PORT_2 = 7
-"""Hosts with smaller numbers are on the switch's port 1. If the switch has only one port, all hosts
-are on it."""
+"""Hosts with smaller numbers are on the switch's port 1, and all hosts if it has no other."""
 
 
 class Pair(NamedTuple):

@@ -20,8 +20,7 @@ from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
 from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
 
 FLOW_IDLE_MS = 3_600_000
-"""Longer than a study: Open vSwitch forgets flows that see no packet for some time, such as while
-it is stopped."""
+"""Longer than a study: Open vSwitch forgets flows without packets, as while it is stopped."""
 REPRISE_NAME, OVS_NAME = "reprise", "ovs"
 KERNEL_NAME, LINUX_NAME = "kernel", "linux"
 """The kernel engine and Linux' own forwarding, which only `lab.pisces.switching` compares."""
@@ -30,8 +29,7 @@ OFF, ON = "off", "on"
 CACHES = ("microflow-cache", "megaflow-cache")
 """The optimisations of `reprise-switch --optimise` that are flow caches and depend on no others."""
 PREFETCH = "flow-prefetch"
-"""Fills the flow cache ahead of time. It depends on other optimisations and is useless without a
-cache."""
+"""Fills the flow cache ahead of time; useless without a cache and other optimisations."""
 OTHERS = (
     "action-specialisation",
     "parser-specialisation",

@@ -38,8 +38,7 @@ PROGRAMS = {
     "l2l3": (KERNEL, LINUX, NATIVE, OVS),
     "l2l3_acl": (KERNEL, NATIVE, OVS),
 }
-"""The switches that are compared with each program. Linux has no access list without a further
-program."""
+"""The switches that are compared with each program. Linux has no access list by itself."""
 PORT = "afxdp"
 """The kind of port of the switches that have a choice."""
 

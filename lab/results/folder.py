@@ -41,8 +41,7 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""The column that says over how many copies a sum of delays is. The file has the mean instead of
-the sum."""
+"""The column that counts the copies in a sum. The file has the mean instead of the sum."""
 
 Line = TypeVar("Line", Sample, Slot)
 
@@ -61,8 +60,7 @@ class Facts:
     sfu_cpu_s: float
     """The processor time of the row's processes, including their system calls."""
     sfu_kernel_cpu_s: float | None
-    """The kernel's part of `sfu_cpu_s`, by its share since the processes started; None if
-    unknown."""
+    """The kernel's part of `sfu_cpu_s`, by its share since the start; None if unknown."""
     interrupts_s: float
     """The time that the SFU's processor spent in interrupts, in whole ticks."""
     sample_every: int

@@ -29,15 +29,13 @@ from lab.results.folder import Run
 from lab.results.statistics import change_pct, mean, percentile
 
 WARM_UP_PACKETS = 10
-"""The first packets of a run, whose average delay has a column of its own. They are not left out
-elsewhere."""
+"""The first packets of a run. Their average has a column, and they count elsewhere, too."""
 OUTLIER_SPREADS = 3.0
 """A delay is an outlier if it is more than this many interquartile ranges above the third quartile:
 Tukey's "far out"."""
 BOOTSTRAPS = 1_000
 BOOTSTRAP_BLOCK = 10
-"""The number of successive packets that are drawn together, because what delays a packet also
-delays the next."""
+"""How many successive packets are drawn together: what delays one also delays the next."""
 CONFIDENCE_PCT = 95
 NS = 1e9
 

@@ -35,8 +35,7 @@ VARIABLE = "REPRISE_BMV2"
 THRIFT_PORT = 9090
 PORT, MIRROR_SESSION = 1, 100
 QUEUE_PACKETS = 8192
-"""The length of the queues, as in the switch. With BMv2's default of 64 larger groups would lose
-copies."""
+"""The queues' length, as in the switch; with BMv2's 64 larger groups would lose copies."""
 L1_ENTRIES_MAX = 8192
 ANY_CONTEXT = i32(0)
 EXACT = i32(0)

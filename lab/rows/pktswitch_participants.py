@@ -24,8 +24,7 @@ from lab.sites import SFU_IP, Participant, Site
 CONTROL_PORT = 5003
 """The SFU's UDP port for messages. Streams use other ports."""
 WINDOW = 64
-"""The most messages that await an answer at a time. The SFU's buffers certainly have room for so
-many."""
+"""The most messages that await an answer; the SFU's buffers certainly have room for so many."""
 RETRY_S = 0.25
 NO_ANSWER_S = 5.0
 ETH_P_ALL = 3

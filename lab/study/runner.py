@@ -30,11 +30,9 @@ PACE_TOLERANCE = 0.001
 PACE_TOLERANCE_S = 0.002
 """... or by this much, if this is more."""
 N_SAMPLES_MAX = 3_000
-"""About how many samples a run has. With more packets only every n-th of each stream is a
-sample."""
+"""About how many samples a run has. With more packets, only every n-th of a stream is one."""
 TICKS_MIN = 20
-"""How many ticks (hundredths of a second) are needed to know the kernel's part of processes'
-time."""
+"""How many ticks (hundredths of a second) are needed to know the kernel's part."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
