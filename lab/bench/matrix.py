@@ -74,10 +74,10 @@ def _group(forwarder: Forwarder) -> tuple[str, str] | None:
 
 
 def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
-    """The cells to measure. Pushing has no fan-out; what sleeps or is slow is measured at fewer.
+    """The cells to measure.
 
     Forwarders of one group share a cell, in which their trials alternate. Every other forwarder has
-    a separate cell.
+    a separate cell. Sleeping and slow forwarders are measured at fewer fan-outs.
     """
     chosen = [
         forwarder

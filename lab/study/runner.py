@@ -189,7 +189,7 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace was as planned, and keeps it. Returns why this failed, or ""."""
+    """Repeats a run until its pace was as planned, and keeps it. Returns why, if this failed."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
