@@ -31,7 +31,8 @@ def add_rows(file: Path, original: Path | None = None) -> None:
     found = [
         one
         for one in _classes(file)
-        if issubclass(one, Row) and (not inspect.isabstract(one) or _is_meant(one))
+        # An abstract class that sets `name` was meant as a row, not as a base class.
+        if issubclass(one, Row) and (not inspect.isabstract(one) or "name" in vars(one))
     ]
     if not found:
         raise RowsError(f"{file}: expected a class that is a lab.rows.row.Row, found none")
@@ -63,11 +64,6 @@ def _classes(file: Path) -> list[type]:
         sys.path.remove(str(file.parent.resolve()))
     own = [one for one in vars(module).values() if inspect.isclass(one)]
     return [one for one in own if one.__module__ == module_name]
-
-
-def _is_meant(row: type[Row]) -> bool:
-    """Whether an abstract class was meant as a row, not as a base class: a row sets `name`."""
-    return "name" in vars(row)
 
 
 def _check(row: type[Row], file: Path) -> None:

@@ -57,22 +57,21 @@ def start_capture(
     file: Path,
     log: Path,
     *,
-    interface: str = SFU_LINK_AT_BRIDGE,
     mtu_bytes: int = STANDARD_MTU_BYTES,
 ) -> Child:
-    """Starts to capture `interface`. From the moment it returns, every frame is captured.
+    """Starts to capture the SFU's link. From the moment it returns, every frame is captured.
 
     `Child.finish` waits until the link is quiet and completes the file.
     """
-    this = [sys.executable, "-m", "lab.capture"]
-    child = namespace.start([*this, interface, str(file), "--mtu", str(mtu_bytes)], log)
+    argv = [sys.executable, "-m", "lab.capture", SFU_LINK_AT_BRIDGE, str(file)]
+    child = namespace.start([*argv, "--mtu", str(mtu_bytes)], log)
     child.wait_for_line(READY, 120.0)
     return child
 
 
 def read_capture(file: Path) -> list[pcap.Record]:
     """The frames of a finished capture; raises `CaptureError` if any was lost."""
-    statistics = read_statistics(file)
+    statistics = Statistics(**json.loads(_statistics_file(file).read_text()))
     if statistics.n_dropped:
         raise CaptureError(f"the capture {file} lost {statistics.n_dropped} frames: run refused")
     records = list(pcap.records(file.read_bytes()))
@@ -81,10 +80,6 @@ def read_capture(file: Path) -> list[pcap.Record]:
             f"the capture {file} has {len(records)} frames, {statistics.n_captured} were captured"
         )
     return records
-
-
-def read_statistics(file: Path) -> Statistics:
-    return Statistics(**json.loads(_statistics_file(file).read_text()))
 
 
 def _statistics_file(file: Path) -> Path:

@@ -267,10 +267,7 @@ def _check_only(arguments: argparse.Namespace) -> None:
 
 
 def _install_packages(arguments: argparse.Namespace) -> None:
-    """Installs the packages that the study's rows lack.
-
-    A row whose package cannot be installed is left out.
-    """
+    """Installs the packages that rows lack. A row whose package cannot be installed is left out."""
     rows = {
         name
         for one in _experiments(arguments)

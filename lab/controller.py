@@ -15,14 +15,13 @@ COMMAND_TIMEOUT_S = 120.0
 class Controller:
     """The commands of `reprise`, one method each; all raise `ChildError` when a command fails."""
 
-    def __init__(self, star: Star, *, binary: Path = REPRISE) -> None:
-        require_build(binary)
+    def __init__(self, star: Star) -> None:
+        require_build(REPRISE)
         self._star = star
-        self._binary = binary
 
     def reprise(self, *arguments: str) -> str:
         """Runs `reprise` with `arguments` in the switch's namespace; returns its output."""
-        argv = [str(self._binary), "--switch", GRPC_ADDRESS, *arguments]
+        argv = [str(REPRISE), "--switch", GRPC_ADDRESS, *arguments]
         return self._star.sfu.run(argv, timeout_s=COMMAND_TIMEOUT_S)
 
     def set_pipeline(self, program: Path) -> None:

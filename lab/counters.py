@@ -13,10 +13,7 @@ TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """All counters at one moment, or their growth between two moments.
-
-    A key is a metric's name with its labels.
-    """
+    """All counters at one moment, or their growth between two, by metric's name with labels."""
 
     metrics: Mapping[str, int]
 
@@ -71,10 +68,7 @@ class Counters:
 
 
 def parse_metrics(text: str) -> Counters:
-    """Parses Prometheus' text format.
-
-    Values that are not whole numbers (latencies) are left out.
-    """
+    """Parses Prometheus' text format, without values that are not whole numbers (latencies)."""
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")

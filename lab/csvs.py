@@ -23,10 +23,7 @@ def text_of(lines: Iterable[Sequence[str]]) -> str:
 
 
 def short_cell(_: str, value: object) -> str:
-    """Writes a value to six digits.
-
-    A value that was not measured (NaN or None) is an empty cell.
-    """
+    """Writes a value to six digits; an empty cell if it was not measured (NaN or None)."""
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else str(value)
@@ -46,9 +43,7 @@ def lines_of(rows: Sequence[dict[str, object]]) -> str:
 
 
 def rows_of(kind: type[Row], text: str, name: str) -> list[Row]:
-    """Reads the rows of a CSV text.
-
-    Columns that `kind` lacks are ignored; errors begin with `name`.
+    """Reads the rows of a CSV text, without columns that `kind` lacks. Errors begin with `name`.
 
     A column whose field has a default may be missing, because some files are older than the column.
     """

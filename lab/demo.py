@@ -92,10 +92,7 @@ def demonstrate(folder: Path, progress: Progress) -> bool:
 
 
 def show_bursts(running: Conference, progress: Progress) -> bool:
-    """Measures the bursts and prints their table.
-
-    Returns whether every copy left once, in order, and was delivered.
-    """
+    """Measures the bursts. Returns whether every copy left once, in order, and was delivered."""
     rows = []
     all_right = True
     least = VIEWER_COUNTS[0]
@@ -122,10 +119,7 @@ def show_bursts(running: Conference, progress: Progress) -> bool:
 
 
 def show_video(running: Conference, clip: video.Video, progress: Progress) -> bool:
-    """Sends the video and prints its table.
-
-    Returns whether every viewer decoded every frame bit for bit.
-    """
+    """Sends the video. Returns whether every viewer decoded every frame bit for bit."""
     running.grow(N_VIDEO_VIEWERS)
     progress.say(
         f"viewers: {N_VIDEO_VIEWERS}, by `reprise viewer add`; h{PRESENTER} sends the video over "

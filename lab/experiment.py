@@ -45,10 +45,7 @@ _SPAN = re.compile(r"(\d+)\.\.(\d+)(?: by (\d+))?")
 
 
 class ExperimentError(ValueError):
-    """The file is not a valid experiment.
-
-    The message says what was expected, what was found, and where.
-    """
+    """The file is not valid. The message says what was expected, what was found, and where."""
 
 
 class _Model(BaseModel):
@@ -73,8 +70,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 FrameLen = Annotated[int, Field(ge=FRAME_LEN_MIN_BYTES, le=FRAME_LEN_MAX_BYTES)]
-
-
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 _FrameLens = Annotated[
     Annotated[FrameLen, Tag("one")] | Annotated[tuple[FrameLen, FrameLen], Tag("between")],
     Discriminator(lambda value: "between" if isinstance(value, list | tuple) else "one"),
@@ -98,7 +94,7 @@ class StreamOf(_Model):
     """The time between packets, at random between these two."""
     media: str | None = None
     """The name of a trace in `lab/media/`."""
-    pcap: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] | None = None
+    pcap: _FileName | None = None
     """A capture in the folder of the experiment's file. Its frames give the times and lengths."""
     _folder: Path = PrivateAttr(default=Path())
     packets: Annotated[int, Field(ge=1)] | dict[int, Annotated[int, Field(ge=1)]] | None = None
@@ -142,10 +138,7 @@ class StreamOf(_Model):
 
 
 class Search(_Model):
-    """Searches for the largest size that a row can serve.
-
-    The size grows by the factor `growth` until the row breaks; then the gap is halved.
-    """
+    """Searches for the largest size that a row serves: grows, and halves the gap once it breaks."""
 
     first: Annotated[int, Field(ge=1)] = 1
     most: Annotated[int, Field(ge=1, le=4096)] = 4096
@@ -159,10 +152,7 @@ class Search(_Model):
         return self
 
     def next(self, broken: Mapping[int, bool]) -> int | None:
-        """The size to try next.
-
-        `broken` says for each size so far whether the row broke. None: done.
-        """
+        """The size to try next, or None. `broken` says for each size whether the row broke."""
         good, bad, size = 0, 0, self.first
         while size in broken and not broken[size] and size < self.most:
             good, size = size, min(self.growth * size, self.most)
@@ -184,21 +174,13 @@ class Search(_Model):
 Size = Annotated[int, Field(ge=1, le=4096)]
 
 
-def _sizes(value: object) -> object:
-    return value if isinstance(value, dict | Search) else _numbers(value)
-
-
 _Sizes = Annotated[
     Annotated[
         Annotated[Search, Tag("search")] | Annotated[tuple[Size, ...], Tag("sizes")],
         Discriminator(lambda value: "search" if isinstance(value, dict | Search) else "sizes"),
     ],
-    BeforeValidator(_sizes),
+    BeforeValidator(lambda value: value if isinstance(value, dict | Search) else _numbers(value)),
 ]
-
-
-def _senders(value: object) -> object:
-    return 1 if value == "one" else value
 
 
 class Part(_Model):
@@ -211,10 +193,10 @@ class Part(_Model):
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """`ENGINE PORT WAIT`, for rows that have a choice. If empty, each row has its usual variant."""
     senders: Annotated[
-        Annotated[int, Field(ge=1, le=64)] | Literal["everybody"], BeforeValidator(_senders)
+        Annotated[int, Field(ge=1, le=64)] | Literal["everybody"],
+        BeforeValidator(lambda value: 1 if value == "one" else value),
     ] = 1
-    """Who sends: `one`, `everybody`, or a number; then the first so many participants send to all
-    others."""
+    """Who sends: `one`, `everybody`, or a number: the first so many send to all others."""
     viewers: _Sizes = ()
     """With one sender: its numbers of viewers. Several numbers, or `{first:, most:}` to search for
     the largest that each row can serve."""
@@ -231,8 +213,7 @@ class Part(_Model):
     stop_when_broken: bool = False
     """Whether larger sizes are left out once a row is broken."""
     split: bool = False
-    """Whether a sender's packets are shared out over its streams in turn, instead of being sent in
-    each stream."""
+    """Whether a sender's packets are shared out over its streams in turn, not sent in each."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -398,8 +379,7 @@ class Benchmark(_Model):
     rows: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """Rows of `rows_from` that `fanout` measures beside the project's rows."""
     short: bool = False
-    """Whether the benchmark runs in its shortest form, which still has everything that the report
-    shows."""
+    """Whether the benchmark runs in its shortest form, which has all that the report shows."""
 
     @property
     def file(self) -> str:
@@ -410,9 +390,6 @@ class Benchmark(_Model):
 def _kind(value: object) -> str:
     is_benchmark = isinstance(value, Benchmark) or (isinstance(value, dict) and "measure" in value)
     return "benchmark" if is_benchmark else "load"
-
-
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
 
 
 class Processors(_Model):
@@ -429,10 +406,7 @@ class Processors(_Model):
 
 
 class Interfaces(_Model):
-    """Two interfaces of the machine, joined by a cable or a switch.
-
-    They take the place of a veth pair.
-    """
+    """Two interfaces of the machine, joined by a cable or a switch, in place of a veth pair."""
 
     hosts: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
     sfu: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")]
@@ -447,8 +421,7 @@ class Experiment(_Model):
     rows_from: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+\.py$")] = ""
     """A Python file in this file's folder that defines further rows (docs/add-a-row.md)."""
     files: Annotated[tuple[_FileName, ...], BeforeValidator(_as_list)] = ()
-    """Files in this file's folder that `rows_from` or a load needs. The study's folder gets
-    copies."""
+    """Files in this file's folder that `rows_from` or a load needs; a study gets copies."""
     processors: Processors = Processors()
     """The processors on which the row and the load run."""
     interfaces: Interfaces | None = None
@@ -575,13 +548,10 @@ class _Loader(yaml.SafeLoader):
 def parse(
     text: str, name: str, *, is_quick: bool = False, original: Path | None = None
 ) -> Experiment:
-    """Parses an experiment's file.
+    """Parses an experiment's file; with `is_quick` the short form that the fields `quick` describe.
 
-    With `is_quick` it parses the short form, which the parts' `quick` fields describe.
-
-    `name` is the file's path. It is used in errors, and its folder has the files that the
-    experiment names. If the file is a copy in a study's folder, `original` is the path of the
-    experiment's own file.
+    `name` is the file's path: errors begin with it, and its folder has the files that the
+    experiment names. If it is a copy in a study's folder, `original` is the experiment's own file.
     """
     try:
         content = yaml.load(text, _Loader)
@@ -662,11 +632,7 @@ def _where(error: Mapping[str, Any]) -> str:
 
 
 def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
-    """The part without its field `quick`.
-
-    In a quick study the fields in `quick` replace the part's, and `quick: false` leaves the part
-    out.
-    """
+    """In a quick study the fields in `quick` replace the part's; `quick: false` leaves it out."""
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}

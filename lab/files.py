@@ -29,10 +29,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def alone(place: Path) -> Iterator[bool]:
-    """Yields whether this process got the lock of a folder.
-
-    It holds the lock until the end of the block. The kernel releases the lock if the process dies.
-    """
+    """Yields whether this process has the lock of a folder, until the block or the process ends."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         try:

@@ -95,10 +95,7 @@ def parse_udp(frame: bytes) -> UdpFrame | None:
 
 
 def checksums_are_right(frame: bytes) -> bool:
-    """Whether the IPv4 and UDP checksums of `frame` are right.
-
-    A UDP checksum of 0 counts as wrong.
-    """
+    """Whether the IPv4 and UDP checksums are right. A UDP checksum of 0 counts as wrong."""
     header_len = (frame[14] & 0x0F) * 4
     udp_at = ETHERNET_LEN_BYTES + header_len
     udp_len: int = struct.unpack_from("!H", frame, udp_at + 4)[0]

@@ -1,7 +1,4 @@
-"""Judges a run in which a group changed.
-
-Every packet must be forwarded by exactly one version of the group. Pure.
-"""
+"""Judges a changing group: exactly one version of it must forward each packet. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

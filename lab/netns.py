@@ -57,10 +57,7 @@ class Namespace:
         return NAMESPACES / self.name
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` inside.
-
-        Unlike `ip netns exec` it leaves all mounts alone.
-        """
+        """The command that runs `argv` inside. Unlike `ip netns exec`, it leaves mounts alone."""
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 120.0) -> str:
@@ -80,10 +77,7 @@ class Namespace:
             return executor.submit(inside).result()
 
     def set_offload(self, interface: str, *, on: bool) -> None:
-        """Turns transmit checksum offload of `interface` on or off.
-
-        If it is off, the sender writes complete checksums into its packets.
-        """
+        """Turns transmit checksum offload on or off. If off, senders write whole checksums."""
         self.run(["ethtool", "-K", interface, "tx", "on" if on else "off"])
 
     def udp_counters(self) -> dict[str, int]:
@@ -152,6 +146,7 @@ class Star(Network):
         self.mtu_bytes = mtu_bytes
         self.bridge = Namespace(f"{self.name}-bridge")
         self.sfu = Namespace(f"{self.name}-sfu")
+        self._bridges = ["br0"]
         self._hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
 
     def host(self, number: int) -> Namespace:
@@ -163,7 +158,8 @@ class Star(Network):
 
     def _make(self) -> None:
         self._make_namespaces()
-        self._make_centre()
+        for bridge in self._bridges:
+            self._make_bridge(bridge)
         for number, host in self._hosts.items():
             self._link(f"to-h{number}", host, HOST_INTERFACE, mac_of(number))
             address = f"{ip_of(number)}/{SUBNET_PREFIX_LEN}"
@@ -183,17 +179,24 @@ class Star(Network):
         )
         self._attach(port, mac)
 
-    def _make_centre(self) -> None:
-        """Makes the bridge in the middle; other switches override it."""
+    def _make_bridge(self, name: str) -> None:
         run(
             ["ip", "-n", self.bridge.name, "-batch", "-"],
-            stdin="link add br0 type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
-            f"link set br0 mtu {self.mtu_bytes} up\n",
+            stdin=f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
+            f"link set {name} mtu {self.mtu_bytes} up\n",
         )
 
+    def _bridge_at(self, port: str) -> str:
+        """The bridge to which `port` belongs; here there is only one."""
+        return self._bridges[0]
+
     def _attach(self, port: str, mac: str) -> None:
-        """Connects `port` to the bridge and enters `mac` as the address behind it."""
-        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", "br0"])
+        """Connects `port` to its bridge and enters `mac` as the address behind it."""
+        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", self._bridge_at(port)])
+        self._know(port, mac)
+
+    def _know(self, port: str, mac: str) -> None:
+        """Tells a bridge behind which of its ports an address is, so that no copy is flooded."""
         # Not "add": the bridge may have learnt the address already.
         entry = [mac, "dev", port, "master", "static"]
         run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])

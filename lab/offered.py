@@ -46,10 +46,7 @@ def copies_due(
 
 
 def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
-    """How many copies never came to a viewer that must get them.
-
-    A surplus elsewhere does not count.
-    """
+    """How many copies that are due never came to a viewer. A surplus elsewhere does not count."""
     came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
     return sum(max(0, n - came.get(where, 0)) for where, n in due.items())
 
@@ -112,29 +109,22 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int |
 
 
 def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Random | None) -> Trace:
-    """The packets of a trace.
-
-    With several senders (`chance`) it begins at a random moment of the trace.
-
-    A few packets are too short for the meter's mark (a last fragment, H.264's parameter sets). They
-    are made longer.
-    """
+    """The packets of a trace; with several senders (`chance`) from a random moment of it on."""
     trace = media.read(name)
     begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
     packets = trace.lasting(part.duration_s, begin_ns)[:n_packets]
-    least = SHORT_FRAME_BELOW_BYTES
-    return Trace(tuple((one.time_ns, max(least, one.frame_len_bytes)) for one in packets))
+    return _marked((one.time_ns, one.frame_len_bytes) for one in packets)
 
 
 def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
-    """The packets of a capture, once, up to the part's duration.
-
-    Frames too short for the meter's mark are made longer.
-    """
+    """The packets of a capture, once, up to the part's duration."""
     found = times_and_lengths(of.pcap_file.read_bytes())
-    packets = [(at, length) for at, length in found if at < part.duration_s * 1e9][:n_packets]
-    least = SHORT_FRAME_BELOW_BYTES
-    return Trace(tuple((at, max(least, length)) for at, length in packets))
+    return _marked([one for one in found if one[0] < part.duration_s * 1e9][:n_packets])
+
+
+def _marked(packets: Iterable[tuple[int, int]]) -> Trace:
+    """Makes frames longer that are too short for the meter's mark, such as a last fragment."""
+    return Trace(tuple((at, max(SHORT_FRAME_BELOW_BYTES, length)) for at, length in packets))
 
 
 def duration_s(sendings: Sequence[Sending]) -> float:

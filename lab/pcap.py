@@ -35,13 +35,11 @@ def times_and_lengths(data: bytes) -> list[tuple[int, int]]:
     (link_type,) = struct.unpack_from(f"{order}I", data, 20)
     if link_type & 0xFFFF != LINKTYPE_ETHERNET:
         raise PcapError(f"expected link type {LINKTYPE_ETHERNET}, found {link_type & 0xFFFF}")
-    unit_ns, at, found = _UNITS_NS[orders[order]], FILE_HEADER_LEN_BYTES, list[tuple[int, int]]()
-    while at < len(data):
-        if at + RECORD_HEADER_LEN_BYTES > len(data):
-            raise PcapError(f"record header at byte {at} is cut")
-        time_s, below_s, captured, length = struct.unpack_from(f"{order}IIII", data, at)
-        found.append((time_s * NS_PER_S + below_s * unit_ns, length))
-        at += RECORD_HEADER_LEN_BYTES + captured
+    unit_ns = _UNITS_NS[orders[order]]
+    found = [
+        (time_s * NS_PER_S + below_s * unit_ns, length)
+        for _, time_s, below_s, _, length in _record_headers(data, order)
+    ]
     if not found:
         raise PcapError("expected frames, found none")
     found.sort(key=lambda one: one[0])
@@ -50,6 +48,18 @@ def times_and_lengths(data: bytes) -> list[tuple[int, int]]:
 
 def _magic(data: bytes, order: str) -> int:
     return int(struct.unpack_from(f"{order}I", data)[0]) if len(data) >= 4 else 0
+
+
+def _record_headers(data: bytes, order: str) -> Iterator[tuple[int, int, int, int, int]]:
+    """For each record: the byte at which its frame begins, and the numbers of its header."""
+    at = FILE_HEADER_LEN_BYTES
+    while at < len(data):
+        if at + RECORD_HEADER_LEN_BYTES > len(data):
+            raise PcapError(f"record header at byte {at} is cut")
+        time_s, below_s, captured, length = struct.unpack_from(f"{order}IIII", data, at)
+        at += RECORD_HEADER_LEN_BYTES
+        yield at, time_s, below_s, captured, length
+        at += captured
 
 
 def file_header(snap_len_bytes: int) -> bytes:
@@ -72,13 +82,7 @@ def records(data: bytes) -> Iterator[Record]:
             f"expected magic {MAGIC_NANOSECONDS:#x} and link type {LINKTYPE_ETHERNET}, "
             f"found {magic:#x} and {link_type}"
         )
-    at = FILE_HEADER_LEN_BYTES
-    while at < len(data):
-        if at + RECORD_HEADER_LEN_BYTES > len(data):
-            raise PcapError(f"record header at byte {at} is cut")
-        time_s, below_s_ns, captured, length = struct.unpack_from("<IIII", data, at)
-        at += RECORD_HEADER_LEN_BYTES
+    for at, time_s, below_s_ns, captured, length in _record_headers(data, "<"):
         if captured != length or at + captured > len(data):
             raise PcapError(f"frame at byte {at} has {length} bytes, {captured} were captured")
         yield Record(time_s * NS_PER_S + below_s_ns, data[at : at + captured])
-        at += captured

@@ -23,11 +23,9 @@ def dying_with_parent(argv: Sequence[str]) -> list[str]:
 
 
 class Child:
-    """A running process.
+    """A running process in a session of its own, so Ctrl-C reaches only the lab, which ends it.
 
-    It has a session of its own, so Ctrl-C reaches only the lab, which ends it.
-
-    The process runs in the repository's root; its standard output and error go to `log`.
+    It runs in the repository's root; its standard output and error go to `log`.
     """
 
     def __init__(self, argv: Sequence[str], log: Path) -> None:
@@ -70,10 +68,7 @@ class Child:
         raise self.fail(f"no line {prefix!r} within {timeout_s} s")
 
     def lines(self, timeout_s: float) -> Iterator[str]:
-        """Yields the log's lines from the first on, as they come.
-
-        Ends when the process has ended or the time is over.
-        """
+        """Yields the log's lines as they come, until the process has ended or the time is over."""
         deadline_s = time.monotonic() + timeout_s
         for line in self._log_lines():
             if line is not None:
@@ -167,11 +162,13 @@ def cpu_ns_of_threads(pid: int) -> list[int]:
     return times
 
 
-def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> str:
-    """Runs a short command and returns its output.
+def stat_of(pid: int) -> list[str]:
+    """The words of /proc/PID/stat (proc(5)) from the state on, which follows the command's name."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
-    If it fails, raises `ChildError` with all output.
-    """
+
+def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> str:
+    """Runs a short command and returns its output. A failure is a `ChildError` with all output."""
     done = subprocess.run(
         dying_with_parent(argv),
         input=stdin,
@@ -205,10 +202,7 @@ class InTurn:
         signal_all(self.pids, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Lets the processes run again.
-
-        This must come before ending them: a stopped process cannot end.
-        """
+        """Lets the processes run again. It must come before their end: a stopped one cannot end."""
         signal_all(self.pids, signal.SIGCONT)
 
     @contextlib.contextmanager

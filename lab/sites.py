@@ -59,8 +59,7 @@ class Stream:
     number: int
     sender: Participant
     udp_port: int = SFU_UDP_PORT
-    """The UDP port of the SFU to which the stream goes. The sender uses the same port as its
-    source."""
+    """The UDP port of the SFU to which the stream goes, and the sender's source port."""
     viewer_udp_port: int = VIEWER_UDP_PORT
     """The UDP port at which viewers receive. A row that cannot change ports leaves `udp_port`."""
 
@@ -82,10 +81,7 @@ def viewer_ip(place: int) -> IPv4Address:
 
 
 class Site(Network):
-    """The namespaces of the hosts and of the SFU.
-
-    A context manager, which removes all that it made.
-    """
+    """The namespaces of the hosts and of the SFU: a context manager, which removes all it made."""
 
     topology: str
 
@@ -98,8 +94,7 @@ class Site(Network):
         self.n_participants = n_participants
         self.mtu_bytes = MTU_BYTES
         self.real: tuple[str, str] | None = None
-        """Two interfaces of the machine that take the place of the one veth pair: the hosts' and
-        the SFU's."""
+        """Two of the machine's interfaces in place of the veth pair: the hosts' and the SFU's."""
         self.hosts = Namespace(f"{self.name}-hosts")
         self.sfu = Namespace(f"{self.name}-sfu")
         self.links = tuple(_link(port) for port in range(1, self._n_links() + 1))
@@ -129,10 +124,7 @@ class Site(Network):
         """The ip(8) commands by which the SFU's namespace gets a route to every participant."""
 
     def give_address(self) -> None:
-        """Gives the SFU's kernel `SFU_IP` and routes to every participant, for rows on UDP sockets.
-
-        Harmless when repeated.
-        """
+        """Gives the SFU's kernel `SFU_IP` and routes to everybody. Harmless when repeated."""
         prefix_len = 24 if len(self.links) == 1 else 32
         address = f"address replace {SFU_IP}/{prefix_len} dev {self.links[0].sfu_interface}\n"
         run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=address + self._routes())
@@ -166,10 +158,7 @@ class Site(Network):
         run(["ip", "-n", self.hosts.name, "-batch", "-"], stdin=pairs)
 
     def _take(self, real: tuple[str, str]) -> None:
-        """Moves the machine's interfaces into the namespaces.
-
-        They keep their Ethernet addresses.
-        """
+        """Moves the machine's interfaces into the namespaces, with their Ethernet addresses."""
         macs = [_mac_of(interface) for interface in real]
         link = self.links[0]
         self.links = (replace(link, host_mac=macs[0], sfu_mac=macs[1]),)
@@ -259,10 +248,7 @@ class Queued(ScaledSite):
     topology = "queued"
 
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
-        """A stream and its viewers.
-
-        Participants are numbered so that all senders come before all viewers.
-        """
+        """A stream and its viewers. All senders have smaller numbers than all viewers."""
         first = 1 + self.n_streams + number * self.n_viewers
         return Stream(number + 1, self.participant(1 + number)), self.participants(
             first, self.n_viewers

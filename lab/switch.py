@@ -8,12 +8,10 @@ from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
 RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "release"))
-"""The folder of the programs that `make build` builds. `make test` sets the variable to programs
-with checks."""
+"""The folder of `make build`'s programs. For `make test` it is that of programs with checks."""
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
-"""9559 is P4Runtime's port at IANA. The address is on the loopback interface of the SFU's
-namespace."""
+"""9559 is P4Runtime's port at IANA; the address is the loopback of the SFU's namespace."""
 READY_TIMEOUT_S = 120.0
 
 RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"
@@ -34,21 +32,16 @@ def require_build(*binaries: Path) -> None:
 
 
 def start_switch(
-    star: Star,
-    log: Path,
-    program: Path | None = None,
-    *,
-    binary: Path = SWITCH,
-    is_in_kernel: bool = False,
+    star: Star, log: Path, program: Path | None = None, *, is_in_kernel: bool = False
 ) -> Child:
     """Starts the switch. When it returns, the switch answers gRPC.
 
     Without a `program` the switch waits for a controller that sets one. With `is_in_kernel` it has
     the kernel engine and a port by XDP.
     """
-    require_build(binary)
+    require_build(SWITCH)
     port = f"{SFU_PORT}@{'afxdp:' if is_in_kernel else ''}{SFU_INTERFACE}"
-    argv = [str(binary), "-i", port, "--grpc", GRPC_ADDRESS]
+    argv = [str(SWITCH), "-i", port, "--grpc", GRPC_ADDRESS]
     if is_in_kernel:
         argv += ["--engine", "kernel"]
         # Without GRO the link's other end would accept no redirected frames.

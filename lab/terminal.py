@@ -3,6 +3,11 @@
 import sys
 
 
+def rewrite(line: str) -> None:
+    """Puts a line in place of the one that a terminal shows last on standard error."""
+    print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
 class StatusLine:
     """Shows one line at a time on standard error."""
 
@@ -12,7 +17,7 @@ class StatusLine:
     def __call__(self, line: str) -> None:
         """Shows a line, on a terminal in place of the previous one."""
         if self._on_terminal:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            rewrite(line)
         else:
             print(line, file=sys.stderr, flush=True)
 

@@ -9,7 +9,7 @@ ffmpeg while it waits for a packet.)
 """
 
 import re
-import sys
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -73,9 +73,9 @@ def make_video(duration_s: int, folder: Path) -> Video:
     return Video(file, read_frame_hashes(hashes), sdp.read_text())
 
 
-def send(video: Video, presenter: Namespace, log: Path, *, udp_port: int = SFU_UDP_PORT) -> Child:
+def send(video: Video, presenter: Namespace, log: Path) -> Child:
     """Starts to send `video` to the SFU at its own frame rate."""
-    url = f"rtp://{SFU_IP}:{udp_port}?pkt_size={RTP_PACKET_LEN_BYTES}"
+    url = f"rtp://{SFU_IP}:{SFU_UDP_PORT}?pkt_size={RTP_PACKET_LEN_BYTES}"
     source = ["-v", "info", "-nostats", "-re", "-i", str(video.file)]
     return presenter.start([*FFMPEG, *source, "-c", "copy", "-an", "-f", "rtp", url], log)
 
@@ -89,15 +89,12 @@ def sdp_for(sdp: str, ip: str, udp_port: int) -> str:
 class Watching:
     """A viewer's ffmpeg, which decodes what comes and writes a hash of every frame."""
 
-    def __init__(
-        self, video: Video, viewer: int, namespace: Namespace, folder: Path, udp_port: int
-    ) -> None:
+    def __init__(self, video: Video, viewer: int, namespace: Namespace, folder: Path) -> None:
         self.viewer = viewer
         self._namespace = namespace
-        self._udp_port = udp_port
         self._hashes = folder / f"h{viewer}.framemd5"
         sdp = folder / f"h{viewer}.sdp"
-        sdp.write_text(sdp_for(video.sdp, ip_of(viewer), udp_port))
+        sdp.write_text(sdp_for(video.sdp, ip_of(viewer), SFU_UDP_PORT))
         # ffmpeg must not reorder packets: the SFU keeps the order, and a wrong order must show.
         source = ["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0"]
         buffer = ["-buffer_size", str(8 << 20), "-analyzeduration", "1000000"]
@@ -127,43 +124,34 @@ class Watching:
                 seen, changed_s = now, time.monotonic()
             time.sleep(POLL_INTERVAL_S)
         # The BYE goes from the viewer to itself, because the end of a stream is not under test.
-        say_bye = [sys.executable, "-c", _SAY_BYE, ip_of(self.viewer), str(self._udp_port + 1)]
-        self._namespace.run([*say_bye, RTCP_BYE.hex()])
+        self._namespace.call(self._say_bye)
         self.child.expect_success(ENDING_TIMEOUT_S)
         return Watched(self.viewer, read_frame_hashes(self._hashes))
+
+    def _say_bye(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(RTCP_BYE, (ip_of(self.viewer), SFU_UDP_PORT + 1))
 
     def _queue(self) -> str | None:
         """The viewer's line in /proc/net/udp, with the number of unread bytes, or None."""
         sockets = self._namespace.run(["cat", "/proc/net/udp"]).splitlines()
-        wanted = f":{self._udp_port:04X} "
+        wanted = f":{SFU_UDP_PORT:04X} "
         return next((line for line in sockets if wanted in line), None)
 
 
-_SAY_BYE = """
-import socket, sys
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-    sender.sendto(bytes.fromhex(sys.argv[3]), (sys.argv[1], int(sys.argv[2])))
-"""
-
-
 def watch(
-    video: Video,
-    presenter: Namespace,
-    viewers: Sequence[tuple[int, Namespace]],
-    folder: Path,
-    *,
-    udp_port: int = SFU_UDP_PORT,
+    video: Video, presenter: Namespace, viewers: Sequence[tuple[int, Namespace]], folder: Path
 ) -> list[Watched]:
     with ExitStack() as stack:
         watching = []
         for viewer, namespace in viewers:
-            one = Watching(video, viewer, namespace, folder, udp_port)
+            one = Watching(video, viewer, namespace, folder)
             stack.enter_context(one.child)
             watching.append(one)
         for one in watching:
             one.wait_until_listening()
         _resolve_sfu(presenter, folder / "presenter-ping.log")
-        with send(video, presenter, folder / "presenter-ffmpeg.log", udp_port=udp_port) as sender:
+        with send(video, presenter, folder / "presenter-ffmpeg.log") as sender:
             sender.expect_success(video.duration_s + LISTENING_TIMEOUT_S)
         return [one.finish() for one in watching]
 

@@ -42,10 +42,7 @@ def is_for(packet: Packet, own_ip: str) -> bool:
 
 
 def listen(change: Callable[[Any], None]) -> None:
-    """Calls `change` with each line of standard input, parsed, and prints `done n`.
-
-    Ends the process when standard input ends.
-    """
+    """Calls `change` with each parsed line of standard input and prints `done n`; then exits."""
     for number, line in enumerate(sys.stdin, 1):
         change(json.loads(line))
         print(f"done {number}", flush=True)

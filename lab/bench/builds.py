@@ -104,10 +104,7 @@ class Build:
         self._child.wait(ANSWER_TIMEOUT_S)
 
     def turn(self, copies_per_s: float = 0.0) -> Turn:
-        """Offers this rate for one run.
-
-        A rate of 0 finds the highest rate that the forwarder carries.
-        """
+        """Offers this rate for one run; 0 finds the highest rate that the forwarder carries."""
         self._child.tell(str(copies_per_s))
         self._n_told += 1
         return Turn(**self._answer())
@@ -123,10 +120,7 @@ class Build:
 def _up(
     programs: tuple[Path, Path], forwarder: Forwarder, n_viewers: int, *, is_turned: bool
 ) -> Iterator[tuple[Build, Build]]:
-    """Starts both builds; the new one first if `is_turned`.
-
-    Yields the old build, then the new one.
-    """
+    """Starts both builds, the new one first if `is_turned`. Yields the old one and the new one."""
     with (
         tempfile.TemporaryDirectory(prefix="reprise-builds-") as folder,
         contextlib.ExitStack() as on,

@@ -1,16 +1,11 @@
-"""Measures the cells of a benchmark one after the other.
+"""Measures the cells of a benchmark one by one; writes its files again after each cell."""
 
-Its files are written again after each cell.
-"""
-
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from lab import peers
-from lab.bench.forwarders import Forwarder
 from lab.bench.trials import Probe
 from lab.controller import REPRISE
 from lab.csvs import csv_text, lines_of
@@ -21,6 +16,7 @@ from lab.progress import bar
 from lab.results.benchmarks import BenchmarkRow
 from lab.results.statistics import merged_sets
 from lab.switch import SWITCH, require_build
+from lab.terminal import rewrite
 
 
 class Planned(Protocol):
@@ -54,19 +50,17 @@ def each(
 ) -> Iterator[Cell]:
     """Yields the cells one after the other and shows a progress bar.
 
-    `cell_s` is the bar's first guess at the time of a cell.
-
-    The caller adds to `failures` what could not be measured, and continues with the next cell.
+    `cell_s` is the bar's first guess at the time of a cell. The caller adds to `failures` what
+    could not be measured.
     """
     began_s = time.monotonic()
     for number, cell in enumerate(cells):
         taken_s = time.monotonic() - began_s
         left_s = (taken_s / number if number else cell_s) * (len(cells) - number)
         what = label(cell) + (f", {len(failures)} failed" if failures else "")
-        line = "\r\033[K" + bar(number, len(cells), left_s, what)
-        print(line, end="", file=sys.stderr, flush=True)
+        rewrite(bar(number, len(cells), left_s, what))
         yield cell
-    print("\r\033[K", end="", file=sys.stderr)
+    rewrite("")
 
 
 def measured(
@@ -78,10 +72,7 @@ def measured(
     cell_s: float,
     label: Callable[[Cell], str] = str,
 ) -> Failures:
-    """Measures cells and writes their rows to a file, again after each cell.
-
-    Returns the failures.
-    """
+    """Measures cells, and writes their rows to a file after each cell. Returns the failures."""
     rows: list[object] = []
     failures: Failures = []
     for cell in each(cells, cell_s, failures, label):
@@ -103,13 +94,10 @@ def measured_sets(
     sets: str = "rounds",
     lacking: Iterable[str] = (),
 ) -> Failures:
-    """Measures the sets of a benchmark, a cell each.
+    """Measures the sets of a benchmark, a cell each. Returns the failures of the cells that failed.
 
-    Writes their rows to NAME-rounds.csv (or what `sets` says) and every trial to
-    raw/NAME-probes.csv; `place` is the folder and NAME.
-
-    At the end the sets that measured the same thing are merged into NAME.csv. A cell that fails is
-    left out, and its failure is returned.
+    `place` is a folder and NAME. Rows go to NAME-rounds.csv (or what `sets` says), every trial to
+    raw/NAME-probes.csv. At the end NAME.csv merges the sets that measured the same thing.
     """
     folder, name = place
     rows: list[Row] = []
@@ -127,5 +115,5 @@ def measured_sets(
     return failures
 
 
-def label_of(cell: tuple[Forwarder, int]) -> str:
+def label_of(cell: tuple[object, int]) -> str:
     return f"{cell[0]}, {cell[1]} copies"

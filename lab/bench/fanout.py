@@ -1,8 +1,4 @@
-"""Fan-out: one packet in, n copies out of the same port.
-
-The benchmark measures the rate of copies, the delay of the first and of the last copy, and the
-processor time of a copy.
-"""
+"""Fan-out, one packet in and n copies out of the same port: rate, delays, processor time."""
 
 import math
 from collections.abc import Sequence
@@ -90,10 +86,7 @@ def row_of(
 
 
 def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
-    """The upper limit for all forwarders, as a row of the table.
-
-    One processor pushes frames into the same veth pair, without forwarding anything.
-    """
+    """The upper limit of all forwarders: one processor pushes frames into the same veth pair."""
     rate, none = load.push(site, forwarder.port, cpu, PUSHES, PUSH_S), math.nan
     return FanoutRow(
         **asdict(forwarder),

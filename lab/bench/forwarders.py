@@ -1,7 +1,4 @@
-"""The forwarders of the benchmark.
-
-A forwarder is a row in one of its variants, with one stream to some viewers.
-"""
+"""The forwarders of the benchmark: a row in one of its variants, with a stream to viewers."""
 
 import contextlib
 import math
@@ -10,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import InTurn, cpu_ns_of_threads
+from lab.process import InTurn, cpu_ns_of_threads, stat_of
 from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant, told_of
@@ -18,8 +15,7 @@ from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
-"""Not a forwarder: one processor that pushes frames, which is the upper limit for all
-forwarders."""
+"""Not a forwarder: one processor that pushes frames, the upper limit for all forwarders."""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
 AUDIO_UDP_PORT = 5006
@@ -93,7 +89,7 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
     user, system = 0, 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            words = stat_of(pid)
             user, system = user + int(words[11]), system + int(words[12])
     return Ticks(user, system)
 
@@ -136,9 +132,8 @@ def audio_of(site: OnePort) -> Stream:
 def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Running]]:
     """Makes a site and runs the forwarder on it with one stream to `n_viewers` viewers.
 
-    The viewers are the participants from 2 on.
-
-    `P4Priority` has a second stream, whose viewers are the `n_viewers` participants after these.
+    The viewers are the participants from 2 on. `P4Priority` has a second stream, whose viewers are
+    the `n_viewers` participants after these.
     """
     has_audio = forwarder.row == PRIORITY
     with (

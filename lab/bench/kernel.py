@@ -96,18 +96,16 @@ def run(folder: Path, todo: Sequence[Cell | Timed]) -> Failures:
     )
 
 
-def processor_time(
-    forwarder: Forwarder, *, idle_s: float = IDLE_S, busy_s: float = BUSY_S
-) -> ProcessorRow:
+def processor_time(forwarder: Forwarder) -> ProcessorRow:
     """Measures the processor time of one forwarder, idle and with the thesis' fastest stream."""
     with running(forwarder, VIEWERS) as (site, set_up):
         load.settle(site, VIEWERS)
         before_s, began_s = set_up.cpu_s(), time.monotonic()
-        time.sleep(idle_s)
+        time.sleep(IDLE_S)
         idle = (set_up.cpu_s() - before_s) / (time.monotonic() - began_s)
         before_s = set_up.cpu_s()
         offered = load.offer(
-            site, VIEWERS, LATENCY_RATE_PPS, busy_s, is_in_kernel=forwarder.is_in_kernel
+            site, VIEWERS, LATENCY_RATE_PPS, BUSY_S, is_in_kernel=forwarder.is_in_kernel
         )
         used_s = set_up.cpu_s() - before_s
     return ProcessorRow(

@@ -16,8 +16,7 @@ from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 FRAME_LEN_BYTES = 1400
 SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
-"""How much longer a run may take than it sends, for the start and for waiting until the last copy
-comes."""
+"""How much longer a run may take than it sends: for its start and the wait for the last copy."""
 SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
 """How long a load takes to start its sink."""
@@ -106,10 +105,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The sink's record of one address, in a run of `watching`.
-
-    Addresses are numbered from the first viewer's, which is 0.
-    """
+    """The sink's record of one address in a run of `watching`. The first viewer's address is 0."""
 
     address: int
     copies: int
@@ -122,10 +118,7 @@ class Watched:
 
 
 def arguments(link: Link, stream: Stream, first_viewer: IPv4Address) -> list[str]:
-    """The load's command for a stream on a link.
-
-    Its viewers have consecutive addresses from `first_viewer` on.
-    """
+    """The load's command for a stream to consecutive addresses from `first_viewer` on."""
     return [
         *(str(program("load")), "--interface", link.host_interface),
         *("--frame-len", str(FRAME_LEN_BYTES)),
@@ -169,11 +162,10 @@ def offer(
 ) -> Run:
     """Offers packets at a rate and counts their copies.
 
-    Each `sample_every`-th packet gets a line in `samples`.
-
-    With `audio_every`, one packet in so many is audio, which has a UDP port and viewers of its own.
-    With `is_in_kernel`, packets that the interface refuses because the forwarder is behind are
-    lost; otherwise the load offers them again.
+    Each `sample_every`-th packet gets a line in `samples`. With `audio_every`, one packet in so
+    many is audio, which has a UDP port and viewers of its own. With `is_in_kernel`, packets that
+    the interface refuses because the forwarder is behind are lost; otherwise they are offered
+    again.
     """
     argv = _argv(site, n_viewers, rate_pps, seconds)
     if samples is not None:
@@ -211,10 +203,7 @@ def sampled(
 
 
 def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
-    """Pushes frames from one processor straight to the sink, without a forwarder.
-
-    Returns the median of the rates, in frames a second.
-    """
+    """Pushes frames straight to the sink from one processor. Returns the median frames a second."""
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]

@@ -21,8 +21,7 @@ COMPARED_FANOUT = 64
 SETS = {"spin": 3, "sleep": 3}
 """The number of sets at `COMPARED_FANOUT`, by how the forwarders wait."""
 CURVE_PART = 6
-"""Trials at other fan-outs, which are only points of a curve, are shorter by this factor, and in
-one set."""
+"""Trials at other fan-outs, only points of a curve, are in one set and shorter by this factor."""
 POINT_PART = 3
 """Trials of forwarders that sleep, of sockets, of the interpreter and of BMv2 are shorter by this
 factor: three sets take as long as one full-length trial."""
@@ -54,22 +53,17 @@ class Choice:
 
 
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
-    """All forwarders of the comparison, in the order of the tables.
-
-    After them come those of an experiment's own rows, then the two that only push.
-    """
+    """The project's forwarders, those of an experiment's `own` rows, and two that only push."""
     rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
     rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
     return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
 
 
 def _group(forwarder: Forwarder) -> tuple[str, str] | None:
-    """The group in which a forwarder is compared; None if it is measured alone.
+    """The kind of port and the way of waiting, within which a forwarder is compared.
 
-    The forwarders of a group have the same kind of port and wait in the same way.
-
-    The interpreter and sockets are so much slower that alternating trials would not improve the
-    comparison.
+    None if it is measured alone: the interpreter and sockets are so much slower that alternating
+    trials would not improve the comparison.
     """
     is_slow = forwarder.engine == "interpreter" or forwarder.port in ("", "udp")
     if is_slow or forwarder.row == NO_FORWARDER or not forwarder.kind.takes_turns:
@@ -83,9 +77,7 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
     """The cells to measure.
 
     Forwarders of one group share a cell, in which their trials alternate. Every other forwarder has
-    a separate cell.
-
-    Pushing has no fan-out. Sleeping and slow forwarders are measured at fewer fan-outs.
+    a separate cell. Sleeping and slow forwarders are measured at fewer fan-outs.
     """
     chosen = [
         forwarder

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import cpu_ns_of_threads
+from lab.process import cpu_ns_of_threads, stat_of
 from lab.sites import LOAD_CPU, SFU_CPU
 
 SHARE_MAX = 0.02
@@ -21,7 +21,7 @@ SHARE_MAX = 0.02
 TICKS_MIN = 2
 """Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
 _PROCESSOR, _PARENT = 36, 1
-"""Indices of the words in /proc/PID/stat after the command's name."""
+"""Indices of the words of `stat_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,7 @@ class Noise:
 
 
 class Listener:
-    """Watches the processors from its creation on, at the start of a trial.
-
-    `noise` returns what others used since.
-    """
+    """Watches the processors from its creation on; `noise` returns what others used since."""
 
     def __init__(self, cpus: Sequence[int] = (SFU_CPU, LOAD_CPU)) -> None:
         self._cpus = frozenset(cpus)
@@ -55,16 +52,13 @@ class Listener:
         return Noise(max(0, ran_ns) / 1e9, ticks / os.sysconf("SC_CLK_TCK"))
 
     def _others(self) -> dict[int, int]:
-        """The processor time so far of other processes on these processors, in ns by process id.
-
-        Processes of the lab are left out.
-        """
+        """The processor time of others on these processors so far, in ns by process id."""
         found: dict[int, tuple[int, int]] = {}
         for place in Path("/proc").iterdir():
             if not place.name.isdecimal():
                 continue
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                words = (place / "stat").read_text().rpartition(")")[2].split()
+                words = stat_of(int(place.name))
                 found[int(place.name)] = (int(words[_PARENT]), int(words[_PROCESSOR]))
         return {
             pid: sum(cpu_ns_of_threads(pid))

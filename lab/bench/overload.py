@@ -48,15 +48,11 @@ class Moment:
     counters: Counters | None
     wire_drops: int
     refused: int = 0
-    """Packets that the SFU's end of the veth pair did not accept from the load's end, because the
-    kernel was behind."""
+    """Packets that the SFU's end of the veth pair refused, because the kernel was behind."""
 
 
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
-    """Reads all counters.
-
-    Refused packets count only with `is_in_kernel`; otherwise the load offers them again.
-    """
+    """Reads all counters; refused packets only with `is_in_kernel`: otherwise they are offered again."""
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]
     wire_drops = device_drops(site.sfu, link.sfu_interface)
@@ -65,10 +61,7 @@ def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
 
 
 def vanished(run: load.Run, before: Moment, after: Moment) -> float:
-    """How many offered packets and sent copies were lost without being counted.
-
-    NaN if the forwarder has no counters.
-    """
+    """How many packets and copies were lost uncounted; NaN if the forwarder has no counters."""
     if before.counters is None or after.counters is None:
         return float("nan")
     counted = after.counters.since(before.counters)
@@ -100,9 +93,7 @@ def _offer(
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
-    """The capacity: the packets a second at which the most copies come.
-
-    `offer` makes a trial, whose rate is in copies a second.
+    """The packets a second at which the most copies come. Trials of `offer` are in copies a second.
 
     The search begins below the capacity, because a forwarder whose rate falls under overload would
     not show its peak otherwise.

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 
 from lab.bench import load, turns
-from lab.bench.cells import Failures, measured
+from lab.bench.cells import Failures, label_of, measured
 from lab.bench.forwarders import KERNEL, RELAY, Forwarder, running, there_is
 from lab.bench.search import FULL, Effort
 from lab.bench.turns import Cell
@@ -34,10 +34,7 @@ def reduction_pct(before: float, after: float) -> float:
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """Processor time a copy.
-
-    If a forwarder takes all of a processor, this is the time between two copies.
-    """
+    """The processor time a copy: the time between two copies, if all of a processor is taken."""
     has_all = row.wait in ("spin", in_kernel.SHARED)
     return 1e9 / row.copies_per_s_lossless if has_all else row.cpu_ns_per_copy
 
@@ -133,6 +130,6 @@ def run(
         list(product(chosen, fanouts)),
         lambda cell: [measure(*cell, effort)],
         cell_s=cell_s(effort),
-        label="{0[0]}, {0[1]} copies".format,
+        label=label_of,
     )
     return [*failures, *filter(None, [ROWS[RELAY.row].lacks()])]

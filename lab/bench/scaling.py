@@ -129,11 +129,7 @@ def offer(up: Up, trial: Trial) -> Run:
 
 
 def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
-    """Combines the results of several loads into one `Run`.
-
-    The counts are added; the viewer with the fewest copies and the one with the most are those of
-    all loads.
-    """
+    """Combines several loads: adds their counts, takes the least and the most of all viewers."""
     sums = {
         name: int(sum(one[name] for one in said))
         for name in ("sent", "copies", "copies_while_sending", "refusals", "others")
@@ -151,10 +147,7 @@ def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell into `scaling.csv`.
-
-    A cell that fails is left out, and its failure is returned.
-    """
+    """Measures every cell into `scaling.csv`. Returns the failures of the cells that failed."""
     place = (folder, "scaling")
     return measured_sets(place, ScalingRow, todo, measure, lacking=[XdpRelay.lacks()])
 

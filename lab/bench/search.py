@@ -26,8 +26,7 @@ from typing import TypeVar
 from lab.bench.load import Run
 
 FIRST_PER_S = 16_000.0
-"""The first rate of a search. All forwarders but the slowest carry more; for the slowest the search
-halves it."""
+"""The first rate of a search. Nearly all forwarders carry more; for the others it is halved."""
 LEAST_PER_S = 100.0
 SHORT_S = 0.3
 """The duration of a short trial: at a copy a microsecond, 300,000 copies."""
@@ -38,8 +37,7 @@ PART_OF_TRIAL = 12
 that lose packets lose some in it already."""
 KEPT_UP = 0.97
 FINE = 1.03
-"""The search ends when the lowest failed rate is at most this factor above the highest passed
-rate."""
+"""The search ends when the lowest failed rate is within this factor of the highest passed rate."""
 SHORT_MAX = 2
 """When the load has sent no more after so many doublings in a row, it can send no more. A single
 such doubling may be a moment in which the load had no processor."""
@@ -92,11 +90,9 @@ class Found:
     """The rate of copies in the trial that decided; 0 if every trial lost something."""
     peak_per_s: float
     is_peak_least: bool
-    """Whether the forwarder carried all that the load could offer, so that its true peak may be
-    higher."""
+    """Whether the forwarder carried all that the load could offer: its peak may be higher."""
     bound_by: str
-    """Why the next higher rate failed: `loss` or `lateness`; or `load` if the load could send no
-    more."""
+    """Why the next higher rate failed: `loss`, `lateness`, or `load` if it could send no more."""
     trial_s: float
     """The duration of the trial that decided."""
     late_share: float

@@ -30,6 +30,7 @@ from lab.process import REPOSITORY, Child, ChildError, interrupt_on_termination
 from lab.progress import bar
 from lab.sites import OnePort, Stream, viewer_ip
 from lab.switch import GRPC_ADDRESS, RELEASE, MissingBuildError, require_build
+from lab.terminal import rewrite
 
 CHURN = RELEASE / "examples" / "membership_churn"
 PACKETS = 24_000_000
@@ -68,10 +69,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result, as it is written to soak.json.
-
-    The comments name the value that a correct switch reaches.
-    """
+    """The result, as in soak.json. The comments name the value that a correct switch reaches."""
 
     forwarder: str
     packets: int
@@ -86,8 +84,7 @@ class Verdict:
     stale_viewers: int
     """Guests that got a copy of a packet which was sent after they had been removed; 0."""
     missing: int
-    """Copies that are missing between a viewer's first copy and its last; 0 if nothing was
-    dropped."""
+    """Copies missing between a viewer's first copy and its last; 0 if nothing was dropped."""
     misordered: int
     """Copies that came twice or after a later one; 0."""
     strangers: int
@@ -151,10 +148,7 @@ def missing(watched: Sequence[Watched]) -> int:
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """The lines of JSON in a text.
-
-    Lines that are not whole JSON, such as a last one cut off, are left out.
-    """
+    """The lines of JSON in a text, without those that are not whole, such as a last one cut off."""
     lines = []
     for line in text.splitlines():
         with suppress(json.JSONDecodeError):
@@ -184,7 +178,7 @@ def _follow(sender: Child, churn: Child, pid: int, n_packets: int) -> list[Sampl
         _sample(samples, sender, churn, pid, n_packets)
     except KeyboardInterrupt:
         sender.interrupt()
-    print("\r\033[K", end="", file=sys.stderr)
+    rewrite("")
     return samples
 
 
@@ -200,8 +194,7 @@ def _sample(samples: list[Sample], sender: Child, churn: Child, pid: int, n_pack
         samples.append(sample)
         left_s = (n_packets - n) * now_s / n if n else 0.0
         what = f"packets, {sample.writes:,} writes, {sample.rss_kib / 1024:.1f} MiB"
-        line = "\r\033[K" + bar(n, n_packets, left_s, what)
-        print(line, end="", file=sys.stderr, flush=True)
+        rewrite(bar(n, n_packets, left_s, what))
         time.sleep(SAMPLE_S)
 
 

@@ -1,7 +1,4 @@
-"""Makes trials of running forwarders.
-
-A trial that other processes disturbed is made again; the results of all trials are kept.
-"""
+"""Makes trials of running forwarders, again if others disturbed one; keeps all results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -68,10 +68,7 @@ class _Runner:
 
 
 def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
-    """Measures one set of turns.
-
-    Adds the trials to `probes`, and writes delays to files in `raw`.
-    """
+    """Measures one set. Adds the trials to `probes`, and writes the delays to files in `raw`."""
     raw.mkdir(exist_ok=True)
     with contextlib.ExitStack() as stack:
         runners: list[_Runner] = []

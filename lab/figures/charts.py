@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart.
-
-    Of two lines of one colour, the dashed one with hollow markers is the less important.
+    """A line of a chart. Of two lines of one colour, the dashed, hollow one is less important.
 
     `turn` is the line's number among those of the same colour; each number has a stroke of its own.
     """
@@ -31,10 +29,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis with its title.
-
-    `ticks` are the numbers to mark; empty leaves the choice to the drawing.
-    """
+    """An axis with its title. `ticks` are the numbers to mark; if empty, the drawing chooses."""
 
     label: str
     is_log: bool = False
@@ -58,7 +53,6 @@ class Bar:
     label: str
     colour: str
     value: float
-    is_hollow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,6 @@ class Bars:
     label: str
     bars: tuple[Bar, ...]
     note: str
-    form: str = ",.0f"
 
 
 Chart = Lines | Bars

@@ -1,7 +1,4 @@
-"""Fan-out as figures and tables: rates, delays and processor time of comparable forwarders.
-
-Pure.
-"""
+"""Fan-out as figures and tables: rates, delays, processor time of like forwarders. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -67,9 +64,8 @@ class Beside:
     def _of(self, row: Searched) -> dict[int, Searched]:
         """A forwarder's rows by set.
 
-        Older files do not contain the set's number. In such a file, several rows for a forwarder
-        mean that the forwarder was compared with others, and the position of a row is used as the
-        number.
+        Older files have no number of the set. There several rows for a forwarder mean that it was
+        compared with others, and a row's position is its number.
         """
         rounds = self._all(row)
         if all(one.set == BY_PLACE for one in rounds):
@@ -115,7 +111,7 @@ def _lines(
     return lines
 
 
-def _axis(rows: Sequence[FanoutRow]) -> Axis:
+def axis_of(rows: Sequence[FanoutRow]) -> Axis:
     ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))
     return Axis("copies of each packet (number)", is_log=True, ticks=ticks)
 
@@ -134,7 +130,7 @@ def _rates(
     return Lines(
         key=f"fanout-rate-{kind[0]}-{kind[1]}",
         title=f"Copies a second without loss: {kind_name(kind)}",
-        x=_axis(rows),
+        x=axis_of(rows),
         y=Axis("copies without loss (1/s)", starts_at_zero=True),
         lines=tuple(_lines(rows, lambda row: row.copies_per_s_lossless)),
         levels=tuple(limit[:1]),
@@ -143,10 +139,7 @@ def _rates(
 
 
 def _how(rows: Sequence[FanoutRow]) -> str:
-    """A sentence on how long and how often was tried at which fan-out.
-
-    It is empty for older files, which do not say.
-    """
+    """Says how long and how often was tried at which fan-out; empty for older files."""
     known = [row for row in rows if not math.isnan(row.trial_s)]
     ways: dict[tuple[float, int], set[int]] = {}
     for row in known:
@@ -186,7 +179,7 @@ def _delays(kind: tuple[str, str], rows: Sequence[FanoutRow], beside: Beside) ->
     return Lines(
         key=f"fanout-delay-{kind[0]}-{kind[1]}",
         title=f"Delay of the first and the last copy: {kind_name(kind)}",
-        x=_axis(native),
+        x=axis_of(native),
         y=Axis("median delay at 360 packets/s (µs)", is_log=True),
         lines=tuple(lines),
         note=_reading_of_delays(native, beside),
@@ -221,7 +214,7 @@ def _costs(kind: tuple[str, str], rows: Sequence[FanoutRow]) -> Lines:
     return Lines(
         key=f"fanout-cpu-{kind[0]}-{kind[1]}",
         title=f"Processor time a copy: {kind_name(kind)}",
-        x=_axis(rows),
+        x=axis_of(rows),
         y=Axis("processor time a copy (ns)", is_log=True),
         lines=tuple(_lines(rows, lambda row: row.cpu_ns_per_copy)),
         note=note,

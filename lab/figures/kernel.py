@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from lab.bench.load import TCX_SINK, XDP_SINK
 from lab.bench.matrix import COMPARED_FANOUT as COMPARED
 from lab.figures.charts import Axis, Line, Lines, finite
-from lab.figures.fanout import HOW, SPEED, Beside
+from lab.figures.fanout import HOW, SPEED, Beside, axis_of
 from lab.figures.names import RELAY, colour_of, full_name, marker_of, number
 from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import FanoutRow, ProcessorRow
@@ -17,18 +17,14 @@ WHY_TWO_SINKS = (
     "it through its receive path: a receiver's work, the same for all, which hides what differs."
 )
 SHARES_OF_RELAY_MIN = {8: 0.75, 16: 0.75, COMPARED: 0.8}
-"""For each fan-out: the least share of the hand-written XDP relay's lossless rate that the kernel
-engine must reach."""
+"""By fan-out: the least share of the relay's lossless rate that the kernel engine must reach."""
 OF_NATIVE_MIN = 2.5
 LAST_COPY_OF_RELAY_MAX = 1.3
 SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}
 
 
 def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
-    """The rows that were counted at a sink.
-
-    Older files do not name the sink; their rows count as XDP's.
-    """
+    """The rows that were counted at a sink. Rows of older files, which name none, are XDP's."""
     return [row for row in rows if row.sink == sink or (not row.sink and sink == XDP_SINK)]
 
 
@@ -50,10 +46,7 @@ def of_relay(
 def of_native(
     rows: Sequence[FanoutRow], beside: Beside, sink: str = XDP_SINK
 ) -> Iterator[tuple[int, float]]:
-    """For each fan-out: the kernel engine's rate divided by the native engine's on AF_XDP.
-
-    Both rates are counted at `sink`.
-    """
+    """For each fan-out: the kernel engine's rate divided by the native engine's, at one sink."""
     ours, theirs = _of(rows, OURS, "kernel", sink), _of(rows, OURS, "native", sink)
     for fanout in sorted(ours.keys() & theirs.keys()):
         yield fanout, beside(ours[fanout], theirs[fanout])
@@ -62,8 +55,7 @@ def of_native(
 def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
     if not rows:
         return []
-    ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))
-    x = Axis("copies of each packet (number)", is_log=True, ticks=ticks)
+    x = axis_of(rows)
     return [
         Lines(
             key="kernel-rate",
@@ -160,10 +152,7 @@ def _processor_table(times: Sequence[ProcessorRow]) -> Table:
 def promises(
     rows: Sequence[FanoutRow], beside: Beside
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """The goals of the kernel engine.
-
-    Each has the values that were found, and whether they reach it.
-    """
+    """The goals of the kernel engine: the values that were found, and whether they reach them."""
     if not any(row.engine == "kernel" for row in rows):
         return
     rates, native = dict(of_relay(rows, beside)), dict(of_native(rows, beside))

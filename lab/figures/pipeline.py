@@ -1,7 +1,4 @@
-"""Figures and tables of pipelines without ports: the effect of optimisations, growth with sizes.
-
-Pure.
-"""
+"""Pipelines without ports as figures and tables: optimisations, growth with sizes. Pure."""
 
 from collections.abc import Sequence
 
@@ -28,8 +25,7 @@ PISCES = (
     ("action coalescing", -14.8),
     ("all", 425.8),
 )
-"""The paper's steps, in cycles a packet. The first and the last are totals, the others
-differences."""
+"""The paper's steps in cycles a packet: first and last are totals, the others differences."""
 
 
 def workloads(rows: Sequence[PipelineRow]) -> list[tuple[str, int]]:
@@ -205,10 +201,7 @@ def _alone(rows: Sequence[PipelineRow]) -> Table:
 
 
 def growth_figures(rows: Sequence[GrowthRow]) -> list[Lines]:
-    """Figures of cost against each growing size.
-
-    Solid lines are the native engine, dashed ones the interpreter.
-    """
+    """Figures of cost against each growing size; dashed lines are the interpreter."""
     charts = []
     for grows, label in GROWS.items():
         found = [row for row in rows if row.grows == grows]

@@ -243,10 +243,7 @@ def _points(rates: Rates) -> Table:
 
 
 def _megaflow(rates: Rates) -> Table:
-    """The table that matches the paper's "off".
-
-    There, no side has a microflow cache, and both have a megaflow classifier.
-    """
+    """The paper's "off": no side has a microflow cache, and both have a megaflow classifier."""
     lines = []
     for program in PROGRAMS:
         for size in rates.sizes("afxdp", program):

@@ -41,8 +41,7 @@ TIMES = ("ns", "µs", "ms", "s")
 BAR_INCHES = 0.33
 BARS_SPARE_INCHES = 1.15
 LABEL_ROOM = 1.22
-"""The length of the bars' axis, relative to the longest bar: the number after the bar needs
-room."""
+"""The bars' axis relative to the longest bar: the number after the bar needs room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,20 +213,14 @@ def _widen(axes: Axes) -> None:
 
 def _draw_bars(axes: Axes, chart: Bars, ink: str) -> None:
     places = range(len(chart.bars))
-    axes.barh(
-        places,
-        [bar.value for bar in chart.bars],
-        height=0.68,
-        color=["none" if bar.is_hollow else bar.colour for bar in chart.bars],
-        edgecolor=[bar.colour for bar in chart.bars],
-        linewidth=1.2,
-    )
-    longest = max((bar.value for bar in chart.bars), default=1.0)
+    values, colours = [bar.value for bar in chart.bars], [bar.colour for bar in chart.bars]
+    axes.barh(places, values, height=0.68, color=colours, edgecolor=colours, linewidth=1.2)
+    longest = max(values, default=1.0)
     for place, bar in zip(places, chart.bars, strict=True):
         axes.text(
             bar.value + longest * 0.012,
             place,
-            f"{bar.value:{chart.form}}",
+            f"{bar.value:,.0f}",
             va="center",
             color=ink,
             fontsize=9.5,

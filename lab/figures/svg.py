@@ -20,9 +20,7 @@ ElementTree.register_namespace("xlink", XLINK)
 def for_page(text: str, prefix: str, label: str) -> str:
     """The SVG as an element of HTML that fills the width of its place.
 
-    Ids and classes get a prefix.
-
-    The prefix keeps figures apart, because ids and styles hold for the whole page.
+    Ids and classes get a prefix, because they hold for the whole page.
     """
     root = ElementTree.fromstring(text)
     for name in ("width", "height"):

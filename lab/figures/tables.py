@@ -13,8 +13,7 @@ PLACE = 50
 """The viewer whose delay is compared with the first viewer's."""
 NONE = "-"
 COMPARISONS = {0.15: 9, 0.076: 10}
-"""The numbers of the thesis' tables of comparison, by bitrate in Mbit/s. It has none at other
-bitrates."""
+"""The numbers of the thesis' tables of comparison, by bitrate in Mbit/s; it has no others."""
 SOURCE_OF_COMPARISONS = "thesis"
 
 
@@ -37,10 +36,6 @@ def milliseconds(seconds: float | None) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3f}"
 
 
-def microseconds(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.1f}"
-
-
 def times(value: float | None) -> str:
     """A ratio to three digits, or whole if it is 1000 or more."""
     if value is None:
@@ -48,25 +43,21 @@ def times(value: float | None) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-def seconds(value: float | None) -> str:
-    """A delay in the sources' unit and digits."""
-    return "" if value is None else f"{value:.6f}"
+def written(form: str, none: str = "") -> Callable[[float | None], str]:
+    """A function that writes a number in a form."""
+    return lambda value: none if value is None else f"{value:{form}}"
 
 
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+microseconds = written(",.1f", NONE)
+seconds = written(".6f")
+"""A delay in the sources' unit and digits."""
+percent = written(".2f")
+kbps = written(".3f")
+whole = written("d")
 
 
 def few(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def kbps(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def whole(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 def answers(results: Results) -> Table:
@@ -236,10 +227,7 @@ def runs_beside(one: Series, table: PublishedTable) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class _Rivals:
-    """The results that a comparison needs: two SFUs of the thesis and our SFU under one load.
-
-    The results may be in different parts of the experiment.
-    """
+    """Two SFUs of the thesis and ours under one load, maybe from different parts."""
 
     bitrate_mbps: float
     p4: Series

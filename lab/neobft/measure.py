@@ -67,10 +67,7 @@ def copies_of(kind: str, receivers: int) -> int:
 
 
 def run_study(folder: Path, effort: Effort) -> Failures:
-    """Measures everything into the folder's files.
-
-    A part that fails is left out, and its failure is returned.
-    """
+    """Measures everything into the folder's files. Returns the failures of parts that failed."""
     require_build(BENCH, SIGNER)
     parts: list[tuple[str, Callable[[], None]]] = [
         ("passes", lambda: _passes(folder, effort)),
@@ -163,10 +160,7 @@ def _sustained(one: Sequencer, lossless: float, effort: Effort) -> float:
 
 
 def _delays(folder: Path, kind: str, effort: Effort) -> None:
-    """Measures delays with four receivers, at shares of the highest lossless rate.
-
-    This rate is found first.
-    """
+    """Measures delays with four receivers, at shares of the lossless rate, which it finds first."""
     here = tempfile.TemporaryDirectory(prefix="reprise-neobft-")
     with here as name, sequencer(kind, Path(name) / kind) as one:
         one.set_receivers(4)

@@ -9,8 +9,6 @@ has its turn.
 
 import contextlib
 import json
-import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 
 from lab.controller import REPRISE
 from lab.netns import Namespace, Network
-from lab.process import REPOSITORY, Child, run
+from lab.process import REPOSITORY, Child, InTurn, run
 from lab.sites import LOAD_CPU, SFU_CPU, on_cpu
 from lab.switch import READY_TIMEOUT_S, RELEASE, SWITCH
 
@@ -34,8 +32,7 @@ GRPC = {"tagged": "127.0.0.1:9561", "signed": "127.0.0.1:9562", "plain": "127.0.
 SERVICE_PORT = {"tagged": 7441, "signed": 7442}
 FIRST_RECEIVER = 10
 MESSAGE_BYTES = {"tagged": 14, "signed": 4, "plain": 14}
-"""With these lengths frames are as long as the published ones, apart from the mark that a message
-needs."""
+"""So frames are as long as the published ones, apart from the mark that a message needs."""
 FRAME_BYTES = {"tagged": 92, "signed": 162, "plain": 92}
 SIGNER_PORT = 7
 PLAIN_GROUP = 1
@@ -69,13 +66,17 @@ class Links(Network):
 
 
 @dataclass
-class Sequencer:
-    """A switch with its program and a group, and the load at the ends of its links."""
+class Sequencer(InTurn):
+    """A switch with its program and a group, and the load at the ends of its links.
+
+    Between turns the service stands, too, because it would not reach the switch.
+    """
 
     kind: str
     links: Links
     folder: Path
-    processes: dict[str, Child] = field(default_factory=dict)
+    processes: list[Child] = field(default_factory=list)
+    pids: tuple[int, ...] = ()
     receivers: int = 0
 
     def start(self) -> None:
@@ -144,7 +145,8 @@ class Sequencer:
 
     def _start(self, name: str, argv: list[str], where: Namespace) -> None:
         child = where.start(argv, self.folder / f"{name}.log")
-        self.processes[name] = child
+        self.processes.append(child)
+        self.pids += (child.pid,)
         child.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def load(self, rate: float, seconds: float, delays: Path | None = None) -> dict[str, Any]:
@@ -157,23 +159,6 @@ class Sequencer:
         document: dict[str, Any] = json.loads(said)
         return document
 
-    def tell(self, number: signal.Signals) -> None:
-        """Sends SIGCONT or SIGSTOP to all processes.
-
-        The service is stopped with its switch, because it would not reach the switch.
-        """
-        for child in self.processes.values():
-            os.killpg(child.pid, number)
-
-    @contextlib.contextmanager
-    def turn(self) -> Iterator["Sequencer"]:
-        """Lets the processes run until the end of the block."""
-        self.tell(signal.SIGCONT)
-        try:
-            yield self
-        finally:
-            self.tell(signal.SIGSTOP)
-
 
 @contextlib.contextmanager
 def sequencer(kind: str, folder: Path) -> Iterator[Sequencer]:
@@ -185,6 +170,6 @@ def sequencer(kind: str, folder: Path) -> Iterator[Sequencer]:
             one.start()
             yield one
         finally:
-            one.tell(signal.SIGCONT)
-            for child in reversed(one.processes.values()):
+            one.go_on()
+            for child in reversed(one.processes):
                 child.stop()

@@ -14,6 +14,7 @@ from lab.operation.run import operate
 from lab.process import ChildError, interrupt_on_termination
 from lab.progress import bar
 from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM, MissingBuildError
+from lab.terminal import rewrite
 
 PROGRAMS = {"sfu": REPLICATION_PROGRAM, "sfu_recirculation": RECIRCULATION_PROGRAM}
 
@@ -107,8 +108,7 @@ def _progress(passed_s: float, duration_s: float, operation: Operation) -> None:
         f"{operation.tally.commands:,} commands, {oracle.n_copies:,} copies, "
         f"{len(oracle.violations)} wrong"
     )
-    line = bar(round(passed_s), round(duration_s), max(duration_s - passed_s, 0), what)
-    print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+    rewrite(bar(round(passed_s), round(duration_s), max(duration_s - passed_s, 0), what))
 
 
 if __name__ == "__main__":

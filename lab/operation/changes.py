@@ -17,8 +17,7 @@ OTHER_UDP_PORT = 6000
 
 class Change(ABC):
     runs_alone: ClassVar[bool] = False
-    """Whether no other command may run at the same time, because the outcome depends on the whole
-    state."""
+    """Whether no other command may run meanwhile, as the outcome depends on the whole state."""
 
     @abstractmethod
     def arguments(self, folder: Path) -> list[str]:
@@ -29,10 +28,7 @@ class Change(ABC):
         """Makes the change in a model of the state."""
 
     def groups(self, before: Conference) -> set[int]:
-        """The groups that the change touches.
-
-        Two commands that touch the same group must not run at once.
-        """
+        """The groups that the change touches. No two commands may touch one group at once."""
         after = self.after(before)
         numbers = set(before.groups) | set(after.groups)
         return {n for n in numbers if before.groups.get(n) != after.groups.get(n)}
@@ -156,10 +152,7 @@ class Apply(Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: gives the SFU another address on a port.
-
-    This port's presenters then send to it.
-    """
+    """`address set`: another address of the SFU on a port, to which its presenters then send."""
 
     runs_alone: ClassVar[bool] = True
     port: int

@@ -13,13 +13,12 @@ import struct
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from lab.addresses import SFU_UDP_PORT
-from lab.netns import enter
+from lab.netns import Namespace
 from lab.process import Child
 from lab.traffic import READY, RECEIVE_BUFFER_BYTES, SO_RCVBUFFORCE
 
@@ -30,8 +29,7 @@ RECEIVED = struct.Struct("=HHHIq")
 PAYLOAD = struct.Struct("!8sHI")
 MAGIC = b"operated"
 FLOOD_SEQUENCE = 0xFFFF_FFFF
-"""Takes the place of the sequence number in a frame of a flood. No host needs to receive such a
-frame; some may."""
+"""The sequence number in frames of a flood, which no host needs to receive; some may."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"
@@ -41,7 +39,7 @@ ORDER_TIMEOUT_S = 120.0
 @dataclass(frozen=True, slots=True)
 class Config:
     namespaces: Mapping[str, str]
-    """The file of each host's namespace, by the host's number (as text, for JSON)."""
+    """The name of each host's namespace, by the host's number (as text, for JSON)."""
     ips: Mapping[str, str]
     presenters: list[int]
     udp_ports: list[int]
@@ -73,10 +71,7 @@ class Endpoints:
             raise
 
     def send_to(self, sfu_ips: Mapping[str, str]) -> None:
-        """Changes the addresses to which presenters send.
-
-        Presenters that are left out keep theirs.
-        """
+        """Changes the addresses to which presenters send. Presenters left out keep theirs."""
         self._n_orders += 1
         self.child.tell(json.dumps(sfu_ips))
         self.child.wait_for_line(f"{ORDER} {self._n_orders}:", ORDER_TIMEOUT_S)
@@ -98,17 +93,6 @@ class Endpoints:
         return whole
 
 
-def in_namespace(path: str) -> socket.socket:
-    """Makes a UDP socket inside a namespace. The socket stays in this namespace."""
-
-    def make() -> socket.socket:
-        enter(path)
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-
-    with ThreadPoolExecutor(max_workers=1) as executor:
-        return executor.submit(make).result()
-
-
 class _Process:
     def __init__(self, config: Config, sent: BinaryIO, received: BinaryIO) -> None:
         self.config = config
@@ -119,9 +103,12 @@ class _Process:
         self.selector = selectors.DefaultSelector()
         self.selector.register(sys.stdin, selectors.EVENT_READ, None)
         self.senders: dict[int, socket.socket] = {}
-        for host, path in config.namespaces.items():
+        for host, namespace in config.namespaces.items():
             for udp_port in config.udp_ports:
-                opened = in_namespace(path)
+                # A socket stays in the namespace in which it was made.
+                opened = Namespace(namespace).call(
+                    lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                )
                 opened.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
                 opened.bind((config.ips[host], udp_port))
                 opened.setblocking(False)

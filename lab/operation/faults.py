@@ -41,10 +41,7 @@ def break_sfu_link(operation: Operation) -> None:
 
 
 def remove_sfu_interface(operation: Operation) -> None:
-    """Removes an interface of the switch and makes a new one of the same name.
-
-    The switch must use it.
-    """
+    """Removes an interface and makes one of the same name, which the switch must then use."""
     port = operation.choose.choice(operation.site.ports)
     n_lost = operation.metrics().sum_of(PORT_LOST, f'port="{port}"')
     what = f"the SFU's interface {port} is removed"

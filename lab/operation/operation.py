@@ -1,6 +1,7 @@
 """A switch in operation: runs random commands, while an oracle knows who must get which packets."""
 
 import json
+import math
 import random
 import signal
 import subprocess
@@ -11,10 +12,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
+from lab.controller import REPRISE
 from lab.counters import METRICS_ADDRESS, Counters, read_metrics
 from lab.operation.changes import (
     OTHER_UDP_PORT,
@@ -40,14 +41,12 @@ from lab.process import REPOSITORY, Child, dying_with_parent
 from lab.switch import (
     GRPC_ADDRESS,
     READY_TIMEOUT_S,
-    RELEASE,
     REPLICATION_PROGRAM,
     SWITCH,
     MissingBuildError,
     require_build,
 )
 
-REPRISE = RELEASE / "reprise"
 FINSY_PYTHON = REPOSITORY / ".venv-finsy/bin/python"
 COMMAND_TIMEOUT_S = 120.0
 N_HOSTS = 10
@@ -72,10 +71,7 @@ class Running:
     argv: list[str]
     process: subprocess.Popen[str]
     affected: set[Pair]
-    kill_at_s: float | None
-
-    def is_killed_by(self, now_s: float) -> bool:
-        return self.kill_at_s is not None and now_s >= self.kill_at_s
+    kill_at_s: float
 
 
 @dataclass(slots=True)
@@ -108,11 +104,9 @@ class Operation:
         self.site = Site(self.ports)
         self.model = Conference({})
         self.possible: list[Conference] = []
-        """The states in which killed commands may have left the switch; empty if no command was
-        killed."""
+        """The states in which killed commands may have left the switch; empty if there are none."""
         self.unresolved: set[Pair] = set()
-        """The pairs that may lose packets while the next command finishes or takes back killed
-        ones."""
+        """The pairs that may lose packets while a command finishes or takes back killed ones."""
         self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0
@@ -135,7 +129,7 @@ class Operation:
         hosts = range(1, N_HOSTS + 1)
         self.endpoints = Endpoints(
             Config(
-                namespaces={str(n): str(self.site.host(n).path) for n in hosts},
+                namespaces={str(n): self.site.host(n).name for n in hosts},
                 ips={str(n): ip_of(n) for n in hosts},
                 presenters=list(PRESENTERS),
                 udp_ports=self.udp_ports,
@@ -162,12 +156,7 @@ class Operation:
         self.stack.callback(self.follower.stop)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stack.close()
 
     def _stop_switch(self) -> None:
@@ -198,10 +187,7 @@ class Operation:
         return self.site.sfu.command([str(REPRISE), "--switch", GRPC_ADDRESS, *arguments])
 
     def command(self, *arguments: str) -> str:
-        """Runs a command whose effects the oracle need not know, and returns its output.
-
-        A failure is a violation.
-        """
+        """Runs a command whose effects the oracle need not know; a failure is a violation."""
         done = self.run_command(*arguments)
         if done.returncode != 0:
             self.fail(f"`reprise {' '.join(arguments)}` failed: {done.stderr.strip()}")
@@ -288,7 +274,7 @@ class Operation:
         affected = change.affected(self.model, self.ports)
         self.oracle.mark(time.monotonic_ns(), affected, Due.MAY)
         argv = [*change.arguments(self.folder), *options]
-        kill_at_s = None
+        kill_at_s = math.inf
         if may_kill and self.choose.random() < 0.6:
             kill_at_s = time.monotonic() + self.choose.expovariate(1 / KILLED_AFTER_S)
         self.note(f"run {argv} kill {kill_at_s}")
@@ -311,7 +297,7 @@ class Operation:
             for one in list(waiting):
                 if one.process.poll() is not None:
                     waiting.remove(one)
-                elif one.is_killed_by(now_s):
+                elif now_s >= one.kill_at_s:
                     one.process.send_signal(signal.SIGKILL)
                     one.process.wait()
                     waiting.remove(one)

@@ -150,10 +150,7 @@ class Oracle:
     def _account(
         self, name: str, sent_ns: int, missing: list[Pair], *, nobody_got_it: bool
     ) -> None:
-        """Excuses or reports missing copies.
-
-        A packet without any copy counts as one loss, before it was copied.
-        """
+        """Excuses or reports missing copies. A packet without any copy counts as one loss."""
         charged: set[int] = set()
         for pair in missing:
             excuse = next(

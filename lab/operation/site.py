@@ -23,10 +23,10 @@ class Site(Star):
     def __init__(self, ports: Mapping[int, int]) -> None:
         super().__init__(len(ports))
         self._ports = ports
+        self._bridges = [f"br{port - 1}" for port in self.ports]
         self._macs = {number: mac_of(number) for number in ports}
         self._sfu: dict[int, int] = {}
-        """For each port: the number of the SFU's address that hosts know, even after its
-        removal."""
+        """For each port: the number of the SFU's address that hosts know, even if removed."""
 
     # `Star` makes the parts of port 1. Names of another port's parts end in the port's number.
 
@@ -45,30 +45,10 @@ class Site(Star):
         for port in self.ports[1:]:
             self.make_sfu_link(port)
 
-    def _make_centre(self) -> None:
-        super()._make_centre()
-        for port in self.ports[1:]:
-            name = self._bridge_of(port)
-            run(
-                ["ip", "-n", self.bridge.name, "-batch", "-"],
-                stdin=f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n"
-                f"link set {name} mtu {self.mtu_bytes} up\n",
-            )
-
-    def _bridge_of(self, port: int) -> str:
-        return f"br{port - 1}"
-
-    def _attach(self, port: str, mac: str) -> None:
+    def _bridge_at(self, port: str) -> str:
         here = {f"to-h{host}": at for host, at in self._ports.items()}
         here |= {self._at_bridge(at): at for at in self.ports}
-        bridge = self._bridge_of(here[port])
-        run(["ip", "-n", self.bridge.name, "link", "set", port, "master", bridge])
-        self._know(port, mac)
-
-    def _know(self, port: str, mac: str) -> None:
-        """Tells a bridge behind which of its ports an address is, so that no copy is flooded."""
-        entry = [mac, "dev", port, "master", "static"]
-        run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
+        return self._bridges[here[port] - 1]
 
     # The hosts' knowledge.
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
 FIRST_HOST_OF_PORT_2 = 7
-"""Hosts with smaller numbers are on the switch's port 1. If the switch has only one port, all hosts
-are on it."""
+"""Hosts with smaller numbers are on the switch's port 1, and all hosts if it has no other."""
 
 
 class Pair(NamedTuple):
@@ -37,10 +36,7 @@ class Card(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """A presenter and its viewers.
-
-    Their order is not compared, because concurrent commands have none.
-    """
+    """A presenter and its viewers, whose order is not compared: concurrent commands have none."""
 
     presenter: int
     viewers: dict[Viewer, Card] = field(default_factory=dict)
@@ -54,10 +50,7 @@ class Conference:
     groups: dict[int, Group] = field(default_factory=dict)
 
     def services(self, ports: Mapping[int, int]) -> dict[Pair, str]:
-        """The pairs that are served, each with its copies' MAC address.
-
-        `ports` has each host's port.
-        """
+        """The pairs that are served, with the MAC of their copies. `ports` has each host's port."""
         return {
             Pair(group.presenter, *viewer): card.mac
             for group in self.groups.values()

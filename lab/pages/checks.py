@@ -29,8 +29,7 @@ from lab.results.verdicts import Promise
 PKTSWITCH_SHARE_MIN = 0.9
 DELAY_RATIO_MAX = 1.2
 NAIVE_SHARE_MAX = 0.58
-"""PISCES' optimisations, which partly differ from ours, reduced 737 cycles to 426, which is 58
-%."""
+"""PISCES' optimisations, partly not ours, reduced 737 cycles to 426, which is 58 %."""
 NS_PER_PACKET_MAX = 150.0
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0

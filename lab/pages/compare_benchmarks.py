@@ -19,10 +19,7 @@ Rows = Mapping[tuple[str, ...], list[Mapping[str, str]]]
 
 
 def compared(a: Mapping[str, str], b: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """A line for each value that A or B measured.
-
-    `a` and `b` are the texts of their files by name.
-    """
+    """A line for each value that A or B measured. `a` and `b` are their files' texts by name."""
     return [line for name in FILES for line in _of_file(name, a, b)]
 
 

@@ -140,9 +140,6 @@ def _cdfs(results: Results, part: str, runs: Sequence[Run]) -> list[Cdf]:
         pooled = np.concatenate(delays)
         if len(pooled):
             delays_ms, shares = cdf_points(pooled)
-            variant = str(place.variant)
-            label = label_of(place.row, variant if several else "")
-            found.append(
-                Cdf(part, label, place.row, variant, viewers, tuple(delays_ms), tuple(shares))
-            )
+            label = label_of(place.row, str(place.variant) if several else "")
+            found.append(Cdf(part, label, place.row, viewers, tuple(delays_ms), tuple(shares)))
     return found

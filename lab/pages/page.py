@@ -1,7 +1,4 @@
-"""The HTML parts of a report, which is one file with everything in it.
-
-Pure, except that it reads the style's file.
-"""
+"""The HTML parts of a report. Pure, except that it reads the style's file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -13,8 +10,7 @@ from lab.figures.table import Table
 STYLE = Path(__file__).with_name("page.css")
 N_FAILURES_SHOWN = 10
 N_COLUMNS_WIDE, N_COLUMNS_WIDEST = 12, 18
-"""A table with more columns than this has narrower ones, so that it fits a screen of 1280
-pixels."""
+"""A table with more columns than this has narrower ones, to fit a screen of 1280 pixels."""
 NAME_LETTERS = 24
 """A cell with more letters is treated as a phrase."""
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from lab.figures.table import Table
 from lab.pages.readme import KeptStudy, checks_table
 from lab.pages.sections import sections_of
 
@@ -39,8 +38,4 @@ def _tables(keys: Sequence[str], name: str, study: KeptStudy | None) -> str:
         raise KeyMissingError(f"the study {name} has no table {', '.join(missing)}")
     where = f"[{study.where.rpartition('/')[2]}](../{study.where}/report.html)"
     said = f"One run of `{study.command}` at commit {study.commit}: {where}."
-    return "\n\n".join([said, *(_table(found[key]) for key in keys)])
-
-
-def _table(table: Table) -> str:
-    return table.as_markdown().strip()
+    return "\n\n".join([said, *(found[key].as_markdown().strip() for key in keys)])

@@ -6,9 +6,9 @@ without P4. Blank lines and comments are not counted. A change for a new header 
 test applies, compiles and tries with packets. The lines that the diff adds or changes are counted.
 """
 
+import posixpath
 import re
 from collections.abc import Callable
-from pathlib import PurePosixPath
 
 from lab.results.benchmarks import Change, Counted
 
@@ -26,8 +26,7 @@ CHANGES = {
     "tunnel OAM flag": "p4/bench/changes/tunnel_oam.diff",
 }
 PUBLISHED_P4_LINES, PUBLISHED_OVS_LINES = 341, 14_535
-"""From the slides "Road to Protocol Independence". The counts of single changes are not in our
-sources."""
+"""From the slides "Road to Protocol Independence", which do not count single changes."""
 
 Read = Callable[[str], str]
 """Reads a file of the repository by its path from the root."""
@@ -56,19 +55,12 @@ def files_of(program: str, read: Read) -> dict[str, str]:
         if path in found:
             continue
         found[path] = read(path)
-        for name in _INCLUDE.findall(found[path]):
-            to_read.append(_joined(path, name))
+        folder = posixpath.dirname(path)
+        to_read += [
+            posixpath.normpath(posixpath.join(folder, name))
+            for name in _INCLUDE.findall(found[path])
+        ]
     return found
-
-
-def _joined(path: str, name: str) -> str:
-    parts: list[str] = []
-    for part in (PurePosixPath(path).parent / name).parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def count_p4(program: str, read: Read) -> Counted:

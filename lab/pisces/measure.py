@@ -30,12 +30,10 @@ from lab.rows.open_vswitch import OvsGroup
 
 SETS = {"afxdp": 3, "afpacket": 2}
 SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
-"""AF_PACKET is the second kind of port. It is measured with the smallest and the largest frame
-only."""
+"""AF_PACKET, the second kind of port, is measured with the smallest and the largest frame."""
 QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
-"""The duration of a turn that measures the peak. In a turn one contestant runs, the others are
-stopped."""
+"""The duration of a turn that measures a peak; the other contestants are stopped meanwhile."""
 BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1

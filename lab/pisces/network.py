@@ -69,11 +69,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The whole network.
+    """The whole network, of which the program L2 uses only ports and stations.
 
     The first rule that matches decides; without a match the packet is dropped.
-
-    The program L2 uses only ports and stations.
     """
 
     ports: tuple[Port, ...]

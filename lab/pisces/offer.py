@@ -41,10 +41,7 @@ class Traffic:
 
 
 def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: float) -> Run:
-    """Makes one run of the load through the switch.
-
-    The `copies` of the result are the packets that came.
-    """
+    """Makes one run of the load through the switch. Its `copies` are the packets that came."""
     links = running.site.links
     argv = [
         *(str(program("load")), "--frames", str(offered.file)),
@@ -93,10 +90,7 @@ def in_turn(
     probes: list[Probe],
     repeats_of_all_s: float = REPEATS_OF_ALL_S,
 ) -> Iterator[list[Turns]]:
-    """Starts contestants with a port, a program and a frame size.
-
-    Stops each until it is measured.
-    """
+    """Starts contestants with a port, a program, a frame size; stops each until it is measured."""
     port, program, frame_bytes = where
     network = published()
     with contextlib.ExitStack() as stack:

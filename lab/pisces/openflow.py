@@ -38,8 +38,7 @@ DIFFERENCES = (
     "A tag's bit for frames that may be dropped first: Open vSwitch, which uses the bit to say "
     "that there is a tag, loses it on AF_PACKET.",
 )
-"""Where rules and programs differ, because rules cannot do the same. All else is equal, byte for
-byte."""
+"""Where rules cannot do the same as programs. All else is equal, byte for byte."""
 _PROTOCOLS = {PROTOCOL_TCP: "tcp", PROTOCOL_UDP: "udp"}
 
 

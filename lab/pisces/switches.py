@@ -20,8 +20,7 @@ from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
 from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
 
 FLOW_IDLE_MS = 3_600_000
-"""Longer than a study: Open vSwitch forgets flows that see no packet for some time, such as while
-it is stopped."""
+"""Longer than a study: Open vSwitch forgets flows without packets, as while it is stopped."""
 REPRISE_NAME, OVS_NAME = "reprise", "ovs"
 KERNEL_NAME, LINUX_NAME = "kernel", "linux"
 """The kernel engine and Linux' own forwarding, which only `lab.pisces.switching` compares."""
@@ -30,8 +29,7 @@ OFF, ON = "off", "on"
 CACHES = ("microflow-cache", "megaflow-cache")
 """The optimisations of `reprise-switch --optimise` that are flow caches and depend on no others."""
 PREFETCH = "flow-prefetch"
-"""Fills the flow cache ahead of time. It depends on other optimisations and is useless without a
-cache."""
+"""Fills the flow cache ahead of time; useless without a cache and other optimisations."""
 OTHERS = (
     "action-specialisation",
     "parser-specialisation",
@@ -83,9 +81,10 @@ class Setting:
     network: Network
 
 
-Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager[Child | None]]
-"""A function that starts a contestant on a site and puts its files into a folder. Its context
-yields the process, or None if the contestant has none."""
+Started = contextlib.AbstractContextManager[Child | None]
+"""The process of a contestant, or None if the contestant has none."""
+Start = Callable[[Setting, PortPerHost, Path], Started]
+"""A function that starts a contestant on a site and puts its files into a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +104,7 @@ def optimise_option(variant: str, flow_caches: str) -> str:
 
 @contextlib.contextmanager
 def running(setting: Setting, folder: Path) -> Iterator[Running]:
-    """Makes a site and runs the contestant on it, set up for the network.
-
-    Its files go into `folder`.
-    """
+    """Makes a site and runs the contestant on it, set up for the network. Files go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     starts: dict[str, Start] = {
         OVS_NAME: _ovs,
@@ -143,24 +139,19 @@ def source_of(program: str) -> Path:
     return REPOSITORY / "p4" / "bench" / f"{program}.p4"
 
 
-@contextlib.contextmanager
-def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+def _reprise(setting: Setting, site: PortPerHost, folder: Path) -> Started:
     contestant = setting.contestant
     optimise = optimise_option(contestant.variant, contestant.flow_caches)
     options = ["--wait", PORTS[setting.port], "--optimise", optimise]
-    with _switch(setting, site, folder, options) as child:
-        yield child
+    return _switch(setting, site, folder, options)
 
 
-@contextlib.contextmanager
-def _kernel(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
+def _kernel(setting: Setting, site: PortPerHost, folder: Path) -> Started:
     in_kernel.take_redirected(site)
-    with _switch(setting, site, folder, ["--engine", "kernel", "--wait", "sleep"]) as child:
-        yield child
+    return _switch(setting, site, folder, ["--engine", "kernel", "--wait", "sleep"])
 
 
-@contextlib.contextmanager
-def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[None]:
+def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Started:
     interfaces, program = [link.sfu_interface for link in site.links], setting.program
     name, network = site.sfu.name, setting.network
     if program == "l2":
@@ -174,7 +165,7 @@ def _linux(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[None]:
         run(["ip", "-n", name, "-batch", "-"], stdin="\n".join(commands))
     else:
         raise ChildError(f"Linux has nothing of its own for {program}")
-    yield None
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -38,8 +38,7 @@ PROGRAMS = {
     "l2l3": (KERNEL, LINUX, NATIVE, OVS),
     "l2l3_acl": (KERNEL, NATIVE, OVS),
 }
-"""The switches that are compared with each program. Linux has no access list without a further
-program."""
+"""The switches that are compared with each program. Linux has no access list by itself."""
 PORT = "afxdp"
 """The kind of port of the switches that have a choice."""
 
@@ -74,10 +73,7 @@ def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) 
 
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
-    """Measures every cell into `switching.csv`.
-
-    A cell that fails is left out, and its failure is returned.
-    """
+    """Measures every cell into `switching.csv`. Returns the failures of the cells that failed."""
     return measured_sets(
         (folder, "switching"),
         SwitchingRow,

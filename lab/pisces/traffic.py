@@ -11,16 +11,14 @@ from lab.frames import UdpFrame, udp_frame
 from lab.pisces.network import N_ROUTES, N_SENDERS, N_STATIONS, ROUTERS, host_ip, station_mac
 
 FRAMES_BYTES = (64, 128, 192, 256)
-"""The paper's frame sizes. A veth carries no frame check sequence, so all bytes are headers and
-payload."""
+"""The paper's frame sizes. On a veth, without check sequence, all is headers and payload."""
 N_FLOWS = 64
 N_RECEIVERS = N_ROUTES // 2
 IN_PORT, OUT_PORT = 1, 2
 FIRST_RECEIVER = host_ip(1, 0)
 _HEADERS_BYTES = 42
 _STRIDE = 7
-"""The distance between the receivers of two successive flows; coprime to the number of
-receivers."""
+"""The distance between receivers of successive flows; coprime to the number of receivers."""
 _FIRST_SOURCE_PORT, _DESTINATION_PORT = 20_000, 443
 
 

@@ -15,8 +15,7 @@ others. BY_PLACE: an older file does not have the number, but its sets are in or
 class BenchmarkRow:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
-    """The columns that identify what was measured. Rows that are equal in all of them are sets of
-    the same."""
+    """The columns that identify what was measured: rows that are equal in them are its sets."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The columns in which two studies are compared."""
 
@@ -40,8 +39,7 @@ class FanoutRow(BenchmarkRow):
     last_copy_p99_us: float
     cpu_ns_per_copy: float
     sink: str = ""
-    """Where copies are counted (`lab.bench.load`); empty in files from before there was a
-    choice."""
+    """Where copies are counted (`lab.bench.load`); empty in files older than the choice."""
     set: int = BY_PLACE
     """The number of the set of alternating trials (`lab.bench.turns`), `ALONE`, or `BY_PLACE`."""
     sets: int = 1
@@ -49,8 +47,7 @@ class FanoutRow(BenchmarkRow):
     trial_s: float = math.nan
     """The duration of the deciding trial."""
     bound_by: str = ""
-    """Why the next higher rate failed: `loss` or `lateness`; or `load` if the load could send no
-    more."""
+    """Why the next higher rate failed: `loss`, `lateness`, or `load` if it could send no more."""
     is_peak_least: int = 0
     """1 if all that the load could offer came, so that the peak may be higher."""
     late_share: float = math.nan
@@ -112,10 +109,7 @@ class PriorityRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow(BenchmarkRow):
-    """A row of pipeline.csv: one part of a pipeline in one variant.
-
-    `variant` lists the roles that this variant has in the report.
-    """
+    """A row of pipeline.csv: a part of a pipeline. `variant` lists its variant's roles."""
 
     names = ("program", "flows", "variant", "part")
     measured = ("ns_per_packet",)
@@ -155,10 +149,7 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """A row of pktswitch.csv: a forwarder on sockets and one that replaces it.
-
-    The other one bypasses the kernel or forwards in it.
-    """
+    """A row of pktswitch.csv: a forwarder on sockets, and one beyond sockets in its place."""
 
     names = ("row", "engine", "wait", "fanout")
     measured = ("overhead_bypass_ns", "delay_bypass_us", "busy_delay_bypass_us")
@@ -271,12 +262,10 @@ class PiscesRow(BenchmarkRow):
     packets_per_s_lossless: float
     packets_per_s_peak: float
     mbit_per_s_lossless: float
-    """The rate of the frames' bits, without preamble, check sequence and gap, which a veth does not
-    have."""
+    """The rate of the frames' bits; a veth has no preamble, check sequence and gap."""
     mbit_per_s_peak: float
     lossless_of_ovs: float
-    """The lossless rate divided by that of Open vSwitch with the same setting of flow caches, in
-    the same set."""
+    """The lossless rate divided by Open vSwitch's with the same flow caches, in the same set."""
     peak_of_ovs: float
     trial_s: float = math.nan
     """The duration of the deciding trial."""
@@ -285,8 +274,7 @@ class PiscesRow(BenchmarkRow):
     kernel_share: float = math.nan
     """The kernel's share of the processor time in the deciding trial, by its timer tick."""
     disturbed: float = math.nan
-    """The share of sets in whose deciding trial others used the processors, also when it was
-    repeated."""
+    """The share of sets whose deciding trial was disturbed, also when it was repeated."""
 
 
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
@@ -325,8 +313,7 @@ class NeobftRow(BenchmarkRow):
     names = ("kind", "receivers")
     measured = ("requests_per_s_peak", "requests_per_s_lossless")
     kind: str
-    """`tagged` (AOM-HM), `signed` (AOM-PK), or `plain`, which is multicast of as many copies as
-    `tagged`."""
+    """`tagged` (AOM-HM), `signed` (AOM-PK), or `plain`: multicast of as many copies as `tagged`."""
     receivers: int
     packets_per_request: int
     """The packets that leave the switch for a request: receivers times shards."""
@@ -356,10 +343,7 @@ class DelayRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class DistributionRow(BenchmarkRow):
-    """A row of neobft-distributions.csv: how many samples had a delay.
-
-    The CDFs are made from these.
-    """
+    """A row of neobft-distributions.csv, for the CDFs: how many samples had a delay."""
 
     kind: str
     load_pct: int

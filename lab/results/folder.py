@@ -1,17 +1,18 @@
 """The folder of a study.
 
-    experiment.yaml a copy of the experiment, which stays when the project's file changes; a folder
-    is a study's if it has this file NAME.py the user's own rows (`rows_from`) study.json format,
-    and per session: command, commit, machine, versions, what was not
+    experiment.yaml   a copy of the experiment; a folder is a study's if it has this file
+    NAME.py           the user's own rows (`rows_from`)
+    study.json        the format; per session command, commit, machine, versions, what was not
                       measured and why
-    raw/RUN.json.xz all results of a run; a run with this file is done. Columns of numbers, each as
-    its first value and then differences. Times are in units of 100 ns, delays of 1 ms and more are
-    rounded to four digits (in some kept studies, of 100 us and more to three). This takes a third
-    of the bytes, and the meter is no more precise fanout.csv ... a benchmark's rows; its raw
-    samples are also in raw/ logs/ the logs of the last session's processes runs.csv ... derived
-    files, which `./reprise-lab report` makes again
+    raw/RUN.json.xz   all results of a run; a run with this file is done
+    fanout.csv ...    a benchmark's rows; its raw samples are also in raw/
+    logs/             the logs of the last session's processes
+    runs.csv ...      derived files, which `./reprise-lab report` makes again
 
-Files appear whole: they are written under another name and renamed.
+Files appear whole: they are written under another name and renamed. A run's numbers are columns,
+each as its first value and then differences. Times are in units of 100 ns, delays of 1 ms and more
+are rounded to four digits (in some kept studies, of 100 us and more to three). This takes a third
+of the bytes, and the meter is no more precise.
 """
 
 import json
@@ -40,8 +41,7 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""The column that says over how many copies a sum of delays is. The file has the mean instead of
-the sum."""
+"""The column that counts the copies in a sum. The file has the mean instead of the sum."""
 
 Line = TypeVar("Line", Sample, Slot)
 
@@ -60,8 +60,7 @@ class Facts:
     sfu_cpu_s: float
     """The processor time of the row's processes, including their system calls."""
     sfu_kernel_cpu_s: float | None
-    """The kernel's part of `sfu_cpu_s`, by its share since the processes started; None if
-    unknown."""
+    """The kernel's part of `sfu_cpu_s`, by its share since the start; None if unknown."""
     interrupts_s: float
     """The time that the SFU's processor spent in interrupts, in whole ticks."""
     sample_every: int
@@ -98,7 +97,9 @@ class Folder:
             raise FolderError(f"{folder.path} exists: another study began this second") from None
         for file in experiment.beside:
             write_whole(folder.path / file, Path(name).with_name(file).read_bytes())
-        folder._write([], is_quick=is_quick, original=str(Path(name).resolve()))
+        # `rows_from` can import the modules in the folder of the experiment's own file.
+        original = str(Path(name).resolve())
+        folder._write({"format": FORMAT, "quick": is_quick, "sessions": [], "original": original})
         write_whole(folder.path / EXPERIMENT, text)
         return folder
 
@@ -141,22 +142,18 @@ class Folder:
     def add_session(self, session: Mapping[str, str]) -> int:
         """Records that a session begins; returns its index."""
         sessions = [*self.sessions, {**session, "not_measured": {}}]
-        self._write(sessions, is_quick=self.is_quick)
+        self._write({**self._read(), "sessions": sessions})
         return len(sessions) - 1
 
     def forget_original(self) -> None:
         """Removes the path of the experiment's file, which means nothing on other machines."""
-        content = {key: value for key, value in self._read().items() if key != "original"}
-        write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
+        self._write({key: value for key, value in self._read().items() if key != "original"})
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
-        """Records a row or a run that could not be measured.
-
-        The folder's path is removed from `why`, because the folder may move.
-        """
+        """Records what could not be measured and why, without the folder's path, as it may move."""
         sessions = self.sessions
         sessions[session]["not_measured"][what] = why.replace(f"{self.path}/", "")
-        self._write(sessions, is_quick=self.is_quick)
+        self._write({**self._read(), "sessions": sessions})
 
     @property
     def not_measured(self) -> dict[str, str]:
@@ -168,10 +165,7 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """The experiment's places.
-
-        Optional rows that this machine cannot run and that have no results are left out.
-        """
+        """All places but those of optional rows that cannot run here and have no results."""
         return [
             place
             for place in self.experiment.places()
@@ -218,10 +212,7 @@ class Folder:
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
     def keep_benchmark(self, work: Path, file: str) -> None:
-        """Moves a benchmark's files into the folder.
-
-        `file`, which marks the benchmark as done, comes last.
-        """
+        """Moves a benchmark's files into the folder; `file`, which marks it as done, comes last."""
         with deaf_to_signals():
             for source in sorted(work.rglob("*"), key=lambda path: path.name == file):
                 target = self.path / source.relative_to(work)
@@ -288,10 +279,7 @@ class Folder:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
-        """Whether most of the runs are broken.
-
-        Something that takes the processor for a moment may break one run.
-        """
+        """Whether most runs are broken: something that takes the processor may break one."""
         for cell in cells:
             if cell.name not in self._broken:
                 self._broken[cell.name] = self.run(cell).facts.is_broken
@@ -299,12 +287,6 @@ class Folder:
 
     def _file(self, cell: Cell) -> Path:
         return self.path / "raw" / f"{cell.name}.json.xz"
-
-    def _original(self) -> str | None:
-        if not (self.path / STUDY).exists():
-            return None
-        found: str | None = self._read().get("original")
-        return found
 
     def _read(self) -> dict[str, Any]:
         file = self.path / STUDY
@@ -316,17 +298,7 @@ class Folder:
             raise FolderError(f"{file}: {error}") from None
         return content
 
-    def _write(
-        self,
-        sessions: Sequence[Mapping[str, object]],
-        *,
-        is_quick: bool,
-        original: str | None = None,
-    ) -> None:
-        content: dict[str, object] = {"format": FORMAT, "quick": is_quick, "sessions": sessions}
-        # The experiment's own file: `rows_from` can import the modules in its folder.
-        if (where := original or self._original()) is not None:
-            content["original"] = where
+    def _write(self, content: Mapping[str, object]) -> None:
         write_whole(self.path / STUDY, json.dumps(content, indent=1) + "\n")
 
 

@@ -39,21 +39,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A row of a published summary.
-
-    Delays are in seconds, of the last copy unless `PublishedTable.is_per_copy`.
-    """
+    """A row of a published summary. Delays are of the last copy, unless the table `is_per_copy`."""
 
     viewers: int
     min_delay_s: float
     max_delay_s: float
     avg_delay_s: float
     change_pct: float | None
-    stddev_s: float | None
-    packets_lost: float | None
-    packets: int | None
+    packets_lost: float | None = None
+    packets: int | None = None
     """The packets that each host sent in all of its streams together."""
-    volume_kbit: float | None
+    volume_kbit: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,6 @@ class PublishedRun:
     min_delay_s: float
     max_delay_s: float
     avg_delay_s: float
-    stddev_delay_s: float
     packets_in: int
     packets_out: int
     packets_lost: int
@@ -175,10 +170,7 @@ def _thesis_row(line: Mapping[str, str]) -> PublishedRow:
         max_delay_s=float(line["max_delay_s"]),
         avg_delay_s=float(line["avg_delay_s"]),
         change_pct=float(change) if change else None,
-        stddev_s=float(line["stddev_of_avg_delay_between_runs_s"]),
         packets_lost=float(line["avg_packets_lost"]),
-        packets=None,
-        volume_kbit=None,
     )
 
 
@@ -214,8 +206,6 @@ def _multicast_row(line: Mapping[str, str]) -> PublishedRow:
         max_delay_s=float(line["max_delay_s"]),
         avg_delay_s=float(line["avg_delay_s"]),
         change_pct=float(line["avg_delay_increase_pct"]),
-        stddev_s=None,
-        packets_lost=None,
         packets=int(line["packets"]),
         volume_kbit=float(volume) if volume else None,
     )

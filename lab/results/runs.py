@@ -29,15 +29,13 @@ from lab.results.folder import Run
 from lab.results.statistics import change_pct, mean, percentile
 
 WARM_UP_PACKETS = 10
-"""The first packets of a run, whose average delay has a column of its own. They are not left out
-elsewhere."""
+"""The first packets of a run. Their average has a column, and they count elsewhere, too."""
 OUTLIER_SPREADS = 3.0
 """A delay is an outlier if it is more than this many interquartile ranges above the third quartile:
 Tukey's "far out"."""
 BOOTSTRAPS = 1_000
 BOOTSTRAP_BLOCK = 10
-"""The number of successive packets that are drawn together, because what delays a packet also
-delays the next."""
+"""How many successive packets are drawn together: what delays one also delays the next."""
 CONFIDENCE_PCT = 95
 NS = 1e9
 
@@ -229,11 +227,6 @@ def last_copies_s(samples: Sequence[Sample]) -> Delays:
     return np.array([one.last_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
 
 
-def first_copies_s(samples: Sequence[Sample]) -> Delays:
-    """The delays of the first copies in seconds, in the order of packets."""
-    return np.array([one.first_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
-
-
 def n_outliers(delays: Delays) -> int:
     """How many delays are far above the others."""
     if not len(delays):
@@ -328,13 +321,11 @@ def _due(part: Part, run: Run) -> dict[tuple[int, int], int]:
 
 
 def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRow | None) -> RunRow:
-    """The row of a run.
-
-    Its average is compared with that of the run before it at the same place.
-    """
+    """The row of a run. Its average is compared with that of the run before at the same place."""
     cell, facts, seen = run.cell, run.facts, run.seen
     totals = seen.totals
-    last, first = last_copies_s(seen.samples), first_copies_s(seen.samples)
+    last = last_copies_s(seen.samples)
+    first = np.array([one.first_copy_ns / NS for one in seen.samples if one.copies])
     due = _due(part, run)
     viewed = {stream for stream, _ in due}
     strangers = sum(

@@ -93,7 +93,7 @@ class Series:
         )
         if not first or not other:
             return None
-        return Place(sizes[0], place, sum(first) / len(first), sum(other) / len(other))
+        return Place(sizes[0], sum(first) / len(first), sum(other) / len(other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,6 @@ class Place:
     """The mean delays of the first viewer and of the viewer at `place` in the order."""
 
     viewers: int
-    place: int
     first_s: float
     other_s: float
 
@@ -164,7 +163,6 @@ class Cdf:
     part: str
     label: str
     row: str
-    variant: str
     viewers: int
     delays_ms: tuple[float, ...]
     shares: tuple[float, ...]
@@ -244,10 +242,7 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """The largest number of viewers for which the source has results of this load; 0 if none.
-
-    In the sources no copies were lost up to it.
-    """
+    """The most viewers for which the source has results, and lost nothing; 0 if it has none."""
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 

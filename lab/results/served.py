@@ -11,10 +11,7 @@ LIMITS_MS = (MUSICIANS_MS, CONVERSATION_MS)
 
 @dataclass(frozen=True, slots=True)
 class ServedRow:
-    """How many viewers a row serves within a limit.
-
-    `first_bad` is None if no larger number was tried.
-    """
+    """How many viewers a row serves within a limit. `first_bad` is None if no more were tried."""
 
     part: str
     row: str

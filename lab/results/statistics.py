@@ -61,10 +61,7 @@ def merged(
     sums: Sequence[str],
     maxima: Sequence[str] = (),
 ) -> Row:
-    """Merges runs of the same thing into one row, column by column.
-
-    The remaining columns are the first run's.
-    """
+    """Merges runs of the same thing, column by column. Remaining columns are the first run's."""
     whole: Sequence[tuple[Sequence[str], Callable[[list[Any]], Any]]] = (
         (medians, median),
         (sums, sum),
@@ -87,10 +84,7 @@ def by_columns(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[object
 
 
 def merged_sets(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-    """Merges rows that are equal in these columns, which are sets of the same: takes medians.
-
-    `bound_by` lists all values that occur in the sets.
-    """
+    """Merges rows that are equal in these columns, by medians. `bound_by` lists all values."""
     return [_merged_set(sets) for sets in by_columns(rows, columns).values()]
 
 

@@ -14,12 +14,18 @@ _COLUMNS = ["check", "verdict", "found"]
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """Something that must hold in a benchmark, and whether it does (None: not measured)."""
+class Verdict:
+    """A check, whether it holds (None: not measured), and what was found."""
 
     name: str
     holds: bool | None
     found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promise(Verdict):
+    """A check of a benchmark."""
+
     is_of_speed: bool = True
     """Whether the promise is about speed. Such a promise means nothing in the short form of a
     study; the others must hold in it, too."""
@@ -33,22 +39,13 @@ class Promise:
         return not (is_quick and self.is_of_speed)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A check, whether it holds (None: not measured), and what was found."""
-
-    name: str
-    holds: bool | None
-    found: str
-
-
 def verdicts_of(checks: Iterable[Check], promises: Iterable[Promise]) -> list[Verdict]:
     return [
         *(
             Verdict(one.name, one.holds, "; ".join(one.failures) or f"{one.n_rows} runs")
             for one in checks
         ),
-        *(Verdict(one.name, one.holds, one.found) for one in promises),
+        *promises,
     ]
 
 

@@ -1,7 +1,4 @@
-"""The SFUs that studies compare.
-
-`ROWS` has every class with a `name` in a module of this folder.
-"""
+"""The SFUs that studies compare: `ROWS` has each class with a `name` in this folder."""
 
 import inspect
 import pkgutil

@@ -35,16 +35,10 @@ VARIABLE = "REPRISE_BMV2"
 THRIFT_PORT = 9090
 PORT, MIRROR_SESSION = 1, 100
 QUEUE_PACKETS = 8192
-"""The length of the queues, as in the switch. With BMv2's default of 64 larger groups would lose
-copies."""
+"""The queues' length, as in the switch; with BMv2's 64 larger groups would lose copies."""
 L1_ENTRIES_MAX = 8192
 ANY_CONTEXT = i32(0)
 EXACT = i32(0)
-
-
-def binary_path() -> Path | None:
-    said = os.environ.get(VARIABLE)
-    return Path(said) if said else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +51,7 @@ class Runtime:
     def add_entry(
         self, table: str, keys: Sequence[int], action: str, parameters: Sequence[int]
     ) -> None:
-        """Adds an entry with exact keys.
-
-        A name is the last part of the full name in the program.
-        """
+        """Adds an entry with exact keys. Names are the last parts of full names in the program."""
         found = self._table(table)
         widths = [self._width(key["target"]) for key in found["key"]]
         match = [
@@ -142,10 +133,7 @@ Group = tuple[Stream, Sequence[Participant]]
 
 
 def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
-    """Makes the same writes as `reprise apply`.
-
-    A program keeps viewers in registers or in a table.
-    """
+    """Makes the writes of `reprise apply`. Programs keep viewers in registers or in a table."""
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])
@@ -201,9 +189,9 @@ class Bmv2(ProcessRow):
     @classmethod
     def lacks(cls) -> str:
         """Whether a build of BMv2 is missing."""
-        if binary_path() is None:
-            return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"
-        return ""
+        if os.environ.get(VARIABLE):
+            return ""
+        return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"
 
     def start(self) -> None:
         self._groups: dict[int, Group] = {}
@@ -218,7 +206,7 @@ class Bmv2(ProcessRow):
         self.stop()
         link = self.site.links[0]
         compiled = self.folder / f"{self.program.stem}.json"
-        argv = [str(binary_path()), "-i", f"{PORT}@{link.sfu_interface}"]
+        argv = [os.environ[VARIABLE], "-i", f"{PORT}@{link.sfu_interface}"]
         argv += ["--thrift-port", str(THRIFT_PORT), str(compiled)]
         argv += ["--", "--max-l1-entries", str(L1_ENTRIES_MAX)]
         if self.variant.engine == "one processor":

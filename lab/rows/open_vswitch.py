@@ -19,8 +19,7 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 BRIDGE = "br0"
 PROTOCOL = "OpenFlow15"
-"""The first version of OpenFlow that can add buckets to a group. One message has room for only some
-600 buckets."""
+"""The first OpenFlow that adds buckets to a group: a message has room for only some 600."""
 BUCKETS_A_MESSAGE = 400
 TIMEOUT_S = 120.0
 """For commands. Setting up AF_XDP on fifty links takes a quarter of a minute."""
@@ -41,10 +40,7 @@ class Daemons:
         """The process of ovs-vswitchd, which forwards."""
 
     def start(self, *settings: str) -> None:
-        """Starts both daemons.
-
-        `settings` are columns of the table Open_vSwitch, such as `other_config:...`.
-        """
+        """Starts both daemons. `settings` are of the table Open_vSwitch: `other_config:...`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         database = self._folder / "conf.db"
         database.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from lab.colours import BLUE, GREEN
 from lab.controller import REPRISE
+from lab.counters import METRICS_ADDRESS
 from lab.rows import in_kernel
 from lab.rows.row import ProcessRow, Variant
 from lab.sites import LOAD_CPU, SFU_IP, SFU_UDP_PORT, Link, Participant, Stream, on_cpu
@@ -19,7 +20,6 @@ from lab.switch import (
     require_build,
 )
 
-METRICS_ADDRESS = "127.0.0.1:9560"
 APPLY_TIMEOUT_S = 120.0
 KERNEL_VARIANTS = tuple(
     Variant("kernel", variant.port, variant.wait) for variant in in_kernel.VARIANTS
@@ -73,10 +73,7 @@ class SwitchRow(ProcessRow):
         return self.site.sfu.run(on_cpu(LOAD_CPU, argv), timeout_s=APPLY_TIMEOUT_S)
 
     def sfu_mac(self, link: Link) -> str:
-        """The SFU's Ethernet address on a link.
-
-        A UDP port of the switch has its own (docs/ports.md).
-        """
+        """The SFU's Ethernet address on a link. A UDP port has one of its own (docs/ports.md)."""
         if self.variant.port == "udp":
             return ":".join(f"{byte:02x}" for byte in (2, 0, *SFU_IP.packed))
         return link.sfu_mac

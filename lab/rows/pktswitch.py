@@ -39,8 +39,7 @@ class Pktswitch(ProcessRow):
         super().__init__(site, variant, folder)
         self._participants = Participants(site, self._require_running)
         self._asked_for: dict[int, dict[Subscription, bool]] = {}
-        """For each stream: the subscriptions that were asked for, and whether an answer confirmed
-        them."""
+        """For each stream: the subscriptions asked for, and whether an answer confirmed them."""
 
     def start(self) -> None:
         peers.build()

@@ -24,8 +24,7 @@ from lab.sites import SFU_IP, Participant, Site
 CONTROL_PORT = 5003
 """The SFU's UDP port for messages. Streams use other ports."""
 WINDOW = 64
-"""The most messages that await an answer at a time. The SFU's buffers certainly have room for so
-many."""
+"""The most messages that await an answer; the SFU's buffers certainly have room for so many."""
 RETRY_S = 0.25
 NO_ANSWER_S = 5.0
 ETH_P_ALL = 3
@@ -156,10 +155,7 @@ def _unanswered(asked: _Asked) -> str:
 
 
 def _packet_socket() -> socket.socket:
-    """Returns one packet socket that receives the answers from all links.
-
-    Closing a socket for each link would take the kernel a second.
-    """
+    """One packet socket for the answers from all links: closing many would take a second."""
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     packets.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     _attach_filter(packets)

@@ -14,10 +14,7 @@ from lab.sites import SFU_IP, Participant, Stream
 
 
 class ScapyRow(ProcessRow):
-    """One process, which is controlled through its standard input.
-
-    Copies keep the stream's ports.
-    """
+    """One process, controlled through its standard input. Copies keep the stream's ports."""
 
     module: ClassVar[str]
 

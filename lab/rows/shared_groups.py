@@ -18,9 +18,7 @@ class SharedGroups:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> dict[int, list[Participant]]:
-        """Adds subscriptions; returns all groups by UDP port.
-
-        `ValueError` if no groups can serve them.
+        """Adds subscriptions; returns all groups by UDP port. `ValueError` if none can serve them.
 
         After an error nothing has changed. A stream without viewers is checked with the others and
         then forgotten: its sender may have left, and nobody needs to view what nobody sends.

@@ -46,10 +46,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
-    """Keeps a study and returns the kept folder.
-
-    Refuses studies that are unfinished, or too large in every form.
-    """
+    """Keeps a study and returns the kept folder. Refuses one that is unfinished or too large."""
     name = folder.experiment.experiment
     if folder.missing() or folder.missing_benchmarks() or folder.is_quick:
         raise FolderError(
@@ -94,11 +91,7 @@ def _keep(folder: Folder, studies: Path) -> Path:
 
 
 def _tidy(studies: Path) -> None:
-    """Removes the working folder.
-
-    First puts back a study that was moved away but not replaced, also one that a killed process
-    left there.
-    """
+    """Removes the working folder. First puts back a study that was moved away and not replaced."""
     with deaf_to_signals():
         there = {one.experiment.experiment for one in folders(studies)}
         for old in folders(studies / KEEPING / "replaced"):
@@ -109,7 +102,8 @@ def _tidy(studies: Path) -> None:
 
 def _make_smaller(folder: Folder, made: Path) -> None:
     """Makes a copy of a study without `LEFT_OUT`, in the first form that is small enough."""
-    shutil.copytree(folder.path, made, ignore=lambda place, _: _left_out(Path(place), folder.path))
+    whole = folder.path
+    shutil.copytree(whole, made, ignore=lambda place, _: LEFT_OUT if Path(place) == whole else ())
     small = Folder.open(made)
     small.forget_original()
     for digits, samples_max in FORMS:
@@ -120,7 +114,8 @@ def _make_smaller(folder: Folder, made: Path) -> None:
             continue
         derive(small)
         for name in LEFT_OUT:
-            _leave_out(made / name)
+            shutil.rmtree(made / name, ignore_errors=True)
+            (made / name).unlink(missing_ok=True)
         if _n_bytes(made) <= BYTES_MAX:
             return
     raise FolderError(
@@ -129,23 +124,12 @@ def _make_smaller(folder: Folder, made: Path) -> None:
     )
 
 
-def _left_out(place: Path, whole: Path) -> tuple[str, ...]:
-    return LEFT_OUT if place == whole else ()
-
-
-def _leave_out(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _n_bytes(place: Path) -> int:
     return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
-def kept_studies(studies: Path = STUDIES) -> list[KeptStudy]:
-    return [_told(folder) for folder in folders(studies)]
+def kept_studies() -> list[KeptStudy]:
+    return [_told(folder) for folder in folders(STUDIES)]
 
 
 def _told(folder: Folder) -> KeptStudy:

@@ -15,7 +15,7 @@ from lab.experiment import Benchmark, Cell, Experiment, Part, Place, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
-from lab.process import ChildError, cpu_ns_of_threads
+from lab.process import ChildError, cpu_ns_of_threads, stat_of
 from lab.progress import Estimate, bar, clock
 from lab.results.folder import Facts, Folder, Run
 from lab.results.statistics import percentile
@@ -30,11 +30,9 @@ PACE_TOLERANCE = 0.001
 PACE_TOLERANCE_S = 0.002
 """... or by this much, if this is more."""
 N_SAMPLES_MAX = 3_000
-"""About how many samples a run has. With more packets only every n-th of each stream is a
-sample."""
+"""About how many samples a run has. With more packets, only every n-th of a stream is one."""
 TICKS_MIN = 20
-"""How many ticks (hundredths of a second) are needed to know the kernel's part of processes'
-time."""
+"""How many ticks (hundredths of a second) are needed to know the kernel's part."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
@@ -191,10 +189,7 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace was as planned, and keeps it.
-
-    Returns why this failed, or an empty text.
-    """
+    """Repeats a run until its pace was as planned, and keeps it. Returns why, if this failed."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -242,19 +237,13 @@ def sample_every(sendings: Sequence[Sending]) -> int:
 
 
 def every_for(n_packets: int) -> int:
-    """The step between samples.
-
-    It is odd, so that samples fall on all places within a video frame.
-    """
+    """The step between samples: odd, so that they fall on all places within a video frame."""
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
     return every if every % 2 else every + 1
 
 
 def thinned(seen: Seen, every: int) -> Seen:
-    """Keeps every `every`-th sample of each stream.
-
-    The counts of copies remain those of all packets.
-    """
+    """Keeps every `every`-th sample of each stream. Copies are still counted of all packets."""
     samples = tuple(one for one in seen.samples if one.sequence % every == 0)
     return replace(seen, samples=samples)
 
@@ -287,20 +276,17 @@ def process_cpu_s(pids: Sequence[int]) -> float:
 
 def _state(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return stat_of(pid)[0]
     except (FileNotFoundError, ProcessLookupError):
         return "Z"
 
 
 def kernel_share(pids: Sequence[int]) -> float | None:
-    """The share of system calls in the processes' time so far.
-
-    The kernel samples it by its timer tick. None if there are too few ticks.
-    """
+    """System calls' share of the processes' time so far, by timer ticks; None if too few."""
     user, system = 0, 0
     for pid in pids:
         try:
-            ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+            ticks = stat_of(pid)[11:13]
         except (FileNotFoundError, ProcessLookupError):
             raise RowEndedError(f"the row's process {pid} has ended") from None
         user, system = user + int(ticks[0]), system + int(ticks[1])
