@@ -1,7 +1,7 @@
 """The report of the benchmark: read from files, true to them, whole."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,11 +16,10 @@ from lab.pages.checks import checks
 from lab.pages.performance import page_of
 from lab.pages.readme import BEGIN, END, KeptStudy, MarkerError, replaced, section_of
 from lab.pages.sections import Section, html_of, sections_of
-from lab.results.benchmarks import FILES, Results, results_of
+from lab.results.benchmarks import FILES, FanoutRow, Results, results_of
 from lab.results.served import ServedRow
-from lab.results.verdicts import Verdict
+from lab.results.verdicts import Promise, Verdict
 from lab.rows import ROWS
-from lab.study.keep import current_pages
 from tests.bench.synthetic import files
 from tests.html_parser import Strict
 
@@ -34,6 +33,8 @@ SESSION = {
 }
 
 
+FANOUT = files()["fanout.csv"].partition("\n")[0]
+"""The columns of fanout.csv, of its rounds and of kernel.csv."""
 OVS_64 = "ovs_group,,afxdp,spin,64"
 KERNEL_64 = "p4_replication,kernel,xdp,shared,64"
 
@@ -51,6 +52,18 @@ def sections() -> list[Section]:
 
 def charts_of(sections: list[Section]) -> list[charts.Chart]:
     return [chart for section in sections for chart in section.charts]
+
+
+def rounds_of(lines: Sequence[str], more: str = "") -> tuple[FanoutRow, ...]:
+    """Rounds of the fan-out, with more columns."""
+    text = "\n".join([FANOUT + more, *lines, ""])
+    return results({"fanout-rounds.csv": text}).fanout_rounds
+
+
+def check_of(found: Results, words: str) -> Promise:
+    """The one with these words in its name."""
+    (one,) = (one for one in checks(found) if words in one.name)
+    return one
 
 
 def verdicts(found: Results) -> dict[str, bool | None]:
@@ -115,7 +128,7 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
 
 def test_forwarders_are_beside_each_other_round_by_round() -> None:
     ours, theirs = "p4_replication,native,afxdp,spin,64", "pktswitch_bypass,,afxdp,spin,64"
-    delays = ",1,1,1,1,1\n"
+    delays = ",1,1,1,1,1"
     # The machine is twice as fast in the second round: the ratio is 0.95, 0.9 and 0.92.
     rates = [(95, 100), (180, 200), (92, 100)]
     lines = [
@@ -123,10 +136,8 @@ def test_forwarders_are_beside_each_other_round_by_round() -> None:
         for pair in rates
         for one, rate in zip((ours, theirs), pair, strict=True)
     ]
-    header = files()["fanout.csv"].split("\n", 1)[0] + "\n"
-    rounds = results({"fanout-rounds.csv": header + "".join(lines)}).fanout_rounds
-    beside = Beside(rounds)
-    assert beside(rounds[0], rounds[1]) == pytest.approx(0.92)
+    rounds = rounds_of(lines)
+    assert Beside(rounds)(rounds[0], rounds[1]) == pytest.approx(0.92)
     assert Beside(())(rounds[0], rounds[1]) == pytest.approx(0.95)
 
 
@@ -220,19 +231,15 @@ def kernel_rows(sink: str, native: float) -> str:
 
 
 def test_the_promise_beside_af_xdp_rests_on_one_sink_and_the_other_is_a_second_column() -> None:
-    header = files()["kernel.csv"].split("\n", 1)[0] + ",sink,set\n"
-    text = header + kernel_rows("xdp", 0.9e6) + kernel_rows("tcx", 2.2e6)
-    found = results({"kernel.csv": text, "kernel-rounds.csv": text})
-    (promise,) = (one for one in checks(found) if "2.5 times" in one.name)
-    assert (promise.holds, promise.found) == (True, " 3.00")
+    def promise(native_at_xdp: float, native_at_tcx: float) -> Promise:
+        rows = kernel_rows("xdp", native_at_xdp) + kernel_rows("tcx", native_at_tcx)
+        text = f"{FANOUT},sink,set\n{rows}"
+        return check_of(results({"kernel.csv": text, "kernel-rounds.csv": text}), "2.5 times")
+
+    told = promise(0.9e6, 2.2e6)
+    assert (told.holds, told.found) == (True, " 3.00")
     # Counted at sinks of their own, as once, it would be no comparison.
-    mixed = header + kernel_rows("xdp", 1.2e6) + kernel_rows("tcx", 0.9e6)
-    (promise,) = (
-        one
-        for one in checks(results({"kernel.csv": mixed, "kernel-rounds.csv": mixed}))
-        if "2.5 times" in one.name
-    )
-    assert promise.holds is False
+    assert promise(1.2e6, 0.9e6).holds is False
 
 
 def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -> None:
@@ -242,22 +249,18 @@ def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -
         "pktswitch_bypass,,afpacket,spin,64",
     )
     delays = ",1,1,1,1,1"
-    header = files()["fanout.csv"].split("\n", 1)[0]
     rates = (729000, 765000, 772000)
     lines = [f"{alone},299000,299000{delays}", *(f"{peer},{n},{n}{delays}" for n in rates)]
-    for extra in ("", ",set"):
-        sets = ["", "", "", ""] if not extra else [",-1", ",0", ",1", ",2"]
-        text = "\n".join([header + extra, *map(str.__add__, lines, sets), ""])
-        rounds = results({"fanout-rounds.csv": text}).fanout_rounds
-        beside = Beside(rounds)
-        assert beside(rounds[0], rounds[1]) == pytest.approx(299 / 765)
+    in_sets = [f"{line},{number}" for number, line in enumerate(lines, -1)]
+    for rounds in (rounds_of(lines), rounds_of(in_sets, ",set")):
+        assert Beside(rounds)(rounds[0], rounds[1]) == pytest.approx(299 / 765)
     # Sets that are there of one and not of the other are left out.
     ours = "p4_replication,native,afpacket,spin,64"
     lines = [
         *(f"{ours},{rate},{rate}{delays},{n}" for n, rate in ((0, 90), (2, 60))),
         *(f"{peer},{rate},{rate}{delays},{n}" for n, rate in enumerate((100, 50, 60))),
     ]
-    rounds = results({"fanout-rounds.csv": "\n".join([f"{header},set", *lines, ""])}).fanout_rounds
+    rounds = rounds_of(lines, ",set")
     assert Beside(rounds)(rounds[0], rounds[2]) == pytest.approx(0.95)
 
 
@@ -265,43 +268,26 @@ def test_a_forwarder_that_forwards_nothing_is_no_result() -> None:
     text = files()["fanout.csv"]
     silent = re.sub(r"^(ovs_group,,afxdp,spin,64),[0-9]+", r"\1,0", text, flags=re.M)
     assert silent != text
-    (check,) = (one for one in checks(results({"fanout.csv": silent})) if "forwards" in one.name)
+    check = check_of(results({"fanout.csv": silent}), "forwards")
     assert (check.holds, check.is_of_speed) == (False, False)
     assert "Open vSwitch, group, 64 copies: 0 (does not hold)" in check.found
 
 
 def test_an_urgent_stream_that_is_lost_and_packets_that_vanish_are_told_of_the_kernel_too() -> None:
-    header, native = files()["priority.csv"].splitlines()
     lost = "p4_priority,kernel,xdp,thread,8,1.2,1,9,1,81,0.3,1,1984"
-    found = {
-        one.name: one.holds
-        for one in checks(results({"priority.csv": "\n".join([header, native, lost, ""])}))
-        if one.name.startswith("two streams")
-    }
-    assert len(found) == 3
-    assert set(found.values()) == {False}
     shared = "p4_priority,kernel,xdp,thread,8,1.2,1,9,0.32,81,0.33,1,0"
-    found = {
-        one.name: one.holds
-        for one in checks(results({"priority.csv": "\n".join([header, native, shared, ""])}))
-        if one.name.startswith("two streams")
-    }
-    assert set(found.values()) == {True}
+    for kernel, holds in ((lost, False), (shared, True)):
+        found = verdicts(results({"priority.csv": f"{files()['priority.csv']}{kernel}\n"}))
+        of_two = [one for name, one in found.items() if name.startswith("two streams")]
+        assert of_two == [holds] * 3
 
 
 def test_a_deciding_trial_that_others_disturbed_is_told() -> None:
-    header = files()["fanout.csv"].split("\n", 1)[0] + ",trial_s,is_disturbed\n"
     line = "pktswitch_bypass,,afxdp,spin,64,1,1,1,1,1,1,1,60,"
     for is_disturbed in (0, 1):
-        text = f"{header}{line}{is_disturbed}\n"
-        made = checks(results({"fanout-rounds.csv": text}))
-        (check,) = (one for one in made if "nobody else" in one.name)
+        text = f"{FANOUT},trial_s,is_disturbed\n{line}{is_disturbed}\n"
+        check = check_of(results({"fanout-rounds.csv": text}), "nobody else")
         assert check.holds is not bool(is_disturbed)
-
-
-def test_readme_and_the_page_on_performance_are_current_with_the_runs_that_are_kept() -> None:
-    for page, content in current_pages().items():
-        assert page.read_text() == content, "./reprise-lab keep makes it again"
 
 
 def kept_study(name: str, found: Results, **more: Any) -> KeptStudy:

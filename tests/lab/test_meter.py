@@ -16,7 +16,7 @@ from lab.meter import MeterError, Seen, Sending, Slot, Steady, Trace, empty_loop
 from lab.process import ChildError, run
 from lab.rows.row import Variant
 from lab.sites import SITES, Site, Stream, on_cpu
-from tests.study.processes import children
+from tests.study.processes import children, is_metering
 from tests.study.standin import StandIn
 
 QUIET_S = 0.3
@@ -243,23 +243,12 @@ def test_the_published_conference_fits_into_short_marks(logs: Path, system_root:
     assert seen.totals.sent_of_streams == (2048,) * 24
 
 
-def is_sending(pid: int) -> bool:
-    """Whether it is a meter that has begun: it catches SIGTERM from then on."""
-    try:
-        is_meter = Path(f"/proc/{pid}/comm").read_text() == "meter\n"
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
-    return is_meter and caught >> (signal.SIGTERM - 1) & 1 == 1
-
-
 def test_a_stopped_instrument_says_nothing(logs: Path, system_root: None) -> None:
     def kill(number: int) -> None:
         deadline_s = time.monotonic() + 120
         while time.monotonic() < deadline_s:
             for pid in children(os.getpid()):
-                if is_sending(pid):
+                if is_metering(pid):
                     os.kill(pid, number)
                     return
 

@@ -1,12 +1,11 @@
-import sys
 from pathlib import Path
 
 import pytest
 
-from lab import netns, video
-from lab.addresses import SFU_IP, SFU_MAC
-from lab.netns import SFU_INTERFACE, Star
+from lab import video
+from lab.netns import Star
 from lab.video import Video, Watched
+from tests.lab.stand_in import stand_in
 
 VIEWERS = [2, 3, 4]
 
@@ -17,14 +16,8 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> Video:
 
 
 def watch_through_stand_in(star: Star, logs: Path, clip: Video, *mistake: str) -> list[Watched]:
-    star.host(1).run(
-        ["ip", "neighbour", "add", SFU_IP, "lladdr", SFU_MAC, "dev", netns.HOST_INTERFACE]
-    )
-    stand_in = [sys.executable, "-m", "tests.lab.replicator", SFU_INTERFACE, *map(str, VIEWERS)]
-    with star.sfu.start([*stand_in, *mistake], logs / "replicator.log") as replicator:
-        replicator.wait_for_line("ready:", 120.0)
-        viewers = [(n, star.host(n)) for n in VIEWERS]
-        return video.watch(clip, star.host(1), viewers, logs)
+    with stand_in(star, VIEWERS, logs, *mistake):
+        return video.watch(clip, star.host(1), [(n, star.host(n)) for n in VIEWERS], logs)
 
 
 def test_viewers_of_a_right_stream_decode_every_frame_up_to_the_last(
@@ -41,7 +34,7 @@ def test_viewers_of_a_right_stream_decode_every_frame_up_to_the_last(
 def test_a_viewer_that_lost_packets_does_not_decode_the_same_frames(
     star: Star, logs: Path, clip: Video
 ) -> None:
-    watched = watch_through_stand_in(star, logs, clip, "--mistake", "lose", "--every", "50")
+    watched = watch_through_stand_in(star, logs, clip, "--lose", "50")
     assert [one.frame_hashes == clip.frame_hashes for one in watched] == [True, True, False]
 
 

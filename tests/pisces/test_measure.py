@@ -26,6 +26,7 @@ from lab.results.statistics import merged_sets
 from lab.rows.open_vswitch import Daemons
 from lab.sites import PortPerHost
 from tests.pisces.synthetic import row
+from tests.study.processes import children
 
 OVS = Contestant("ovs", "", OFF)
 NATIVE = Contestant("reprise", OPTIMISED, OFF)
@@ -145,11 +146,11 @@ run(Path(__import__("sys").argv[1]), [Cell(0, "afxdp", "l2", 64)])
 def standing_children(pid: int) -> dict[int, str]:
     """Children of a process that are stopped, by name."""
     found = {}
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    for child in children(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             name, state = Path(f"/proc/{child}/stat").read_text().split(" (")[1].rsplit(") ", 1)
             if state.startswith("T"):
-                found[int(child)] = name
+                found[child] = name
     return found
 
 

@@ -1,6 +1,5 @@
 """Frames into every port of a switch, and all that leaves it, tags included."""
 
-import contextlib
 import itertools
 import selectors
 import socket
@@ -10,14 +9,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from lab.sites import Site
+from tests.packet_sockets import FRAME_LEN_BYTES_MAX, SOL_PACKET, at_links
 from tests.pisces.packets import NETWORK, Packet, marker, number_of
 
-ETH_P_ALL = 3
-SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
+PACKET_AUXDATA = 8
 AUXDATA = struct.Struct("IIIHHHH")
 """struct tpacket_auxdata of linux/if_packet.h."""
 TP_STATUS_VLAN_VALID = 0x10
-SOCKET_BUFFER_BYTES = 4 << 20
 LIMIT_S = 120.0
 QUIET_S = 0.3
 AT_ONCE = 64
@@ -29,18 +27,9 @@ Left = dict[int, list[tuple[int, str]]]
 
 def exchange(site: Site, packets: Sequence[Packet]) -> Left:
     """Sends all packets, with markers by every port in between; what came of the packets."""
-    return site.hosts.call(lambda: _exchange(site, packets))
-
-
-def _exchange(site: Site, packets: Sequence[Packet]) -> Left:
-    with contextlib.ExitStack() as stack:
-        selector = stack.enter_context(selectors.DefaultSelector())
-        sockets = {
-            link.port: stack.enter_context(contextlib.closing(_socket(link.host_interface)))
-            for link in site.links
-        }
-        for port, one in sockets.items():
-            selector.register(one, selectors.EVENT_READ, port)
+    with at_links(site) as (sockets, selector):
+        for one in sockets.values():
+            one.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         left: Left = defaultdict(list)
         numbers = itertools.count(len(packets))
         markers: set[int] = set()
@@ -62,20 +51,11 @@ def _exchange(site: Site, packets: Sequence[Packet]) -> Left:
     return {number: sorted(came) for number, came in left.items() if number not in markers}
 
 
-def _socket(interface: str) -> socket.socket:
-    one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
-    one.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-    one.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-    one.bind((interface, ETH_P_ALL))
-    return one
-
-
 def _read(selector: selectors.BaseSelector, left: Left, timeout_s: float) -> bool:
     events = selector.select(timeout_s)
     for key, _ in events:
         assert isinstance(key.fileobj, socket.socket)
-        frame, extra, _, _ = key.fileobj.recvmsg(65536, 256)
+        frame, extra, _, _ = key.fileobj.recvmsg(FRAME_LEN_BYTES_MAX, 256)
         for _, _, data in extra:
             status, *_, tag, tag_type = AUXDATA.unpack(data[: AUXDATA.size])
             if status & TP_STATUS_VLAN_VALID:

@@ -1,9 +1,8 @@
 """Packets into a row and what comes out of it: every row passes `serves_and_stops_serving`."""
 
+import itertools
 import os
-import selectors
 import signal
-import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,11 +14,10 @@ from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
 from lab.netns import process_ids
 from lab.process import ChildError
 from lab.rows.row import Row
+from lab.rows.shared_groups import Subscription
 from lab.sites import RTP_SSRC, SFU_IP, SFU_UDP_PORT, Participant, Site, Stream
-from lab.traffic import grow_receive_buffer
+from tests.packet_sockets import FRAME_LEN_BYTES_MAX, at_links
 
-ETH_P_ALL = 3
-PACKET_OUTGOING = 4
 QUIET_S = 0.4
 LIMIT_S = 120.0
 
@@ -34,20 +32,24 @@ class Copy:
     """Its checksums are right."""
 
 
+def datagram(
+    site: Site, sender: Participant, src_port: int, dst_port: int, payload: bytes
+) -> UdpFrame:
+    """A participant's datagram to the SFU."""
+    return UdpFrame(
+        eth_src=sender.mac,
+        eth_dst=site.links[sender.port - 1].sfu_mac,
+        src_ip=str(sender.ip),
+        dst_ip=str(SFU_IP),
+        src_port=src_port,
+        dst_port=dst_port,
+        payload=payload,
+    )
+
+
 def packet_of(stream: Stream, site: Site, payload: bytes) -> bytes:
     """A frame of a stream, from its sender to the SFU."""
-    link = site.links[stream.sender.port - 1]
-    return udp_frame(
-        UdpFrame(
-            eth_src=stream.sender.mac,
-            eth_dst=link.sfu_mac,
-            src_ip=str(stream.sender.ip),
-            dst_ip=str(SFU_IP),
-            src_port=stream.udp_port,
-            dst_port=stream.udp_port,
-            payload=payload,
-        )
-    )
+    return udp_frame(datagram(site, stream.sender, stream.udp_port, stream.udp_port, payload))
 
 
 def exchange(
@@ -61,36 +63,17 @@ def exchange(
 
     It waits at most `limit_s` for them.
     """
-    return site.hosts.call(lambda: _exchange(site, packets, n_due, interval_s, limit_s))
-
-
-def _exchange(
-    site: Site,
-    packets: Sequence[tuple[Stream, bytes]],
-    n_due: int,
-    interval_s: float,
-    limit_s: float,
-) -> list[Copy]:
-    sockets = {}
-    for link in site.links:
-        one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-        grow_receive_buffer(one)
-        one.bind((link.host_interface, ETH_P_ALL))
-        sockets[link.port] = one
     copies: list[Copy] = []
+    with at_links(site) as (sockets, selector):
 
-    def read(timeout_s: float) -> bool:
-        events = selector.select(timeout_s)
-        for key, _ in events:
-            frame, address = key.fileobj.recvfrom(65536)  # type: ignore[union-attr]
-            datagram = parse_udp(frame)
-            if address[2] != PACKET_OUTGOING and datagram is not None:
-                copies.append(Copy(key.data, datagram, checksums_are_right(frame)))
-        return bool(events)
+        def read(timeout_s: float) -> bool:
+            events = selector.select(timeout_s)
+            for key, _ in events:
+                frame = sockets[key.data].recv(FRAME_LEN_BYTES_MAX)
+                if (seen := parse_udp(frame)) is not None:
+                    copies.append(Copy(key.data, seen, checksums_are_right(frame)))
+            return bool(events)
 
-    with selectors.DefaultSelector() as selector:
-        for port, one in sockets.items():
-            selector.register(one, selectors.EVENT_READ, port)
         for stream, payload in packets:
             sockets[stream.sender.port].send(packet_of(stream, site, payload))
             until_s = time.monotonic() + interval_s
@@ -101,8 +84,6 @@ def _exchange(
             read(0.1)
         while read(QUIET_S):
             pass
-    for one in sockets.values():
-        one.close()
     return copies
 
 
@@ -111,9 +92,12 @@ def came(copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
     return Counter((copy.datagram.dst_ip, copy.datagram.payload) for copy in copies)
 
 
-def came_by_port(copies: Sequence[Copy], site: Site) -> Counter[tuple[str, bytes]]:
-    """The same where each viewer is behind a port of its own, whatever address copies have."""
-    return Counter((str(site.participant(copy.port).ip), copy.datagram.payload) for copy in copies)
+def reached(row: Row, copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
+    """The same; if the row leaves addresses as they are, the viewer is who is behind the port."""
+    if row.readdresses:
+        return came(copies)
+    viewers = {copy.port: str(row.site.participant(copy.port).ip) for copy in copies}
+    return Counter((viewers[copy.port], copy.datagram.payload) for copy in copies)
 
 
 def due(
@@ -141,21 +125,42 @@ def serves_and_stops_serving(row: Row, udp_port: int = SFU_UDP_PORT) -> None:
         sequence += len(payloads)
         copies = exchange(site, [(stream, one) for one in payloads], len(payloads) * len(viewers))
         assert all(copy.is_sound for copy in copies)
-        if not row.readdresses:
-            assert came_by_port(copies, site) == due(payloads, viewers)
-            continue
-        assert came(copies) == due(payloads, viewers)
-        ports = {str(viewer.ip): viewer.port for viewer in viewers}
-        assert all(copy.port == ports[copy.datagram.dst_ip] for copy in copies)
+        assert reached(row, copies) == due(payloads, viewers)
+        if row.readdresses:
+            ports = {str(viewer.ip): viewer.port for viewer in viewers}
+            assert all(copy.port == ports[copy.datagram.dst_ip] for copy in copies)
 
 
-def tells_that_it_was_killed(row: Row) -> None:
+def to_all_others(site: Site, *udp_ports: int) -> list[Subscription]:
+    """Streams of all participants, each to these ports of the SFU; all others view each of them."""
+    everybody = site.participants(1, site.n_participants)
+    return [
+        (Stream(number, sender, udp_port), [one for one in everybody if one != sender])
+        for number, (udp_port, sender) in enumerate(itertools.product(udp_ports, everybody), 1)
+    ]
+
+
+def serves_at_once(
+    row: Row, subscriptions: Sequence[Subscription], interval_s: float = 0.002
+) -> list[Copy]:
+    """A packet of each of these streams comes to its viewers, and to nobody else."""
+    row.subscribe_all(subscriptions)
+    packets = [(stream, rtp(1000 * stream.number)) for stream, _ in subscriptions]
+    expected = Counter[tuple[str, bytes]]()
+    for (_, viewers), (_, payload) in zip(subscriptions, packets, strict=True):
+        expected += due([payload], viewers)
+    copies = exchange(row.site, packets, expected.total(), interval_s)
+    assert reached(row, copies) == expected
+    return copies
+
+
+def tells_that_it_was_killed(row: Row, says: str = r"\.log", udp_port: int = SFU_UDP_PORT) -> None:
     """Nobody can subscribe any more, and ending it is harmless."""
-    stream = Stream(1, row.site.participant(1))
+    stream = Stream(1, row.site.participant(1), udp_port)
     row.subscribe(stream, row.site.participants(2, 1))
     for pid in row.pids:
         os.kill(pid, signal.SIGKILL)
-    with pytest.raises(ChildError, match=r"\.log"):
+    with pytest.raises(ChildError, match=says):
         row.subscribe(stream, row.site.participants(2, 2))
     row.stop()
     row.stop()

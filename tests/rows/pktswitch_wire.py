@@ -14,28 +14,17 @@ from lab.rows.pktswitch_messages import (
     decode,
 )
 from lab.rows.pktswitch_participants import CONTROL_PORT, Endpoint
-from lab.sites import SFU_IP, Site, Stream
-from tests.rows.exchange import ETH_P_ALL, LIMIT_S, PACKET_OUTGOING
+from lab.sites import Site, Stream
+from tests.packet_sockets import FRAME_LEN_BYTES_MAX, packet_socket
+from tests.rows.exchange import LIMIT_S, datagram
 
 MARK = Message(0x7F, 0xFFFFFFFF)
 """Refused whatever the token is: its answer says that all before it has been looked at."""
 
 
-def datagram(site: Site, source: Endpoint, payload: bytes, sfu_port: int) -> UdpFrame:
-    return UdpFrame(
-        eth_src=source.participant.mac,
-        eth_dst=site.links[source.participant.port - 1].sfu_mac,
-        src_ip=str(source.participant.ip),
-        dst_ip=str(SFU_IP),
-        src_port=source.udp_port,
-        dst_port=sfu_port,
-        payload=payload,
-    )
-
-
 def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> bytes:
     data = message.encode() if isinstance(message, Message) else message
-    return udp_frame(datagram(site, source, data, CONTROL_PORT))
+    return udp_frame(datagram(site, source.participant, source.udp_port, CONTROL_PORT, data))
 
 
 def after(site: Site, frames: Sequence[bytes]) -> list[UdpFrame]:
@@ -46,14 +35,9 @@ def after(site: Site, frames: Sequence[bytes]) -> list[UdpFrame]:
 
 def frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
     """The same as bytes."""
-    return site.hosts.call(lambda: _frames_after(site, frames))
-
-
-def _frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
     came: list[bytes] = []
     marking = Endpoint(site.participant(1), 9)
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as one:
-        one.bind((site.links[0].host_interface, ETH_P_ALL))
+    with site.hosts.call(lambda: packet_socket(site.links[0].host_interface)) as one:
         one.settimeout(LIMIT_S)
         for frame in frames:
             one.send(frame)
@@ -69,9 +53,8 @@ def _until_marked(one: socket.socket) -> list[bytes]:
     came: list[bytes] = []
     deadline_s = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline_s:
-        frame, address = one.recvfrom(65536)
-        seen = parse_udp(frame)
-        if address[2] == PACKET_OUTGOING or seen is None:
+        frame = one.recv(FRAME_LEN_BYTES_MAX)
+        if (seen := parse_udp(frame)) is None:
             continue
         if seen.dst_port == 9:
             return came

@@ -1,87 +1,48 @@
 """The multicast paper's P4 rows, with real packets, and the groups that both of its SFUs have."""
 
 import json
-import os
-import signal
 import socket
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.frames import UdpFrame, udp_frame
-from lab.netns import process_ids
-from lab.process import ChildError
 from lab.rows.multicast import (
     HIGH_QUALITY_PORT,
     LOW_QUALITY_PORT,
     MulticastOneStream,
-    MulticastRow,
     MulticastTwoStreams,
 )
 from lab.rows.row import Variant
+from lab.rows.scapy import UserspacePortPerHost
 from lab.rows.shared_groups import SharedGroups, Subscription
 from lab.sites import SITES, Participant, Site, Stream
-from tests.rows.exchange import came_by_port, due, exchange, rtp, serves_and_stops_serving
+from tests.packet_sockets import at_links
+from tests.rows.exchange import (
+    datagram,
+    serves_at_once,
+    tells_that_it_was_killed,
+    to_all_others,
+)
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 NATIVE = Variant("native", "afpacket", "sleep")
-INTERPRETER = Variant("interpreter", "afpacket", "sleep")
 TIMEOUT_S = 120.0
 
 
-@pytest.mark.parametrize(
-    ("row", "variant", "udp_port"),
-    [
-        (MulticastOneStream, NATIVE, LOW_QUALITY_PORT),
-        (MulticastOneStream, INTERPRETER, LOW_QUALITY_PORT),
-        (MulticastTwoStreams, NATIVE, LOW_QUALITY_PORT),
-        (MulticastTwoStreams, NATIVE, HIGH_QUALITY_PORT),
-    ],
-)
-def test_it_serves(
-    row: type[MulticastRow], variant: Variant, udp_port: int, tmp_path: Path
-) -> None:
-    with SITES["port_per_host"](4) as site:
-        with row(site, variant, tmp_path) as running:
-            serves_and_stops_serving(running, udp_port)
-            assert set(running.pids) <= set(process_ids(site.sfu))
-        assert process_ids(site.sfu) == []
-
-
-def test_it_serves_on_af_xdp(system_root: None, tmp_path: Path) -> None:
-    variant = Variant("native", "afxdp", "sleep")
-    with SITES["port_per_host"](4) as site, MulticastTwoStreams(site, variant, tmp_path) as row:
-        serves_and_stops_serving(row, HIGH_QUALITY_PORT)
-
-
-def conference(site: Site) -> list[Subscription]:
-    """The source's: everybody's low quality to all others, the high one to a half of them."""
-    everybody = site.participants(1, site.n_participants)
-    half = everybody[len(everybody) // 2 :]
-    subscriptions: list[Subscription] = []
-    for sender in everybody:
-        for udp_port, group in ((LOW_QUALITY_PORT, everybody), (HIGH_QUALITY_PORT, half)):
-            stream = Stream(len(subscriptions) + 1, sender, udp_port)
-            subscriptions.append((stream, [one for one in group if one != sender]))
-    return subscriptions
-
-
 def test_a_conference_of_the_source_is_served(tmp_path: Path) -> None:
+    """Everybody's low quality goes to all others, the high one to a half of them."""
     with (
         SITES["port_per_host"](6) as site,
         MulticastTwoStreams(site, NATIVE, tmp_path) as row,
     ):
-        subscriptions = conference(site)
-        row.subscribe_all(subscriptions)
-        packets = [(stream, rtp(1000 + stream.number)) for stream, _ in subscriptions]
-        expected = Counter[tuple[str, bytes]]()
-        for (_, viewers), (_, payload) in zip(subscriptions, packets, strict=True):
-            expected += due([payload], viewers)
-        copies = exchange(site, packets, expected.total())
-        assert expected.total() == 6 * 5 + 3 * 3 + 3 * 2
-        assert came_by_port(copies, site) == expected
+        streams = to_all_others(site, LOW_QUALITY_PORT, HIGH_QUALITY_PORT)
+        of_high = [
+            (stream, [one for one in others if one.number > 3]) for stream, others in streams[6:]
+        ]
+        assert len(serves_at_once(row, streams[:6] + of_high)) == 6 * 5 + 3 * 3 + 3 * 2
         runtime = json.loads((tmp_path / "s1-runtime.json").read_text())
         low, high = runtime["multicast_group_entries"]
         assert [one["egress_port"] for one in low["replicas"]] == [1, 2, 3, 4, 5, 6]
@@ -92,36 +53,18 @@ def test_a_conference_of_the_source_is_served(tmp_path: Path) -> None:
 
 def test_what_is_no_stream_goes_by_its_route(tmp_path: Path) -> None:
     with SITES["port_per_host"](3) as site, MulticastOneStream(site, NATIVE, tmp_path):
-
-        def ask() -> tuple[int, str]:
-            answer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            question = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-            with answer, question:
-                answer.settimeout(TIMEOUT_S)
-                answer.bind(("h3", 3))
-                question.bind(("h1", 0))
-                question.send(datagram(site, str(site.participant(3).ip), HIGH_QUALITY_PORT))
-                frame = answer.recv(2048)
-            return frame[22], frame[:12].hex(":")
-
-        ttl, addresses = site.hosts.call(ask)
+        question = to_all(site, HIGH_QUALITY_PORT)
+        with at_links(site) as (sockets, _):
+            sockets[3].settimeout(TIMEOUT_S)
+            sockets[1].send(udp_frame(replace(question, dst_ip=str(site.participant(3).ip))))
+            frame = sockets[3].recv(2048)
+        ttl, addresses = frame[22], frame[:12].hex(":")
         assert ttl == 63
         assert addresses == f"{site.links[2].host_mac}:{site.links[0].sfu_mac}"
 
 
-def datagram(site: Site, to: str, udp_port: int, *, eth_dst: str = "") -> bytes:
-    sender = site.participant(1)
-    return udp_frame(
-        UdpFrame(
-            eth_src=sender.mac,
-            eth_dst=eth_dst or site.links[0].sfu_mac,
-            src_ip=str(sender.ip),
-            dst_ip=to,
-            src_port=udp_port,
-            dst_port=udp_port,
-            payload=b"to all",
-        )
-    )
+def to_all(site: Site, udp_port: int) -> UdpFrame:
+    return datagram(site, site.participant(1), udp_port, udp_port, b"to all")
 
 
 def test_an_ordinary_socket_takes_what_is_sent_to_a_multicast_address(tmp_path: Path) -> None:
@@ -148,7 +91,8 @@ def test_an_ordinary_socket_takes_what_is_sent_to_a_multicast_address(tmp_path: 
             sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
             with listen("h2") as second, listen("h3") as third, sender:
                 sender.bind(("h1", 0))
-                sender.send(datagram(site, group, LOW_QUALITY_PORT, eth_dst=group_mac))
+                to_group = replace(to_all(site, LOW_QUALITY_PORT), dst_ip=group, eth_dst=group_mac)
+                sender.send(udp_frame(to_group))
                 return [second.recv(2048), third.recv(2048)]
 
         assert site.hosts.call(receive) == [b"to all", b"to all"]
@@ -165,15 +109,15 @@ def test_a_stream_to_another_port_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_switch_that_was_killed_is_told(tmp_path: Path) -> None:
-    with SITES["port_per_host"](2) as site, MulticastOneStream(site, NATIVE, tmp_path) as row:
-        for pid in row.pids:
-            os.kill(pid, signal.SIGKILL)
-        stream = Stream(1, site.participant(1), LOW_QUALITY_PORT)
-        with pytest.raises(ChildError, match="no switch answers"):
-            row.subscribe(stream, site.participants(2, 1))
-        row.stop()
-        row.stop()
-        assert process_ids(site.sfu) == []
+    with SITES["port_per_host"](3) as site, MulticastOneStream(site, NATIVE, tmp_path) as row:
+        tells_that_it_was_killed(row, "no switch answers", LOW_QUALITY_PORT)
+
+
+def test_a_group_is_one_for_all_senders_in_user_space_too(tmp_path: Path) -> None:
+    with SITES["port_per_host"](4) as site, UserspacePortPerHost(site, Variant(), tmp_path) as row:
+        row.subscribe(Stream(1, site.participant(1)), site.participants(2, 2))
+        with pytest.raises(ValueError, match="participant 4 views stream 2 and not stream 1"):
+            row.subscribe(Stream(2, site.participant(2)), site.participants(3, 2))
 
 
 def people(n: int) -> list[Participant]:

@@ -6,7 +6,6 @@ import signal
 import struct
 import subprocess
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,8 +38,18 @@ from lab.sites import (
     Stream,
     on_cpu,
 )
-from tests.rows.exchange import came, due, exchange, packet_of, rtp, serves_and_stops_serving
-from tests.rows.pktswitch_wire import after, datagram, frames_after, message_frame
+from tests.rows.exchange import (
+    came,
+    datagram,
+    due,
+    exchange,
+    packet_of,
+    rtp,
+    serves_and_stops_serving,
+    serves_at_once,
+    to_all_others,
+)
+from tests.rows.pktswitch_wire import after, frames_after, message_frame
 
 ROWS: tuple[type[Pktswitch], ...] = (PktswitchSockets, PktswitchBypass)
 EVERY_VARIANT = [(row, variant) for row in ROWS for variant in row.variants]
@@ -97,15 +106,7 @@ def test_payloads_of_every_length_are_untouched(sleeping: Start) -> None:
 
 def test_ten_who_all_see_each_other(sleeping: Start) -> None:
     with PortPerHost(10) as site, sleeping(site) as running:
-        everybody = site.participants(1, 10)
-        packets, expected = [], Counter[tuple[str, bytes]]()
-        for sender in everybody:
-            stream, viewers = Stream(sender.number, sender), [*everybody]
-            viewers.remove(sender)
-            running.subscribe(stream, viewers)
-            packets.append((stream, rtp(sender.number)))
-            expected += due([rtp(sender.number)], viewers)
-        assert came(exchange(site, packets, expected.total())) == expected
+        serves_at_once(running, to_all_others(site, SFU_UDP_PORT))
 
 
 @pytest.mark.alone
@@ -163,7 +164,7 @@ def test_frames_that_a_socket_would_not_get_are_counted_and_go_nowhere(
         stream = Stream(1, site.participant(1))
         running.subscribe(stream, site.participants(2, 1))
         good = packet_of(stream, site, rtp(1))
-        own = datagram(site, Endpoint(site.participant(1), 5004), rtp(1), 5004)
+        own = datagram(site, site.participant(1), 5004, 5004, rtp(1))
         message = bytearray(
             message_frame(site, Endpoint(site.participant(3), 6000), Message(Type.SUBSCRIBE, 1))
         )

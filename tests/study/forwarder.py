@@ -1,7 +1,7 @@
 """A stand-in for an SFU: copies datagrams, and makes the mistakes that it is told to.
 
 Each line on standard input is a stream's viewers, as JSON; the answer is a line. A packet whose
-checksums are wrong is not copied. Every so-manieth packet gets the mistake.
+checksums are wrong is copied only if that is said. Every so-manieth packet gets the mistake.
 """
 
 import argparse
@@ -15,9 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
-
-PACKET_OUTGOING = 4
-FRAME_LEN_BYTES_MAX = 65536
+from tests.packet_sockets import FRAME_LEN_BYTES_MAX, packet_socket
 
 
 @dataclass
@@ -48,7 +46,9 @@ class Forwarder:
     def take(self, frame: bytes) -> None:
         packet = parse_udp(frame)
         viewers = self._viewers.get((packet.src_ip, packet.dst_port)) if packet else None
-        if packet is None or not viewers or not checksums_are_right(frame):
+        if packet is None or not viewers:
+            return
+        if not self._options.any_checksum and not checksums_are_right(frame):
             return
         self._n_packets += 1
         if (delay_ms := next(self._delays_ms)) > 0:
@@ -60,6 +60,8 @@ class Forwarder:
             return
         if self._is_due(options.lose):
             copies.pop()
+        if self._is_due(options.reverse):
+            copies.reverse()
         if self._is_due(options.double):
             copies.append(copies[-1])
         if self._is_due(options.stray):
@@ -87,18 +89,12 @@ class Forwarder:
         )
 
 
-def opened(interface: str) -> socket.socket:
-    port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-    port.bind((interface, 3))
-    return port
-
-
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("interfaces", nargs="+")
-    for mistake in ("swap", "lose", "double", "stray", "noise"):
+    for mistake in ("swap", "lose", "reverse", "double", "stray", "noise"):
         parser.add_argument(f"--{mistake}", type=int, default=0, metavar="EVERY")
+    parser.add_argument("--any-checksum", action="store_true", help="copy what has a wrong one")
     parser.add_argument("--slow", type=float, default=0.0, help="seconds for a subscription")
     parser.add_argument("--to", default="", help="the stranger's address")
     parser.add_argument("--delay-ms", type=float, nargs="+", default=[0.0])
@@ -107,7 +103,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
-    ports = {idx: opened(name) for idx, name in enumerate(options.interfaces, 1)}
+    ports = {idx: packet_socket(name) for idx, name in enumerate(options.interfaces, 1)}
     forwarder = Forwarder(options, ports)
     selector = selectors.DefaultSelector()
     for port in ports.values():
@@ -122,9 +118,7 @@ def main() -> None:
                     return
                 forwarder.subscribe(line)
                 continue
-            frame, address = one.recvfrom(FRAME_LEN_BYTES_MAX)
-            if address[2] != PACKET_OUTGOING:
-                forwarder.take(frame)
+            forwarder.take(one.recv(FRAME_LEN_BYTES_MAX))
 
 
 if __name__ == "__main__":

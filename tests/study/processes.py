@@ -1,6 +1,7 @@
 """What processes there are."""
 
 import contextlib
+import signal
 from pathlib import Path
 
 
@@ -12,6 +13,25 @@ def children(pid: int) -> list[int]:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 found += [int(child) for child in (thread / "children").read_text().split()]
     return found
+
+
+def is_module(pid: int, module: str) -> bool:
+    """Whether it is Python that runs this module."""
+    try:
+        return module in Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1:3]
+    except OSError:
+        return False
+
+
+def is_metering(pid: int) -> bool:
+    """Whether it is a meter that has begun: it catches SIGTERM from then on."""
+    try:
+        is_meter = Path(f"/proc/{pid}/comm").read_text() == "meter\n"
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+    return is_meter and caught >> (signal.SIGTERM - 1) & 1 == 1
 
 
 def alive(pid: int) -> bool:

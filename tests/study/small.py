@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.study.synthetic import text_of
+
 ROWS = """
 from lab.process import ChildError
 from tests.study.standin import StandIn
@@ -29,18 +31,6 @@ class Refusing(StandIn):
             raise ChildError("one viewer, no more")
         super().subscribe(stream, viewers)
 """
-EXPERIMENT = """
-experiment: mine
-about: a stand-in
-source: tests
-rows_from: mine.py
-parts:
-  - part: a
-    rows: [{rows}]
-    viewers: [{viewers}]
-    runs: {runs}
-    streams: [{{packets_per_s: 400, packets: {packets}, frame_len_bytes: 200}}]
-"""
 
 
 def write(
@@ -54,5 +44,7 @@ def write(
 ) -> Path:
     (folder / "mine.py").write_text(ROWS.format(options=options))
     file = folder / "mine.yaml"
-    file.write_text(EXPERIMENT.format(rows=rows, viewers=viewers, runs=runs, packets=packets))
+    part = f"part: a, rows: [{rows}], viewers: [{viewers}], runs: {runs}"
+    streams = f"streams: [{{packets_per_s: 400, packets: {packets}, frame_len_bytes: 200}}]"
+    file.write_text(text_of(f"{part}, {streams}", name="mine", more="rows_from: mine.py\n"))
     return file

@@ -1,6 +1,6 @@
 """Runs that were never measured: delays are chosen, all else follows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -8,18 +8,28 @@ from lab.experiment import Cell, Experiment, Part, Place, parse
 from lab.meter import EmptyLoop, Sample, Seen, Slot, Totals
 from lab.offered import copies_due
 from lab.results.folder import Facts, Run
+from lab.results.runs import measured
+from lab.results.series import Results
 from lab.rows.row import Variant
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-SMALL = (
-    "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
-    "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
-    "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
-)
 N_PACKETS = 12
 FRAME_BYTES = 1400
 INTERVAL_NS = 10_000_000
 US = 1_000
+
+
+def text_of(*parts: str, name: str = "own", more: str = "") -> str:
+    """An experiment's file: the fields of its parts, and more lines of its own."""
+    head = f"experiment: {name}\nabout: a\nsource: s\n{more}parts:\n"
+    return head + "".join(f"  - {{{fields}}}\n" for fields in parts)
+
+
+SMALL = text_of(
+    "part: a, rows: [userspace], viewers: [1, 3], runs: 2, streams: [{packets_per_s: 100}], "
+    "quick: {viewers: 1, runs: 1}",
+    name="small",
+)
 
 Delay = Callable[[Cell, int, int], int]
 """The delay in ns of a cell's packet, at the so-manieth of its viewers (both from 0)."""
@@ -112,9 +122,10 @@ def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
                 yield run_of(part, cell, delay)
 
 
-def own_of(part: str, more: str = "") -> str:
-    """An experiment's file with one part of these fields."""
-    return f"experiment: own\nabout: a\nsource: s\n{more}parts:\n  - {{part: a, {part}}}\n"
+def results_from(experiment: Experiment, runs: Iterable[Run] | None = None) -> Results:
+    """What comes of these runs, or of the usual ones."""
+    done = runs_of(experiment) if runs is None else runs
+    return Results(experiment, measured(experiment, done), ())
 
 
 def part_of(text: str) -> Part:

@@ -1,6 +1,5 @@
 """docs/add-a-row.md, as it stands there: a sixth SFU."""
 
-import csv
 import re
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from lab.rows.row import Variant
 from lab.sites import SITES
 from lab.study import runner
 from tests.rows.exchange import serves_and_stops_serving
+from tests.study.files import csv_rows
 
 LINES_MAX = 60
 
@@ -49,8 +49,7 @@ def test_the_experiment_runs_and_has_the_row_in_its_report(
     assert main(["run", str(experiment), "--results", str(tmp_path / "results")]) == 0
     report = Path(capsys.readouterr().out.splitlines()[-1])
     assert "my SFU" in report.read_text()
-    with report.with_name("runs.csv").open(newline="") as file:
-        runs = list(csv.DictReader(file))
+    runs = csv_rows(report.with_name("runs.csv"))
     found = [(run["row"], run["viewers"], run["run"]) for run in runs]
     assert found == [
         (row, viewers, run)

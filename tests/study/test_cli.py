@@ -13,26 +13,21 @@ from lab.experiment import known
 from lab.pages.index import rows_of
 from lab.results.folder import Folder
 from tests.bench.synthetic import files
-from tests.study.synthetic import NOW, runs_of
+from tests.study.synthetic import NOW, runs_of, text_of
 
-TEXT = """
-experiment: {name}
-about: a few runs
-source: tests
-parts:
-  - part: a
-    rows: [p4_replication, userspace]
-    viewers: 1
-    runs: 1
-    streams: [{{packets_per_s: 50}}]
-    quick: {{rows: [userspace]}}
-"""
+
+def tiny(name: str = "tiny") -> str:
+    return text_of(
+        "part: a, rows: [p4_replication, userspace], viewers: 1, runs: 1, "
+        "streams: [{packets_per_s: 50}], quick: {rows: [userspace]}",
+        name=name,
+    )
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     made = tmp_path / "tiny.yaml"
-    made.write_text(TEXT.format(name="tiny"))
+    made.write_text(tiny())
     return made
 
 
@@ -96,7 +91,7 @@ def test_resume_alone_takes_the_newest_of_this_experiment_and_form(
         Folder.create(results, text, str(file), NOW.replace(day=day), is_quick=is_quick)
         for day, is_quick in ((1, False), (2, False), (3, False), (4, True))
     ]
-    Folder.create(results, TEXT.format(name="other"), str(file), NOW.replace(day=5))
+    Folder.create(results, tiny("other"), str(file), NOW.replace(day=5))
     assert run(file, "--resume") == 0
     assert f"going on with {made[2].path}\n" in capsys.readouterr().err
     assert run(file, "--resume", "--quick") == 0
@@ -136,7 +131,7 @@ def test_all_goes_on_where_it_was_interrupted(
     files = {}
     for name in ("one", "two", "three"):
         files[name] = file.with_name(f"{name}.yaml")
-        files[name].write_text(TEXT.format(name=name))
+        files[name].write_text(tiny(name))
     monkeypatch.setattr(cli, "known", lambda: files)
     results = ["--results", str(file.parent / "results")]
     runs.interrupts_at = 4  # in the second of three studies with two runs each
@@ -180,7 +175,7 @@ def test_a_mistake_is_told_in_a_line(
     runs: Runs, file: Path, capsys: Said, arguments: list[str], answer: tuple[int, str]
 ) -> None:
     code, says = answer
-    other = Folder.create(file.parent, TEXT.format(name="other"), str(file), NOW)
+    other = Folder.create(file.parent, tiny("other"), str(file), NOW)
     other.add_session({})
     words = {"FILE": str(file), "FOLDER": str(other.path)}
     results = ["--results", str(file.parent / "results")] if arguments[0] == "run" else []
@@ -192,15 +187,7 @@ def test_a_mistake_is_told_in_a_line(
     assert runs.folders == []
 
 
-BENCHMARK = """
-experiment: fast
-about: a benchmark
-source: tests
-parts:
-  - part: fanout
-    measure: fanout
-    quick: {short: true}
-"""
+BENCHMARK = text_of("part: fanout, measure: fanout, quick: {short: true}")
 
 
 def test_what_does_not_hold_in_a_benchmark_ends_with_one_and_speed_is_not_judged_in_a_short_form(
@@ -251,7 +238,7 @@ def test_benchmarks_are_compared_and_two_that_have_nothing_are_an_error(
 
 
 def test_a_row_that_forwarded_nothing_has_no_results(tmp_path: Path) -> None:
-    folder = Folder.create(tmp_path, TEXT.format(name="tiny"), "tiny.yaml", NOW)
+    folder = Folder.create(tmp_path, tiny(), "tiny.yaml", NOW)
     (folder.path / "runs.csv").write_text("row,packets_out\nuserspace,0\np4_replication,9\n")
     (folder.path / "fanout.csv").write_text("row,copies_per_s_lossless\novs_group,0\n")
     assert rows_of(folder) == {"p4_replication"}

@@ -15,13 +15,12 @@ from lab.experiment import Cell, ExperimentError
 from lab.results.folder import FORMAT, Folder, FolderError, Run, folders
 from lab.rows import ROWS
 from tests.study import small
-from tests.study.synthetic import FACTS, NOW, SMALL, run_of
+from tests.study.files import files
+from tests.study.synthetic import FACTS, NOW, SMALL, run_of, text_of
 
-HEAD = "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
-SEARCHED = (
-    HEAD
-    + "  - part: a\n    rows: [userspace]\n    viewers: {first: 2, most: 8, halvings: 1}\n"
-    + "    runs: 3\n    streams: [{packets_per_s: 100}]\n"
+SEARCHED = text_of(
+    "part: a, rows: [userspace], viewers: {first: 2, most: 8, halvings: 1}, runs: 3, "
+    "streams: [{packets_per_s: 100}]"
 )
 
 
@@ -37,14 +36,6 @@ def keep(folder: Folder, cell: Cell, *, is_broken: bool = False) -> Run:
     run = replace(run, facts=replace(FACTS, is_broken=is_broken))
     folder.keep(run)
     return run
-
-
-def files(place: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(place)): file.read_bytes()
-        for file in sorted(place.rglob("*"))
-        if file.is_file()
-    }
 
 
 def test_a_folder_gives_back_what_was_put_in(folder: Folder) -> None:
@@ -275,7 +266,7 @@ def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
     assert folder.is_complete
 
 
-BENCHMARKS = HEAD + "  - {part: f, measure: fanout}\n  - {part: o, measure: overload}\n"
+BENCHMARKS = text_of("part: f, measure: fanout", "part: o, measure: overload")
 
 
 def benchmark_folder(tmp_path: Path) -> tuple[Folder, Path]:

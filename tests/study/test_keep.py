@@ -1,6 +1,5 @@
 """Keeping a study: small, whole, and in place of the one before, wherever it is cut short."""
 
-import csv
 import json
 import os
 import signal
@@ -20,6 +19,7 @@ from lab.results import served, verdicts
 from lab.results.folder import Folder, FolderError, folders
 from lab.study import keep as keeping
 from lab.study.keep import keep, without_commit
+from tests.study.files import csv_rows
 from tests.study.synthetic import NOW, SMALL, run_of
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -87,7 +87,7 @@ def test_a_large_study_loses_digits_first_and_then_samples_of_its_largest_runs(
     assert {(len(run.seen.samples), run.facts.sample_every) for run in small} == {(12, 5)}
     assert {(len(run.seen.samples), run.facts.sample_every) for run in large} == {(1500, 10)}
     assert [sample.sequence for sample in large[0].seen.samples[:3]] == [0, 2, 4]
-    rows = [*csv.DictReader((kept / "runs.csv").read_text().splitlines())]
+    rows = csv_rows(kept / "runs.csv")
     assert [row["sample_every"] for row in rows] == ["5", "5", "10", "10"]
     assert [run.seen.totals for run in large] == [
         run.seen.totals for run in folder.runs() if run.cell.viewers == 3

@@ -1,7 +1,6 @@
 """What a run offers: the same to every row, the same each time."""
 
 import itertools
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -18,7 +17,7 @@ from lab.offered import (
 )
 from lab.results.published import table_for, tables
 from lab.results.series import load_of
-from lab.sites import OnePort
+from lab.sites import OnePort, Stream
 from tests.study.synthetic import cell_of, part_of, slot
 
 
@@ -79,9 +78,7 @@ def test_each_sender_sends_each_stream_to_all_others() -> None:
 def test_who_views_a_stream(viewers: str, sender: int, participants: int, found: list[int]) -> None:
     (of,) = part(f"[{{packets_per_s: 5, viewers: {viewers}}}]").streams
     assert viewer_numbers(of, sender, participants) == found
-    stream = MagicMock()
-    stream.sender = SITE.participant(sender)
-    people = viewers_of(of, stream, SITE, cell_of(participants))
+    people = viewers_of(of, Stream(1, SITE.participant(sender)), SITE, cell_of(participants))
     assert [one.number for one in people] == found
 
 

@@ -22,7 +22,7 @@ from lab.results.folder import Folder
 from lab.rows import ROWS
 from lab.sites import OnePort
 from lab.study import runner
-from tests.study.synthetic import NOW, cell_of, own_of, part_of
+from tests.study.synthetic import NOW, cell_of, part_of, text_of
 
 MINE = """
 import helper
@@ -39,19 +39,9 @@ class {kind}(Row):
     def stop(self): {stop}
     pids = ()
 """
-EXPERIMENT = """
-experiment: own
-about: tests
-source: tests
-rows_from: mine.py
-files: [helper.py, data.txt]
-parts:
-  - part: a
-    rows: [{name}]
-    viewers: 1
-    runs: 1
-    streams: [{{packets: 3, packets_per_s: 100}}]
-"""
+P4 = "part: a, rows: [p4_replication], viewers: 1"
+STEADY = f"{P4}, streams: [{{packets_per_s: 9}}]"
+BESIDE = "rows_from: mine.py\nfiles: [helper.py, data.txt]\n"
 
 
 def write(folder: Path, name: str, **does: str) -> Path:
@@ -61,7 +51,9 @@ def write(folder: Path, name: str, **does: str) -> Path:
     (folder / "mine.py").write_text(MINE.format(kind=name.title(), name=name, **said))
     (folder / "helper.py").write_text("WORD = 'found '\n")
     (folder / "data.txt").write_text("it")
-    (folder / "own.yaml").write_text(EXPERIMENT.format(name=name))
+    part = f"part: a, rows: [{name}], viewers: 1, runs: 1"
+    streams = "streams: [{packets: 3, packets_per_s: 100}]"
+    (folder / "own.yaml").write_text(text_of(f"{part}, {streams}", more=BESIDE))
     return folder / "own.yaml"
 
 
@@ -107,8 +99,7 @@ def test_a_row_of_ones_own_enters_the_fan_out_beside_its_like(tmp_path: Path) ->
     found = [one.forwarders for one in matrix.cells(Choice(rows=("faster",), fanouts=(8,)))]
     (group,) = (forwarders for forwarders in found if mine in forwarders)
     assert Forwarder("pktswitch_bypass", "", "afxdp", "spin") in group
-    text = EXPERIMENT.format(name="faster").partition("parts:")[0]
-    text += "parts:\n  - {part: f, measure: fanout, rows: [faster]}\n"
+    text = text_of("part: f, measure: fanout, rows: [faster]", more=BESIDE)
     (tmp_path / "here" / "own.yaml").write_text(text)
     (part,) = parse(text, str(tmp_path / "here" / "own.yaml")).benchmarks
     assert part.rows == ("faster",)
@@ -145,7 +136,7 @@ def pcap(order: str, magic: int, unit_ns: int) -> bytes:
 def test_a_capture_is_a_load(tmp_path: Path, order: str, magic: int, unit_ns: int) -> None:
     (tmp_path / "call.pcap").write_bytes(pcap(order, magic, unit_ns))
     file = tmp_path / "own.yaml"
-    file.write_text(own_of("rows: [p4_replication], viewers: 1, streams: [{pcap: call.pcap}]"))
+    file.write_text(text_of(f"{P4}, streams: [{{pcap: call.pcap}}]"))
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     (tmp_path / "call.pcap").unlink()
     (part,) = Folder.open(folder.path).experiment.loads
@@ -164,7 +155,7 @@ def test_what_is_no_capture_is_told(data: bytes) -> None:
 
 def test_jumbo_frames_have_a_larger_mtu_and_others_the_usual_one() -> None:
     def site(streams: str) -> int:
-        text = own_of(f"rows: [userspace], viewers: 1, streams: {streams}")
+        text = text_of(f"{P4}, streams: {streams}")
         experiment = parse(text, "x.yaml")
         return experiment.site(experiment.loads[0]).mtu_bytes
 
@@ -176,8 +167,7 @@ def test_other_processors_are_those_that_rows_see(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "own.yaml"
-    part = "rows: [userspace], viewers: 1, streams: [{packets_per_s: 9}]"
-    file.write_text(own_of(part, "processors: {sfu: 1, load: 0}\n"))
+    file.write_text(text_of(STEADY, more="processors: {sfu: 1, load: 0}\n"))
 
     class ExecutedError(Exception):
         pass
@@ -217,8 +207,7 @@ def test_interfaces_of_the_machine_are_taken_and_given_back(
             assert "UP" in run(["ip", "-brief", "link", "show", one])
     finally:
         run(["ip", "link", "delete", ends[0]])
-    part = "rows: [p4_replication], viewers: 1, streams: [{packets_per_s: 9}]"
-    text = own_of(part, "interfaces: {hosts: eth1, sfu: eth2}\n")
+    text = text_of(STEADY, more="interfaces: {hosts: eth1, sfu: eth2}\n")
     assert parse(text, "x.yaml").interfaces is not None
     with pytest.raises(ExperimentError, match="interfaces: expected loads on one port only"):
         parse(text.replace("viewers: 1", "viewers: 1, topology: port_per_host"), "x.yaml")
@@ -229,7 +218,8 @@ def test_jumbo_frames_come_through(
 ) -> None:
     file = tmp_path / "jumbo.yaml"
     streams = "[{packets: 20, packets_per_s: 100, frame_len_bytes: 9000}]"
-    file.write_text(own_of(f"rows: [p4_replication], viewers: 2, runs: 1, streams: {streams}"))
+    part = f"part: a, rows: [p4_replication], viewers: 2, runs: 1, streams: {streams}"
+    file.write_text(text_of(part))
     assert main(["run", str(file), "--results", str(tmp_path / "results")]) == 0, (
         capsys.readouterr()
     )

@@ -8,29 +8,16 @@ from lab.figures.loads import figures
 from lab.figures.plot import in_units, svg
 from lab.figures.table import Table
 from lab.pages.page import table_of
-from lab.results.runs import measured
-from lab.results.series import Results
-from tests.study.synthetic import runs_of
-
-TEXT = """
-experiment: x
-about: a
-source: s
-parts:
-  - part: 4mbps
-    rows: [p4_recirculation]
-    viewers: {viewers}
-    streams: [{{packets: 300, bitrate_mbps: 4}}]
-"""
-
-
-def drawn(viewers: str) -> list[Lines]:
-    experiment = parse(TEXT.format(viewers=viewers), "x.yaml")
-    return figures(Results(experiment, measured(experiment, runs_of(experiment)), ()))
+from tests.study.synthetic import results_from, text_of
 
 
 def test_a_figure_beside_a_published_one_says_whose_each_line_is() -> None:
-    (one,) = (figure for figure in drawn("[1, 2]") if figure.key.startswith("beside-"))
+    text = text_of(
+        "part: 4mbps, rows: [p4_recirculation], viewers: [1, 2], "
+        "streams: [{packets: 300, bitrate_mbps: 4}]"
+    )
+    found = figures(results_from(parse(text, "x.yaml")))
+    (one,) = (figure for figure in found if figure.key.startswith("beside-"))
     assert one.title == "Figure 23 of the thesis: average delay against viewers, 4mbps"
     assert [line.label for line in one.lines] == [
         "ours: P4, recirculation (native afpacket sleep)",

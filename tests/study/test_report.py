@@ -21,10 +21,19 @@ from lab.pages.index import write_index
 from lab.results import published
 from lab.results.folder import Folder, Run
 from lab.results.published import Load, table_for
-from lab.results.runs import measured
 from lab.results.series import Results, load_of
 from tests.html_parser import Strict
-from tests.study.synthetic import FACTS, NOW, US, changed, runs_of, slot
+from tests.study.files import csv_rows, files
+from tests.study.synthetic import (
+    FACTS,
+    NOW,
+    US,
+    changed,
+    results_from,
+    runs_of,
+    slot,
+    text_of,
+)
 
 SMALL = """
 experiment: small
@@ -55,8 +64,7 @@ def whole(name: str) -> Experiment:
 
 @pytest.fixture(scope="module")
 def thesis() -> Results:
-    experiment = whole("thesis")
-    return Results(experiment, measured(experiment, runs_of(experiment)), ())
+    return results_from(whole("thesis"))
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +77,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return made
 
 
-TINY = """
-experiment: tiny
-about: a few runs
-source: tests
-parts:
-  - part: a
-    rows: [p4_replication]
-    viewers: 1
-    runs: 1
-    streams: [{packets_per_s: 50}]
-  - part: b
-    rows: [userspace]
-    viewers: 1
-    runs: 2
-    streams: [{packets_per_s: 50}]
-"""
+TINY = text_of(
+    "part: a, rows: [p4_replication], viewers: 1, runs: 1, streams: [{packets_per_s: 50}]",
+    "part: b, rows: [userspace], viewers: 1, runs: 2, streams: [{packets_per_s: 50}]",
+    name="tiny",
+)
 
 
-def find(found: list[Table], key: str) -> Table:
-    return next(one for one in found if one.key == key)
+def titled(found: Results, title: str) -> Table:
+    return next(one for one in tables(found) if one.title.startswith(f"{title}: "))
 
 
 def cells(table: Table) -> list[list[str]]:
@@ -143,7 +140,7 @@ def test_a_load_is_the_thesis_only_with_its_bitrate_and_one_sender() -> None:
 
 
 def test_tables_set_ours_beside_the_published_with_the_ratio(thesis: Results) -> None:
-    table = next(one for one in tables(thesis) if one.title.startswith("Table 1: "))
+    table = titled(thesis, "Table 1")
     assert len(table.rows) == 11
     header, *lines = csv.reader(io.StringIO(table.as_csv()))
     last = dict(zip(header, lines[10], strict=True))
@@ -163,7 +160,7 @@ def test_tables_set_ours_beside_the_published_with_the_ratio(thesis: Results) ->
 def test_the_comparison_has_the_thesis_percentages(
     thesis: Results, number: int, percentages: list[str]
 ) -> None:
-    table = next(one for one in tables(thesis) if one.title.startswith(f"Table {number}: "))
+    table = titled(thesis, f"Table {number}")
     assert [row[-1] for row in table.rows] == percentages
     assert [row[0] for row in table.rows] == [str(one + 1) for one in range(len(percentages))]
     # All of ours are as fast: recirculation, replication, user space.
@@ -259,14 +256,13 @@ def test_a_number_of_viewers_is_served_if_most_of_its_runs_are(n_late_runs: int,
         return (25_000 if is_late else 100) * US + packet + viewer
 
     experiment = of_variants("native udp sleep").experiment
-    runs = list(runs_of(experiment, delay))
-    (series, _) = Results(experiment, measured(experiment, runs), ()).series
+    (series, _) = results_from(experiment, runs_of(experiment, delay)).series
     assert str(series.served(20)) == most
     assert str(series.served(150)) == "60 or more"
 
 
 def test_the_page_answers_how_many_viewers_and_what_the_fiftieth_waits(folder: Folder) -> None:
-    answers = find(tables(results_of(folder)), "answers")
+    (answers,) = (one for one in tables(results_of(folder)) if one.key == "answers")
     rows = {(row[0], row[1].partition(" (")[0]): row[2:] for row in answers.rows}
     # 50 of 60 viewers: 100 us each, 1 to 3 percent more, and 5.5 us of the packet.
     userspace = next(row for (load, _), row in rows.items() if load == "0.15mbps-userspace")
@@ -280,14 +276,13 @@ def test_the_page_answers_how_many_viewers_and_what_the_fiftieth_waits(folder: F
 
 
 def test_what_is_derived_is_the_same_each_time(folder: Folder) -> None:
-    names = [file.relative_to(folder.path) for file in folder.path.rglob("*") if file.is_file()]
-    before = {name: (folder.path / name).read_bytes() for name in names}
-    assert {"runs.csv", "viewers.csv", "summary.csv", "report.html"} <= {str(one) for one in names}
+    before = files(folder.path)
+    assert {"runs.csv", "viewers.csv", "summary.csv", "report.html"} <= before.keys()
     (folder.path / "tables" / "old.csv").write_text("left by another version")
     derive(folder)
-    after = {file.relative_to(folder.path) for file in folder.path.rglob("*") if file.is_file()}
-    assert after == set(names)
-    assert {name: (folder.path / name).read_bytes() for name in names} == before
+    after = files(folder.path)
+    assert after.keys() == before.keys()
+    assert after == before
 
 
 def test_figures_are_whole_files_as_svg_and_pdf(folder: Folder) -> None:
@@ -311,20 +306,12 @@ def test_a_row_has_its_own_colour_and_marker_in_every_figure(thesis: Results) ->
     assert len({one.pop() for one in looks.values()}) == len(looks) >= 3
 
 
-def of_variants(variants: str, viewers: str = "[1, 5, 60]") -> Results:
-    text = f"""
-experiment: variants
-about: one row in several forms
-source: tests
-parts:
-  - part: 4mbps
-    rows: [p4_recirculation, p4_replication]
-    variants: [{variants}]
-    viewers: {viewers}
-    streams: [{{packets: 300, bitrate_mbps: 4}}]
-"""
-    experiment = parse(text, "variants.yaml")
-    return Results(experiment, measured(experiment, runs_of(experiment)), ())
+def of_variants(variants: str) -> Results:
+    text = text_of(
+        f"part: 4mbps, rows: [p4_recirculation, p4_replication], variants: [{variants}], "
+        "viewers: [1, 5, 60], streams: [{packets: 300, bitrate_mbps: 4}]"
+    )
+    return results_from(parse(text, "variants.yaml"))
 
 
 def test_the_variants_of_a_row_share_its_colour_and_differ_in_their_stroke() -> None:
@@ -365,14 +352,10 @@ def test_a_figure_of_too_many_lines_is_two_and_none_is_left_out() -> None:
 
 
 def test_every_number_of_the_rows_is_in_the_files(folder: Folder) -> None:
-    with (folder.path / "runs.csv").open(newline="") as file:
-        runs = list(csv.DictReader(file))
-    assert len(runs) == (4 + 3 + 2) * 3
-    with (folder.path / "viewers.csv").open(newline="") as file:
-        viewers = list(csv.DictReader(file))
+    assert len(csv_rows(folder.path / "runs.csv")) == (4 + 3 + 2) * 3
+    viewers = csv_rows(folder.path / "viewers.csv")
     assert len(viewers) == 3 * (2 * (1 + 5) + (1 + 5 + 60) + (2 + 3))
-    with (folder.path / "summary.csv").open(newline="") as file:
-        summaries = list(csv.DictReader(file))
+    summaries = csv_rows(folder.path / "summary.csv")
     assert len(summaries) == 4 + 3 + 2
     one = next(row for row in summaries if row["viewers"] == "60")
     assert float(one["avg_delay_s"]) == pytest.approx(60 * 102e-6 + 5.5e-6)
@@ -391,7 +374,7 @@ def test_checks_say_where_a_p4_row_lost_what_the_source_did_not() -> None:
             slots = (short, *run.seen.slots[1:], slot(0, 1, [US]))
             yield replace(changed(run, slots=slots), facts=replace(FACTS, is_broken=True))
 
-    found = Results(experiment, measured(experiment, spoilt()), ())
+    found = results_from(experiment, spoilt())
     forwarding, losing, misdirecting = found.checks
     assert forwarding.holds
     assert not losing.holds
@@ -405,8 +388,7 @@ def test_checks_say_where_a_p4_row_lost_what_the_source_did_not() -> None:
         "0.15mbps, p4_recirculation native afpacket sleep, 5 viewers, run 2: 1 to strangers, "
         "0 twice",
     )
-    unspoilt = Results(experiment, measured(experiment, runs_of(experiment)), ())
-    assert all(check.holds for check in unspoilt.checks)
+    assert all(check.holds for check in results_from(experiment).checks)
 
 
 def test_an_unfinished_study_says_what_is_missing_and_why(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from lab.sites import OnePort, Stream
 from lab.study import runner
 from lab.study.runner import run_missing
 from tests.study import small
-from tests.study.processes import alive, children
+from tests.study.processes import alive, children, is_metering, is_module
 from tests.study.synthetic import cell_of, part_of, run_of
 
 LIMIT_S = 120.0
@@ -252,18 +252,13 @@ class Study:
             self.started |= set(children(self.process.pid))
             time.sleep(0.002)
 
-    def child(self, name: str) -> int | None:
-        """The child that is this program, once it listens to signals."""
-        for pid in children(self.process.pid):
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                status = Path(f"/proc/{pid}/status").read_text()
-            except OSError:
-                continue
-            is_it = command[0].endswith(name.encode()) or name.encode() in command[1:3]
-            if is_it and (name != "meter" or "SigCgt:\t0000000000004002" in status):
-                return pid
-        return None
+    def meters(self) -> list[int]:
+        return [pid for pid in children(self.process.pid) if is_metering(pid)]
+
+    def forwarders(self) -> list[int]:
+        return [
+            pid for pid in children(self.process.pid) if is_module(pid, "tests.study.forwarder")
+        ]
 
     def log(self) -> str:
         return "".join(file.read_text() for file in self.results.rglob("standin.log"))
@@ -301,7 +296,7 @@ def is_subscribing(study: Study) -> bool:
 
 
 def is_measuring(study: Study) -> bool:
-    return study.child("meter") is not None
+    return study.meters() != []
 
 
 SLOW = ("--slow", "20")
@@ -360,8 +355,7 @@ def test_a_row_that_is_killed_is_noted_and_the_study_is_resumable(
 ) -> None:
     one = study(small.write(place, viewers="1", packets=300))
     one.wait_until(lambda: is_measuring(one))
-    pid = one.child("tests.study.forwarder")
-    assert pid is not None
+    (pid,) = one.forwarders()
     os.kill(pid, signal.SIGKILL)
     assert one.end() == 1  # nothing was measured, so there is no report
     assert "has no finished run yet" in one.said
@@ -377,8 +371,7 @@ def test_a_study_whose_instrument_is_killed_ends_with_its_name(
 ) -> None:
     one = study(small.write(place, packets=LONG))
     one.wait_until(lambda: is_measuring(one))
-    pid = one.child("meter")
-    assert pid is not None
+    (pid,) = one.meters()
     os.kill(pid, signal.SIGKILL)
     assert one.end() == 1
     assert "reprise-lab: exit code -9 of " in one.said

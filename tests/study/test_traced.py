@@ -1,6 +1,7 @@
 """Every number in README.md and docs/performance.md is of a kept study, or of no measurement."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -41,20 +42,17 @@ def untraced(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [README, PERFORMANCE], ids=lambda page: page.name)
-def test_a_number_is_written_by_the_tool_from_a_kept_study_or_is_code(page: object) -> None:
-    assert page in (README, PERFORMANCE)
-    path = README if page == README else PERFORMANCE
-    assert untraced(path.read_text()) == []
+def test_a_number_is_written_by_the_tool_from_a_kept_study_or_is_code(page: Path) -> None:
+    assert untraced(page.read_text()) == []
 
 
 @pytest.mark.parametrize("page", [README, PERFORMANCE], ids=lambda page: page.name)
 def test_what_the_tool_writes_is_of_studies_that_are_kept_and_names_their_commits(
-    page: object,
+    page: Path,
 ) -> None:
-    path = README if page == README else PERFORMANCE
-    assert current_pages()[path] == path.read_text(), "./reprise-lab keep makes it again"
+    assert current_pages()[page] == page.read_text(), "./reprise-lab keep makes it again"
     commits = {study.commit for study in kept_studies()}
-    named = set(re.findall(r"at commit ([0-9a-f]{12})", path.read_text()))
+    named = set(re.findall(r"at commit ([0-9a-f]{12})", page.read_text()))
     assert named
     assert named <= commits
 

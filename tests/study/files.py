@@ -1,0 +1,18 @@
+"""Files as tests look at them."""
+
+import csv
+from pathlib import Path
+
+
+def files(place: Path) -> dict[str, bytes]:
+    """What is in the files below a folder, by their paths in it."""
+    return {
+        str(file.relative_to(place)): file.read_bytes()
+        for file in sorted(place.rglob("*"))
+        if file.is_file()
+    }
+
+
+def csv_rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
