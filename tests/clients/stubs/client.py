@@ -296,13 +296,13 @@ def runs(action_id: int, *values: bytes) -> p4.TableAction:
 
 
 def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
-    """Of a table of `every_entity` that the program begins with entries."""
+    """An entry of a table of `every_entity`, to which the program itself has given two."""
     action = runs(ids()["mark"], value)
     return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
 
 
 def limited(**fields: object) -> p4.TableEntry:
-    """Of a table of `every_entity` that has counters, meters and idle timeouts."""
+    """An entry of a table of `every_entity` that has counters, meters and idle timeouts."""
     match, action = [exact(1, b"\7")], runs(ids()["metered"])
     return p4.TableEntry(table_id=ids()["limited"], match=match, action=action, **fields)
 
