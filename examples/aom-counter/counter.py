@@ -9,7 +9,7 @@ import binascii
 import json
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
 
 Number = tuple[int, int]
@@ -91,15 +91,7 @@ class Question:
 
     def to_bytes(self) -> bytes:
         """For a datagram."""
-        return json.dumps(
-            {
-                "nonce": self.nonce,
-                "epoch": self.epoch,
-                "first": self.first,
-                "last": self.last,
-                "wants_last": self.wants_last,
-            }
-        ).encode()
+        return json.dumps(asdict(self)).encode()
 
 
 @dataclass(frozen=True, slots=True)

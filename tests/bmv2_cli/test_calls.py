@@ -24,11 +24,7 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport
 
-SERVICES = {
-    "standard": Standard,
-    "simple_pre_lag": SimplePreLAG,
-    "simple_switch": SimpleSwitch,
-}
+SERVICES = {"standard": Standard, "simple_pre_lag": SimplePreLAG, "simple_switch": SimpleSwitch}
 FORWARD = "EntitiesIngress.forward"
 
 

@@ -12,23 +12,26 @@ from bm_runtime.simple_pre import SimplePre
 from bm_runtime.simple_pre_lag import SimplePreLAG
 from bm_runtime.standard import Standard
 from bm_runtime.standard import ttypes as standard_types
-from conftest import OURS, ROOT, Switch
+from conftest import OURS, PATIENCE_S, ROOT, Switch
 from sswitch_runtime import SimpleSwitch
 from sswitch_runtime import ttypes as switch_types
 
 MODULES = ROOT / "python/bmv2"
-PATIENCE_S = 120
 FORWARD = "EntitiesIngress.forward"
 
 
 def python(code: str, folder: Path, *words: str) -> str:
     """What a script prints that has our modules and no package beside Python's own."""
+    return run("-c", code, *words, folder=folder)
+
+
+def run(*words: str, folder: Path, lines: str = "") -> str:
     path = os.pathsep.join([str(OURS.parent), os.environ["PATH"]])
-    environment = {"PYTHONPATH": str(MODULES), "PATH": path}
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code, *words],
+        [sys.executable, "-S", *words],
+        input=lines,
         cwd=folder,
-        env=environment,
+        env={"PYTHONPATH": str(MODULES), "PATH": path},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -186,15 +189,5 @@ def test_commands_of_the_modules_are_those_of_the_command_line(
     assert "Invalid table operation (INVALID_HANDLE)" in printed
     assert "RuntimeCmd" not in printed
     # And as a program.
-    words = ["-S", str(MODULES / f"{module}.py"), "--thrift-port", str(switch.port)]
-    environment = {"PYTHONPATH": str(MODULES), "PATH": f"{OURS.parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, *words],
-        input="table_num_entries forward\n",
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    assert "RuntimeCmd: 1\n" in done.stdout
+    words = [str(MODULES / f"{module}.py"), "--thrift-port", str(switch.port)]
+    assert "RuntimeCmd: 1\n" in run(*words, folder=tmp_path, lines="table_num_entries forward\n")

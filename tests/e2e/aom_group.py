@@ -15,7 +15,6 @@ from tests.e2e.ordered import GROUP_IP, MEMBER_UDP_PORT, Ordered, ip_of
 
 PATIENCE_S = 120.0
 ETH_P_IP = 0x0800
-IPV4_AND_UDP_BYTES = 28
 
 Seen = TypeVar("Seen")
 
@@ -77,16 +76,7 @@ class Group:
 
     def wait_until_all_receive(self) -> None:
         """All members are connected and have the group's epoch, which is active."""
-        wait_until(self._n_receiving, len(self.members))
-
-    def _n_receiving(self) -> int:
-        group = self.whole.group(self.name)
-        receiving = [
-            member["receiver"] is not None and member["installed"] == group["epoch"]
-            for member in group["members"]
-            if member["is_connected"]
-        ]
-        return sum(receiving) if group["state"]["state"] == "active" else 0
+        wait_until(lambda: self.whole.n_receiving(self.name), len(self.members))
 
 
 def next_events(member: Member, n_events: int) -> list[Event]:
@@ -125,6 +115,11 @@ def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
     ]
 
 
+def altered(datagram: bytes, at: int) -> bytes:
+    """With one bit changed, the lowest of a byte."""
+    return datagram[:at] + bytes([datagram[at] ^ 1]) + datagram[at + 1 :]
+
+
 class Client:
     def __init__(self, whole: Ordered, host: int) -> None:
         namespace = whole.hosts.hosts[host]
@@ -152,22 +147,28 @@ class Tap:
 
     def __init__(self, group: Group, member: int = 0) -> None:
         host, self._udp_port = group.places[member]
-        self._socket = group.namespace(host).call(_packet_socket)
+        self._socket = group.namespace(host).call(lambda: packet_socket(PATIENCE_S))
         group.whole.stack.callback(self._socket.close)
 
     def take(self, n_datagrams: int) -> list[bytes]:
         """The next of them; fails if they do not come."""
         taken: list[bytes] = []
         while len(taken) < n_datagrams:
-            packet = self._socket.recv(1 << 16)
-            is_udp = packet[9] == socket.IPPROTO_UDP
-            if is_udp and int.from_bytes(packet[22:24], "big") == self._udp_port:
-                taken.append(packet[IPV4_AND_UDP_BYTES:])
+            udp_port, datagram = udp_datagram(self._socket.recv(1 << 16))
+            if udp_port == self._udp_port:
+                taken.append(datagram)
         return taken
 
 
-def _packet_socket() -> socket.socket:
+def packet_socket(timeout_s: float) -> socket.socket:
+    """Hears the IPv4 packets at a host's interface, whether or not the host takes them."""
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
     tap.bind((HOST_INTERFACE, ETH_P_IP))
-    tap.settimeout(PATIENCE_S)
+    tap.settimeout(timeout_s)
     return tap
+
+
+def udp_datagram(packet: bytes) -> tuple[int, bytes]:
+    """The UDP port that an IPv4 packet is for, and its datagram; port 0 if it is not UDP."""
+    udp_port = int.from_bytes(packet[22:24], "big") if packet[9] == socket.IPPROTO_UDP else 0
+    return udp_port, packet[28:]

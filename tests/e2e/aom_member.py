@@ -6,7 +6,6 @@ A line on its input, "verify CERTIFICATE MESSAGE", is answered "verify: True" or
 import json
 import sys
 import threading
-import time
 
 from aom import DropNotification, Error, Member, Message
 
@@ -49,9 +48,7 @@ def read(member: Member, ended: threading.Event) -> None:
 
 
 def tell(epoch: int, number: int, kind: str, text: str, shown: str) -> None:
-    """One line; the clock is one for all hosts of the test."""
-    event = {"epoch": epoch, "number": number, "kind": kind, "text": text, "shown": shown}
-    print(json.dumps(event | {"at_ns": time.monotonic_ns()}))
+    print(json.dumps([epoch, number, kind, text, shown]))
 
 
 if __name__ == "__main__":

@@ -120,6 +120,16 @@ class Ordered:
         (group,) = self.aom("group", "show", name)["groups"]
         return dict(group)
 
+    def n_receiving(self, name: str = "counter") -> int:
+        """How many members are connected and have the group's epoch, where it is active."""
+        group = self.group(name)
+        receiving = [
+            member["receiver"] is not None and member["installed"] == group["epoch"]
+            for member in group["members"]
+            if member["is_connected"]
+        ]
+        return sum(receiving) if group["state"]["state"] == "active" else 0
+
     def wait_for(self, state: str, *, epoch: int = 1, timeout_s: float = 120.0) -> dict[str, Any]:
         """Until the group is in that state, in that epoch or a later one."""
         until = time.monotonic() + timeout_s
@@ -227,9 +237,5 @@ def ordered(
 
 def events(member: Child) -> list[tuple[int, int, str, str, str]]:
     """What a member was told: epoch, number, kind, message, certificate; it has ended."""
-    told = []
-    for line in member.log_text().splitlines():
-        if line.startswith("{"):
-            event = json.loads(line)
-            told.append(tuple(event[key] for key in ("epoch", "number", "kind", "text", "shown")))
-    return told
+    lines = member.log_text().splitlines()
+    return [tuple(json.loads(line)) for line in lines if line.startswith("[")]

@@ -9,7 +9,6 @@ import subprocess
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 from lab.process import POLL_INTERVAL_S, dying_with_parent
@@ -54,9 +53,9 @@ class Terminal:
     def expect(self, wanted: str) -> str:
         """What is written until this text is there, behind all that was expected before."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while (found := self._new().find(wanted)) < 0:
-            assert self._read(deadline_s), f"no {wanted!r} in {self._new()!r}"
-        text = self._new()[: found + len(wanted)]
+        while (found := self.rest().find(wanted)) < 0:
+            assert self._read(deadline_s), f"no {wanted!r} in {self.rest()!r}"
+        text = self.rest()[: found + len(wanted)]
         self._n_seen += len(text)
         return text
 
@@ -70,12 +69,12 @@ class Terminal:
     def interrupt_until(self, wanted: str) -> str:
         """Ctrl-C, again if it came before the command that it is meant for."""
         deadline_s = time.monotonic() + PATIENCE_S
-        while wanted not in self._new():
-            assert time.monotonic() < deadline_s, f"no {wanted!r} in {self._new()!r}"
+        while wanted not in self.rest():
+            assert time.monotonic() < deadline_s, f"no {wanted!r} in {self.rest()!r}"
             self.press(CTRL_C)
             # Its echo comes first.
             answered_s = time.monotonic() + INTERRUPT_RETRY_S
-            while wanted not in self._new() and self._read(answered_s):
+            while wanted not in self.rest() and self._read(answered_s):
                 pass
         return self.expect(wanted)
 
@@ -94,21 +93,18 @@ class Terminal:
         """Reads what is written until the program ends; its exit code, negative of a signal."""
         deadline_s = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
-            assert time.monotonic() < deadline_s, f"still running: {self._new()!r}"
+            assert time.monotonic() < deadline_s, f"still running: {self.rest()!r}"
             self._read(time.monotonic() + 0.05)
         while self._read(time.monotonic()):
             pass
         return self.process.returncode
 
-    def rest(self) -> str:
-        """What was written behind all that was expected."""
-        return self._new()
-
     def is_as_it_was(self) -> bool:
         """Whether the terminal's modes are those from before the program."""
         return termios.tcgetattr(self._theirs) == self._modes_before
 
-    def _new(self) -> str:
+    def rest(self) -> str:
+        """What was written behind all that was expected."""
         return _CONTROL.sub("", self._written)[self._n_seen :]
 
     def _read(self, deadline_s: float) -> bool:
@@ -121,12 +117,7 @@ class Terminal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()

@@ -5,10 +5,9 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -42,12 +41,12 @@ def start_client(whole: Ordered, host: int, count: int) -> Child:
     return whole.start(f"client{host}", whole.python(EXAMPLE / "client.py", *words), host)
 
 
-def applied(whole: Ordered, n_commands: int) -> list[list[str]]:
-    """What each replica has applied, once the last one has so many."""
+def applied(whole: Ordered, n_commands: int, clients: Sequence[int] = CLIENTS) -> list[list[str]]:
+    """What each replica has applied, once it has so many of each client."""
     lines = []
     for host in REPLICAS:
         replica = whole.processes[f"replica{host}"]
-        for client in CLIENTS:
+        for client in clients:
             # Each client's last command.
             wait_for(replica, f" c{client} {n_commands - 1} ")
         lines.append([line for line in replica.log_text().splitlines() if " = " in line])
@@ -158,11 +157,7 @@ NO_DATAGRAMS = [
 def example(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The example's modules, by their names."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
-
-    def load(name: str) -> ModuleType:
-        return importlib.import_module(name)
-
-    return load
+    return importlib.import_module
 
 
 @pytest.fixture
@@ -322,10 +317,6 @@ def test_replicas_go_on_beside_hostile_requests_and_datagrams(whole: Ordered) ->
     for _ in range(5):
         attacker.send_to((GROUP_IP, UDP_PORT), request(NO_COMMANDS[0]))
         time.sleep(0.1)
-    lines = []
-    for host in REPLICAS:
-        replica = whole.processes[f"replica{host}"]
-        wait_for(replica, f" c{CLIENTS[0]} 99 ")
-        lines.append([line for line in replica.log_text().splitlines() if " = " in line])
+    lines = applied(whole, 100, CLIENTS[:1])
     assert all(one == lines[0] for one in lines[1:])
     assert len(distinct(lines[0])) == 100

@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 from aom import Counters, Event, Message
 
-from tests.e2e.aom_group import (
-    Client,
-    Group,
-    Tap,
-    brief,
-    messages,
-    wait_until,
-)
+from tests.e2e.aom_group import Client, Group, Tap, altered, brief, messages, wait_until
 from tests.e2e.ordered import MEMBER_UDP_PORT, Ordered, ordered
 
 SIZES = (1, 3, 4, 5, 8, 16, 64)
@@ -31,11 +24,6 @@ VARIANTS_MAX = 16
 """Of what a member keeps of one shard of one number (crates/aom/core/src/limits.rs)."""
 # The multicast groups of the group that was added first.
 SHARDS, RECEIVERS = 1, 2
-
-
-def altered(datagram: bytes, at: int) -> bytes:
-    """With one bit changed, the lowest of a byte."""
-    return datagram[:at] + bytes([datagram[at] ^ 1]) + datagram[at + 1 :]
 
 
 def grow(group: Group, size: int, first_udp_port: int) -> None:

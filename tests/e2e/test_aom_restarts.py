@@ -12,7 +12,6 @@ import json
 import os
 import random
 import shutil
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -21,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.netns import HOST_INTERFACE
 from lab.process import Child, ChildError, run
 from lab.switch import READY_TIMEOUT_S
+from tests.e2e.aom_group import packet_socket, udp_datagram
 from tests.e2e.ordered import (
     AOM_HM,
     AOM_PK,
@@ -33,6 +32,8 @@ from tests.e2e.ordered import (
     SERVICE_IP,
     SIGNER,
     Ordered,
+    ip_of,
+    mac_of,
     ordered,
 )
 
@@ -43,7 +44,6 @@ N_STEPS = 5
 N_MEMBER_HOSTS_MAX = 16
 MEMBERS = MEMBER.with_name("aom_members.py")
 TAGGED, SIGNED = 2, 3
-IPV4_AND_UDP_BYTES = 28
 
 
 class Wire:
@@ -53,7 +53,7 @@ class Wire:
         self.digests: dict[bytes, bytes] = {}
         self.twice: list[str] = []
         self._ended = threading.Event()
-        self._socket = whole.hosts.hosts[host].call(_packet_socket)
+        self._socket = whole.hosts.hosts[host].call(lambda: packet_socket(0.1))
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
@@ -68,23 +68,14 @@ class Wire:
                 packet = self._socket.recv(1 << 16)
             except TimeoutError:
                 continue
-            is_udp = packet[9] == socket.IPPROTO_UDP
-            port = int.from_bytes(packet[22:24], "big")
-            datagram = packet[IPV4_AND_UDP_BYTES:]
+            udp_port, datagram = udp_datagram(packet)
             is_of_sequencer = len(datagram) >= 20 and datagram[0] in (TAGGED, SIGNED)
-            if not is_udp or port < MEMBER_UDP_PORT or not is_of_sequencer:
+            if udp_port < MEMBER_UDP_PORT or not is_of_sequencer:
                 continue
             # Without the shard, which is the fifth byte.
             place, digest = datagram[:5] + datagram[6:12], datagram[12:20]
             if self.digests.setdefault(place, digest) != digest:
                 self.twice.append(place.hex())
-
-
-def _packet_socket() -> socket.socket:
-    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
-    tap.bind((HOST_INTERFACE, 0x0800))
-    tap.settimeout(0.1)
-    return tap
 
 
 class Life:
@@ -111,7 +102,7 @@ class Life:
             host = 1 + number % len(self.hosts)
             udp_port = MEMBER_UDP_PORT + number // len(self.hosts)
             file = self.whole.logs / f"{self.n_folders}-m{number}.member"
-            words = ["--ip", f"10.0.0.{host}", "--mac", f"02:00:00:00:01:{host:02x}"]
+            words = ["--ip", ip_of(host), "--mac", mac_of(host)]
             words += ["--port", str(host), "--udp-port", str(udp_port), "--output", str(file)]
             self.aom("member", "add", "counter", f"m{number}", *words)
             self.files[host].append(file)
@@ -162,14 +153,7 @@ class Life:
 
     def all_receive(self) -> bool:
         """The group is active, and all members have its epoch."""
-        group = self.whole.group()
-        receive = [
-            member["is_connected"]
-            and member["receiver"] is not None
-            and member["installed"] == group["epoch"]
-            for member in group["members"]
-        ]
-        return group["state"]["state"] == "active" and all(receive)
+        return self.whole.n_receiving() == self.kind.n_members
 
     # What can happen.
 

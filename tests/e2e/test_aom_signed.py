@@ -13,7 +13,7 @@ from aom import UDP_PORT, DropNotification, Event, Message, request
 
 from lab.process import Child, run
 from tests.e2e import secp256k1
-from tests.e2e.aom_group import Client, Group, brief, messages, next_events, number_of
+from tests.e2e.aom_group import Client, Group, altered, brief, messages, next_events, number_of
 from tests.e2e.ordered import AOM_PK, SIGNER, Ordered, ordered
 
 N_MEMBERS = 3
@@ -99,8 +99,7 @@ def test_the_published_signatures_verify_and_no_altered_one_does() -> None:
         digest, signature = bytes.fromhex(state), bytes.fromhex(s + r)[::-1]
         assert secp256k1.verify(key, digest, signature)
         for at in (0, 31, 32, 63):
-            wrong = signature[:at] + bytes([signature[at] ^ 1]) + signature[at + 1 :]
-            assert not secp256k1.verify(key, digest, wrong)
+            assert not secp256k1.verify(key, digest, altered(signature, at))
         assert not secp256k1.verify(key, hashlib.sha256(digest).digest(), signature)
 
 
@@ -129,8 +128,8 @@ def test_members_agree_on_what_an_unrelated_implementation_verifies(
             assert not member.verify(message.certificate, message.payload + b"!")
     certificate, payload = told[0][0].certificate, told[0][0].payload
     for at in range(1, len(certificate)):
-        altered = certificate[:at] + bytes([certificate[at] ^ 1]) + certificate[at + 1 :]
-        assert not signed.group.members[1].verify(altered, payload), f"byte {at}"
+        wrong = altered(certificate, at)
+        assert not signed.group.members[1].verify(wrong, payload), f"byte {at}"
     counted = counters(signer)
     assert counted["linked"] == len(texts)
     n_signatures = counted["signed"] + counted["signed late"]
@@ -144,9 +143,8 @@ def test_a_wrong_digest_is_a_drop_at_every_member_and_no_gap_of_the_signer(signe
     signer = signed.start_signer(*FULL)
     signed.join_all()
     signed.client.ask(signed.group, "before")
-    wrong = bytearray(request(b"wrong", signed=True))
-    wrong[12] ^= 1
-    signed.client.send_to((signed.group.address, UDP_PORT), bytes(wrong))
+    wrong = altered(request(b"wrong", signed=True), 12)
+    signed.client.send_to((signed.group.address, UDP_PORT), wrong)
     signed.client.ask(signed.group, "after")
     for told in signed.group.told(3):
         assert brief(told) == [(1, "before"), (2, "DropNotification"), (3, "after")]
@@ -183,9 +181,7 @@ def test_a_signer_that_is_killed_while_nothing_is_unsigned_costs_nothing(signed:
         signer.kill()
 
 
-def test_a_signer_that_is_killed_in_the_middle_costs_what_it_had_not_signed(
-    signed: Signed,
-) -> None:
+def test_a_signer_that_is_killed_in_the_middle_costs_what_it_had_not_signed(signed: Signed) -> None:
     signer = signed.start_signer()
     signed.join_all()
     texts = [f"number {number}" for number in range(1, 401)]

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
 from lab.netns import HOST_INTERFACE
 from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM
 from lab.traffic import Burst, digest, payload
-from tests.e2e.conftest import Sfu
+from tests.e2e.conftest import Sfu, verdicts_of
 
 N_VIEWERS = 11
 N_PACKETS = 300
@@ -130,12 +129,6 @@ def test_a_host_resolves_and_pings_the_sfu(program: Path, logs: Path) -> None:
         assert "1 received, 0% packet loss" in said
         neighbour = host.run(["ip", "neighbour", "show", SFU_IP, "dev", HOST_INTERFACE])
         assert f"lladdr {SFU_MAC}" in neighbour
-
-
-def verdicts_of(shown: dict[str, Any]) -> dict[str, int]:
-    """Verdicts that were met, by their short names."""
-    named = {one["verdict"].rsplit(".", 1)[-1]: one["packets"] for one in shown["verdicts"]}
-    return {name: n for name, n in named.items() if n}
 
 
 def test_a_sender_that_presents_nothing_is_not_forwarded_but_counted(

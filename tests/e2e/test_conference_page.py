@@ -1,12 +1,9 @@
 """The conference by hand of docs/conference.md, pasted as it stands."""
 
-import subprocess
-
-from lab.process import REPOSITORY
+from lab.process import REPOSITORY, run
 from lab.switch import RELEASE, SWITCH, require_build
 
 PAGE = REPOSITORY / "docs/conference.md"
-RUN_TIMEOUT_S = 120.0
 PROGRAMS = "$PWD/target/release"
 """Where `make build` puts them; those under test may be elsewhere."""
 
@@ -19,20 +16,11 @@ def conference_by_hand() -> str:
 
 def test_the_conference_by_hand_is_one_paste_and_its_viewer_receives(namespaces: None) -> None:
     require_build(SWITCH, RELEASE / "reprise")
-    run = subprocess.run(
-        ["bash"],
-        input=conference_by_hand(),
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
-    # The switch too: the script ends with its exit code.
-    assert run.returncode == 0, run.stdout + run.stderr
-    received = [line for line in run.stdout.splitlines() if line.startswith("the viewer received")]
+    # The script ends with the switch's exit code, which must be 0.
+    printed = run(["bash"], stdin=conference_by_hand())
+    received = [line for line in printed.splitlines() if line.startswith("the viewer received")]
     numbers = [int(line.split()[4]) for line in received]
     assert len(numbers) == 5
     assert numbers == list(range(numbers[0], numbers[0] + 5))
     assert all(line.endswith("from 10.0.1.100") for line in received)
-    assert "to 10.0.1.5:5004" in run.stdout
+    assert "to 10.0.1.5:5004" in printed

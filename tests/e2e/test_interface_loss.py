@@ -1,12 +1,9 @@
 """The SFU's interface is removed and made anew, as an operator sees it."""
 
 import json
-import subprocess
 
-from lab.process import REPOSITORY
+from lab.process import run
 from lab.switch import RELEASE, SWITCH, require_build
-
-RUN_TIMEOUT_S = 120.0
 
 SCRIPT = f"""
 PATH={RELEASE}:$PATH
@@ -52,17 +49,8 @@ def test_an_operator_sees_that_an_interface_is_gone_and_goes_on_when_it_is_there
     namespaces: None,
 ) -> None:
     require_build(SWITCH, RELEASE / "reprise")
-    run = subprocess.run(
-        ["unshare", "-Urn", "bash", "-e"],
-        input=SCRIPT,
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=RUN_TIMEOUT_S,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    *page, watched, shown = run.stdout.splitlines()
+    printed = run(["unshare", "-Urn", "bash", "-e"], stdin=SCRIPT)
+    *page, watched, shown = printed.splitlines()
     titles = next(line for line in page if line.startswith("port "))
     port = next(line for line in page if line.startswith("1  "))
     assert titles.split()[:3] == ["port", "name", "link"]

@@ -6,14 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from lab.addresses import PRESENTER, SFU_PORT, ip_of, mac_of
-from lab.conference import (
-    GROUP,
-    SPARE_S,
-    at_stream_port,
-    conference,
-    observed,
-    read_observation,
-)
+from lab.conference import GROUP, SPARE_S, at_stream_port, conference, observed, read_observation
 from lab.controller import Controller
 from lab.membership import Version, find_mixtures
 from lab.process import Child

@@ -5,42 +5,16 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from lab.controller import REPRISE
+from lab.process import REPOSITORY
+from lab.switch import RELEASE
+from tests.e2e.conftest import Switch
 
-from lab.process import REPOSITORY, Child
-from lab.switch import RELEASE, SWITCH, require_build
-
-REPRISE = RELEASE / "reprise"
-ROUTER = REPOSITORY / "examples/p4rt/router.p4"
 PAGE = REPOSITORY / "docs/p4rt.md"
 PATIENCE_S = 120.0
 END = "P4Runtime 1.5.0"
-
-
-@dataclass
-class Switch:
-    """A switch whose port 1 is a UDP socket."""
-
-    grpc: str
-    udp_port: int
-    process: Child
-
-
-@pytest.fixture
-def switch(tmp_path: Path) -> Iterator[Switch]:
-    require_build(SWITCH, REPRISE)
-    argv = [str(SWITCH), "-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0", str(ROUTER)]
-    process = Child(argv, tmp_path / "switch.log")
-    try:
-        ready = process.wait_for_line("ready:", PATIENCE_S)
-        found = re.search(r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+)", ready)
-        assert found, ready
-        yield Switch(found[2], int(found[1]), process)
-    finally:
-        process.stop()
 
 
 def blocks() -> list[tuple[str, str]]:

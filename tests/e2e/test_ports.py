@@ -3,21 +3,13 @@
 import contextlib
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from lab.frames import UdpFrame, udp_frame
 from lab.traffic import inject
-from tests.e2e.two_ports import (
-    PORT_OF,
-    STREAM_PORT,
-    TwoPorts,
-    ip_of,
-    mac_of,
-    own_ip,
-    own_mac,
-)
+from tests.e2e.conftest import verdicts_of
+from tests.e2e.two_ports import PORT_OF, STREAM_PORT, TwoPorts, ip_of, mac_of, own_ip, own_mac
 
 N_PACKETS = 200
 
@@ -29,11 +21,6 @@ def payloads(word: str, n: int = N_PACKETS) -> list[bytes]:
 
 def receive(receiver: socket.socket, n: int) -> list[tuple[bytes, tuple[str, int]]]:
     return [receiver.recvfrom(2048) for _ in range(n)]
-
-
-def verdicts_of(shown: Any) -> dict[str, int]:
-    """How many packets got each verdict, by its short name."""
-    return {one["verdict"].rsplit(".", 1)[-1]: one["packets"] for one in shown["verdicts"]}
 
 
 def assert_nothing_waits(receiver: socket.socket) -> None:
@@ -132,11 +119,7 @@ def test_a_frame_of_vlan_0_is_served_and_one_of_another_is_counted(
     running: TwoPorts, receivers: list[socket.socket]
 ) -> None:
     presenter = running.network.hosts[1]
-    for tag, payload in (
-        (b"\x00\x05", b"five"),
-        (b"\x00\x00", b"none"),
-        (b"\xb0\x00", b"voice"),
-    ):
+    for tag, payload in ((b"\x00\x05", b"five"), (b"\x00\x00", b"none"), (b"\xb0\x00", b"voice")):
         inject(presenter, tagged(tag, payload))
     for receiver in receivers:
         assert [payload for payload, _ in receive(receiver, 2)] == [b"none", b"voice"]

@@ -32,22 +32,10 @@ def is_hidden(text: str) -> bool:
 
 def test_secrets_are_read_as_zeros_with_every_tool_over_unix_sockets(tmp_path: Path) -> None:
     grpc, thrift = f"unix:{tmp_path / 'grpc'}", tmp_path / "thrift"
-    options: list[str | Path] = [
-        "-i",
-        "1@udp:127.0.0.1:0",
-        "--grpc",
-        grpc,
-        "--thrift-socket",
-        thrift,
-    ]
-    entries: list[str | Path] = [
-        "--entries",
-        PROGRAMS / "secrets.entries.txtpb",
-        PROGRAMS / "secrets.p4",
-    ]
-    with subprocess.Popen(
-        [RELEASE / "reprise-switch", *options, *entries], stderr=subprocess.PIPE, text=True
-    ) as switch:
+    command: list[str | Path] = [RELEASE / "reprise-switch", "-i", "1@udp:127.0.0.1:0"]
+    command += ["--grpc", grpc, "--thrift-socket", thrift]
+    command += ["--entries", PROGRAMS / "secrets.entries.txtpb", PROGRAMS / "secrets.p4"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as switch:
         try:
             assert switch.stderr is not None
             assert switch.stderr.readline().startswith("ready: ")

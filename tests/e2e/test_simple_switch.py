@@ -122,12 +122,16 @@ def bin_folder(tmp_path: Path) -> Path:
     return folder
 
 
+def compiled(bin_folder: Path, text: str, *options: str) -> Path:
+    source, program = bin_folder / "source.p4", bin_folder / "program.json"
+    source.write_text(text)
+    run([str(bin_folder / "p4c-bm2-ss"), *options, "-o", str(program), str(source)])
+    return program
+
+
 @pytest.fixture
-def program(tmp_path: Path, bin_folder: Path) -> Path:
-    source, compiled = tmp_path / "forward.p4", tmp_path / "forward.json"
-    source.write_text(FORWARD)
-    run([str(bin_folder / "p4c-bm2-ss"), "--p4v", "16", "-o", str(compiled), str(source)])
-    return compiled
+def program(bin_folder: Path) -> Path:
+    return compiled(bin_folder, FORWARD, "--p4v", "16")
 
 
 @pytest.fixture
@@ -222,8 +226,7 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
 
 
 LEARNS = FORWARD.replace(
-    "struct metadata { }",
-    "struct metadata { }\nstruct seen_t { bit<48> address; bit<9> port; }",
+    "struct metadata { }", "struct metadata { }\nstruct seen_t { bit<48> address; bit<9> port; }"
 ).replace(
     "ipv4_lpm.apply();",
     "digest<seen_t>(1, {hdr.ethernet.srcAddr, standard_metadata.ingress_port}); ipv4_lpm.apply();",
@@ -260,13 +263,10 @@ class Subscriber:
 def test_digests_and_ports_are_published_as_bmv2s(
     network: Hosts, bin_folder: Path, tmp_path: Path, logs: Path
 ) -> None:
-    source, compiled = tmp_path / "learns.p4", tmp_path / "learns.json"
-    source.write_text(LEARNS)
-    run([str(bin_folder / "p4c-bm2-ss"), "-o", str(compiled), str(source)])
     path = tmp_path / "notifications.ipc"
     command = (
         "simple_switch -i 1@s1-eth1 -i 2@s1-eth2 --device-id 5 "
-        f"--notifications-addr ipc://{path} {compiled}"
+        f"--notifications-addr ipc://{path} {compiled(bin_folder, LEARNS)}"
     )
     switch = start(network, shell(bin_folder, logs, command), logs / "s1.log")
     assert path.stat().st_mode & 0o777 == 0o600, "only the switch's user may connect"

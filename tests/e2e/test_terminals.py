@@ -2,57 +2,30 @@
 
 import contextlib
 import os
-import re
 import signal
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from lab.controller import REPRISE
+from lab.switch import RELEASE, require_build
+from tests.e2e.conftest import Switch
+from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
 
-from lab.process import REPOSITORY, Child
-from lab.switch import RELEASE, SWITCH, require_build
-from tests.e2e.terminal import CTRL_C, CTRL_D, ENTER, PATIENCE_S, TAB, UP, Terminal
-
-REPRISE = RELEASE / "reprise"
 BMV2_CLI = RELEASE / "simple_switch_CLI"
-ROUTER = REPOSITORY / "examples/p4rt/router.p4"
 PROMPT = "p4rt> "
 BMV2_PROMPT = "RuntimeCmd: "
 ROUTE = "table add routes dst_addr=10.0.1.0/24 -> drop"
 
 
-@dataclass
-class Switch:
-    """A switch for both shells, whose port 1 is a UDP socket."""
-
-    process: Child
-    grpc: str
-    thrift_port: str
-    udp_port: int
-
-    @contextlib.contextmanager
-    def silent(self) -> Iterator[None]:
-        """It takes calls and does not answer."""
-        os.kill(self.process.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self.process.pid, signal.SIGCONT)
-
-
-@pytest.fixture
-def switch(tmp_path: Path) -> Iterator[Switch]:
-    require_build(SWITCH, REPRISE, BMV2_CLI)
-    argv = [str(SWITCH), "-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"]
-    argv += ["--thrift-port", "0", str(ROUTER)]
-    with Child(argv, tmp_path / "switch.log") as process:
-        ready = process.wait_for_line("ready:", PATIENCE_S)
-        shape = r"1@udp:127\.0\.0\.1:(\d+), P4Runtime on (127\.0\.0\.1:\d+),.* Thrift on .*:(\d+)"
-        found = re.search(shape, ready)
-        assert found, ready
-        yield Switch(process, found[2], found[3], int(found[1]))
+@contextlib.contextmanager
+def silent(switch: Switch) -> Iterator[None]:
+    """It takes calls and does not answer."""
+    os.kill(switch.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(switch.process.pid, signal.SIGCONT)
 
 
 def p4rt(switch: Switch, folder: Path) -> Terminal:
@@ -61,6 +34,7 @@ def p4rt(switch: Switch, folder: Path) -> Terminal:
 
 
 def bmv2_cli(switch: Switch) -> Terminal:
+    require_build(BMV2_CLI)
     argv = [str(BMV2_CLI), "--thrift-ip", "127.0.0.1", "--thrift-port", switch.thrift_port]
     return Terminal(argv, os.environ)
 
@@ -145,7 +119,7 @@ def test_ctrl_c_ends_a_command_of_p4rt_and_not_the_shell(switch: Switch, tmp_pat
         # A batch whose answer nobody waited for is gone, and that is said.
         shell.run("begin", "p4rt (0 updates collected)> ")
         shell.run(ROUTE, "p4rt (1 update collected)> ")
-        with switch.silent():
+        with silent(switch):
             shell.press("commit" + ENTER)
             shell.wait_until_a_command_runs()
             shell.interrupt_until("interrupted: the switch may still carry the write out")
@@ -190,7 +164,7 @@ def test_simple_switch_cli_says_why_ports_are_refused(switch: Switch) -> None:
 def test_ctrl_c_ends_simple_switch_cli_while_the_switch_does_not_answer(switch: Switch) -> None:
     with bmv2_cli(switch) as shell:
         shell.expect(BMV2_PROMPT)
-        with switch.silent():
+        with silent(switch):
             shell.press("show_ports" + ENTER)
             shell.wait_until_a_command_runs()
             shell.press(CTRL_C)

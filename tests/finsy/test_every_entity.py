@@ -1,14 +1,11 @@
 """Every entity that finsy knows, on a program that has all: what is written is read back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import finsy as fy
 import pytest
+from controller import EVERY_ENTITY, PATIENCE_S, controller, read_all, refused, run
 from finsy.grpcutil import GRPCStatusCode
-from finsy.p4client import P4ClientError
 from finsy.p4entity import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
@@ -27,57 +24,9 @@ from finsy.p4entity import (
 )
 from finsy.proto.stratum1.p4_role_config_pb2 import P4RoleConfig
 
-COMPILED = Path(__file__).resolve().parents[2] / "testdata/compiler/ok"
-P4INFO = COMPILED / "every_entity.p4info.txtpb"
 DST, SRC = 7, 9
-PATIENCE_S = 120
 RATES = P4MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
 NO_COUNTS = P4CounterData(byte_count=0, packet_count=0)
-
-
-def options(
-    election_id: int = 10, role: str = "", config: P4RoleConfig | None = None
-) -> fy.SwitchOptions:
-    """A controller of a role; the default role's brings the pipeline along and always sets it."""
-    return fy.SwitchOptions(
-        p4info=P4INFO,
-        p4blob=COMPILED / "every_entity.json",
-        p4force=not role,
-        device_id=1,
-        initial_election_id=election_id,
-        role_name=role,
-        role_config=config,
-    )
-
-
-@asynccontextmanager
-async def controller(address: str, **choices: object) -> AsyncIterator[fy.Switch]:
-    """A controller that has a stream and an election id."""
-    async with fy.Switch("sw1", address, options(**choices)) as switch:  # type: ignore[arg-type]
-        yield switch
-
-
-def run(address: str, check: Callable[[fy.Switch], Awaitable[None]]) -> None:
-    """Runs a check as the only controller, on a fresh pipeline."""
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE_S), controller(address) as switch:
-            assert switch.is_primary
-            await check(switch)
-
-    asyncio.run(main())
-
-
-async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
-    """Everything that a read finds."""
-    return [entity async for entity in switch.read(entities)]
-
-
-async def refused(writing: Awaitable[None]) -> set[GRPCStatusCode]:
-    """The codes of a write's errors."""
-    with pytest.raises(P4ClientError) as error:
-        await writing
-    return {detail.canonical_code for detail in error.value.details.values()}
 
 
 def frame(kind: int) -> bytes:
@@ -95,9 +44,7 @@ def test_members_and_groups(address: str) -> None:
             for number in (1, 2)
         ]
         group = P4ActionProfileGroup(
-            "spread",
-            group_id=5,
-            members=[P4Member(1, weight=1), P4Member(2, weight=(3, 1))],
+            "spread", group_id=5, members=[P4Member(1, weight=1), P4Member(2, weight=(3, 1))]
         )
         entry = fy.P4TableEntry(
             "many", match=fy.Match({"dst_addr": DST}), action=P4IndirectAction(group_id=5)
@@ -119,7 +66,7 @@ def test_members_and_groups(address: str) -> None:
         await switch.delete(members)
         assert await read_all(switch, P4ActionProfileMember(), P4ActionProfileGroup()) == []
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: action-profile.one-shot
@@ -133,7 +80,7 @@ def test_one_shots(address: str) -> None:
         (found,) = await read_all(switch, fy.P4TableEntry("few"))
         assert found.action == action
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: meter.indexed, meter.direct, meter.counter-data, table-entry.direct-meter
@@ -171,7 +118,7 @@ def test_meters(address: str) -> None:
         codes = await refused(switch.modify([P4MeterEntry("rates", index=3, config=late)]))
         assert codes == {GRPCStatusCode.INVALID_ARGUMENT}
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: value-set.members
@@ -190,7 +137,7 @@ def test_value_sets(address: str) -> None:
         many = P4ValueSetEntry("trunks", members=[P4ValueSetMember(value) for value in range(5)])
         assert await refused(switch.modify([many])) == {GRPCStatusCode.RESOURCE_EXHAUSTED}
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: digest.lists, digest.acknowledgements
@@ -213,7 +160,7 @@ def test_digests(address: str, in_memory: bool) -> None:
         await switch.delete([entry])
         assert await read_all(switch, fy.P4DigestEntry()) == []
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: multicast.backup-replicas
@@ -227,7 +174,7 @@ def test_backup_replicas(address: str) -> None:
         await switch.insert([group])
         assert await read_all(switch, fy.P4MulticastGroupEntry()) == [group]
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: read.wildcards
@@ -247,7 +194,7 @@ def test_what_a_wildcard_finds_is_deleted(address: str) -> None:
         await switch.delete(digests, strict=False)
         assert await read_all(switch, *every, fy.P4DigestEntry()) == []
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)
 
 
 # spec: role-config.config
@@ -255,7 +202,8 @@ def test_a_role_writes_what_is_its_own(address: str) -> None:
     async def check(switch: fy.Switch) -> None:
         ids = [switch.p4info.tables[name].id for name in ("limited", "ordered")]
         config = P4RoleConfig(exclusive_p4_ids=ids[:1], shared_p4_ids=ids[1:])
-        async with controller(address, role="meters", config=config) as meters:
+        role = {"p4force": False, "role_name": "meters", "role_config": config}
+        async with controller(address, EVERY_ENTITY, **role) as meters:
             assert meters.is_primary
             entry = fy.P4TableEntry(
                 "limited", match=fy.Match({"src_addr": SRC}), action=fy.Action("metered")
@@ -270,4 +218,4 @@ def test_a_role_writes_what_is_its_own(address: str) -> None:
             assert codes == {GRPCStatusCode.PERMISSION_DENIED}
         await switch.insert([other])
 
-    run(address, check)
+    run(address, EVERY_ENTITY, check)

@@ -2,20 +2,17 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import finsy as fy
 import pytest
+from controller import EVERY_ENTITY, PATIENCE_S, controller
 from finsy.gnmiclient import GNMIClientError
 from finsy.grpcutil import GRPCStatusCode
 from finsy.ports import OperStatus
 from finsy.proto import gnmi
 
-COMPILED = Path(__file__).resolve().parents[2] / "testdata/compiler/ok"
 INTERFACE = fy.GNMIPath("interfaces/interface[name=*]")
-PATIENCE_S = 120
 MS = 1_000_000
 FRAME = (7).to_bytes(6) + (9).to_bytes(6) + b"\x08\x00" + bytes(50)
 
@@ -28,19 +25,6 @@ def run(address: str, check: Callable[[fy.GNMIClient], Awaitable[None]]) -> None
             await check(client)
 
     asyncio.run(main())
-
-
-@asynccontextmanager
-async def controller(address: str) -> AsyncIterator[fy.Switch]:
-    """A P4Runtime controller, which follows the ports by gNMI on the same channel."""
-    options = fy.SwitchOptions(
-        p4info=COMPILED / "every_entity.p4info.txtpb",
-        p4blob=COMPILED / "every_entity.json",
-        p4force=True,
-        device_id=1,
-    )
-    async with fy.Switch("sw1", address, options) as switch:
-        yield switch
 
 
 async def first_port(client: fy.GNMIClient) -> tuple[str, int]:
@@ -151,7 +135,7 @@ def test_a_poll_is_answered_each_time(address: str) -> None:
 
 def test_counters_are_the_frames_of_packet_outs(address: str, in_memory: bool) -> None:
     async def check(client: fy.GNMIClient) -> None:
-        async with controller(address) as switch:
+        async with controller(address, EVERY_ENTITY) as switch:
             # The switch in memory has a port whose frames come back by the first one.
             out, back = ("veth3", "veth0") if in_memory else ("sfu0", None)
             assert all(port.oper_status == OperStatus.UP for port in switch.ports)
@@ -184,7 +168,8 @@ def test_the_controller_s_port_follows_a_link_that_goes_down(address: str, in_me
         subprocess.run(["ip", "link", "set", "sfu0", state], check=True)
 
     async def check(client: fy.GNMIClient) -> None:
-        async with controller(address) as switch:
+        async with controller(address, EVERY_ENTITY) as switch:
+            # The P4Runtime controller follows the ports by gNMI, on the same channel.
             (port,) = switch.ports
             subscription = client.subscribe()
             subscription.on_change(of("sfu0", "state/oper-status"))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import finsy as fy
 import pytest
+from controller import BRIDGE, PATIENCE_S, controller, read_all, run
 from finsy.grpcutil import GRPCCredentialsTLS, GRPCStatusCode
 from finsy.p4client import P4ClientError
-from test_finsy import FIXTURE, P4INFO, PATIENCE_S, read_all
 
 OverTls = tuple[str, Path]
 
@@ -24,24 +24,12 @@ def credentials(
     )
 
 
-def switch(address: str, shown: GRPCCredentialsTLS | None, election_id: int = 10) -> fy.Switch:
-    """A switch that is spoken to so."""
-    options = fy.SwitchOptions(
-        p4info=P4INFO,
-        p4blob=FIXTURE / "bridge.json",
-        p4force=True,
-        device_id=1,
-        initial_election_id=election_id,
-        channel_credentials=shown,
-    )
-    return fy.Switch("sw1", address, options)
-
-
 def refused(address: str, shown: GRPCCredentialsTLS | None) -> None:
     """The switch is not reached, with a higher election id neither."""
 
     async def main() -> None:
-        async with asyncio.timeout(PATIENCE_S), switch(address, shown, election_id=1000):
+        stranger = controller(address, BRIDGE, channel_credentials=shown, initial_election_id=1000)
+        async with asyncio.timeout(PATIENCE_S), stranger:
             pass
 
     with pytest.raises(P4ClientError) as error:
@@ -52,20 +40,17 @@ def refused(address: str, shown: GRPCCredentialsTLS | None) -> None:
 # spec: tls.mutual
 def test_a_controller_with_a_certificate_writes_and_the_others_do_not(over_tls: OverTls) -> None:
     address, folder = over_tls
-    client = credentials(folder, "client")
 
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE_S), switch(address, client) as primary:
-            assert primary.is_primary
-            entry = fy.P4TableEntry(
-                "routes",
-                match=fy.Match({"src": (0x0200 << 32, 16)}),
-                action=fy.Action("set_port", port=2),
-            )
-            await primary.insert([entry])
-            assert len(await read_all(primary, fy.P4TableEntry("routes"))) == 1
+    async def check(primary: fy.Switch) -> None:
+        entry = fy.P4TableEntry(
+            "routes",
+            match=fy.Match({"src": (0x0200 << 32, 16)}),
+            action=fy.Action("set_port", port=2),
+        )
+        await primary.insert([entry])
+        assert len(await read_all(primary, fy.P4TableEntry("routes"))) == 1
 
-    asyncio.run(main())
+    run(address, BRIDGE, check, channel_credentials=credentials(folder, "client"))
     for stranger in (None, "expired", "other"):
         refused(address, credentials(folder, stranger))
 

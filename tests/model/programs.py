@@ -7,8 +7,9 @@ after they are written.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from tests.model.types import Bits, Bool, some_value, some_width, to_bits, typed, width
@@ -89,7 +90,7 @@ class Place:
         return Expr(self.ty, self.text, self.get)
 
 
-Step = Callable[[State], None]
+Step = Callable[[State], object]
 
 
 @dataclass
@@ -111,8 +112,8 @@ class Code:
         for step in self.steps:
             step(state)
 
-    def indented(self) -> list[str]:
-        return ["    " + line for line in self.lines]
+    def indented(self, levels: int = 1) -> list[str]:
+        return [levels * "    " + line for line in self.lines]
 
 
 @dataclass(frozen=True)
@@ -174,23 +175,18 @@ class Scope:
 
     def with_(self, places: list[Place], headers: bool | None = None) -> Scope:
         """The same and more places."""
-        return Scope(
-            [*self.places, *places],
-            self.functions,
-            self.actions,
-            self.registers,
-            self.headers if headers is None else headers,
-            self.leave,
-            self.result,
-            self.constant,
-            self.is_loop,
-            self.structs,
-        )
+        headers = self.headers if headers is None else headers
+        return replace(self, places=[*self.places, *places], headers=headers)
 
 
 def literal(ty: Scalar, value: int) -> Expr:
     text = ("true" if value else "false") if isinstance(ty, Bool) else typed(ty, value)
     return Expr(ty, text, lambda _: value)
+
+
+def both(ty: Scalar, left: Expr, op: str, right: Expr, of: Callable[[int, int], int]) -> Expr:
+    """Both expressions with an operator between them, and what it makes of their values."""
+    return Expr(ty, f"({left.text} {op} {right.text})", lambda s: of(left.run(s), right.run(s)))
 
 
 class Maker:
@@ -283,7 +279,7 @@ class Maker:
             op = "+"
         if op in {"<<", ">>"}:
             right, b = str(b % 11), b % 11
-        return f"({left} {op} {right})", EXACT[op](a, b)
+        return f"({left} {op} {right})", OPERATORS[op](a, b)
 
     def cast(self, ty: Bits, inner: Expr) -> Expr:
         """A number as another type (section 8.10): width and sign do not change in one step."""
@@ -298,23 +294,8 @@ class Maker:
 
     def number(self, ty: Bits, scope: Scope, depth: int) -> Expr:
         rng = self.rng
-        kind = rng.choice(
-            [
-                "add",
-                "add",
-                "saturate",
-                "bits",
-                "bits",
-                "unary",
-                "shift",
-                "shift",
-                "cast",
-                "cast",
-                "slice",
-                "concat",
-                "bool",
-            ]
-        )
+        kinds = ["add", "add", "saturate", "bits", "bits", "unary", "shift", "shift"]
+        kind = rng.choice([*kinds, "cast", "cast", "slice", "concat", "bool"])
         if kind == "slice" and not ty.signed:
             of = Bits(ty.width + rng.randint(0, 9), rng.random() < 0.5)
             low = rng.randint(0, of.width - ty.width)
@@ -326,11 +307,8 @@ class Maker:
             left = self.expr(Bits(ty.width - right_width, ty.signed), scope, depth)
             right_ty = Bits(right_width, rng.random() < 0.4)
             right = self.expr(right_ty, scope, depth)
-            text = f"({left.text} ++ {right.text})"
-            return Expr(
-                ty,
-                text,
-                lambda s: ty.wrap(left.run(s) << right_width | right_ty.bits(right.run(s))),
+            return both(
+                ty, left, "++", right, lambda a, b: ty.wrap(a << right_width | right_ty.bits(b))
             )
         if kind == "bool" and ty == Bits(1):
             inner = self.expr(Bool(), scope, depth)
@@ -340,28 +318,17 @@ class Maker:
         if kind == "unary":
             inner = self.expr(ty, scope, depth)
             op = rng.choice(["-", "~"])
-            return Expr(
-                ty,
-                f"({op}({inner.text}))",
-                lambda s: ty.wrap(-inner.run(s) if op == "-" else ~inner.run(s)),
-            )
+            text = f"({op}({inner.text}))"
+            return Expr(ty, text, lambda s: ty.wrap(-inner.run(s) if op == "-" else ~inner.run(s)))
         if kind == "shift":
             return self.shift(ty, scope, depth)
         left, right = self.expr(ty, scope, depth), self.expr(ty, scope, depth)
         if kind == "saturate":
             op = rng.choice(["|+|", "|-|"])
             sign = 1 if op == "|+|" else -1
-            return Expr(
-                ty,
-                f"({left.text} {op} {right.text})",
-                lambda s: ty.saturate(left.run(s) + sign * right.run(s)),
-            )
+            return both(ty, left, op, right, lambda a, b: ty.saturate(a + sign * b))
         op = rng.choice(["&", "|", "^"] if kind == "bits" else ["+", "-", "*"])
-        return Expr(
-            ty,
-            f"({left.text} {op} {right.text})",
-            lambda s: ty.wrap(OPERATORS[op](left.run(s), right.run(s))),
-        )
+        return both(ty, left, op, right, lambda a, b: ty.wrap(OPERATORS[op](a, b)))
 
     def grouped(self, inner: Expr) -> Expr:
         """The same in parentheses, so that a cast takes all of it."""
@@ -377,25 +344,19 @@ class Maker:
             by = Expr(INDEX, str(amount), lambda _: amount)
         else:
             by = self.expr(Bits(rng.choice([3, 5, 8])), scope, depth)
-
-        def run(state: State) -> int:
-            value, n = left.run(state), by.run(state)
-            return ty.wrap(value << n) if op == "<<" else value >> n
-
-        return Expr(ty, f"({left.text} {op} {by.text})", run)
+        return both(ty, left, op, by, lambda value, n: ty.wrap(OPERATORS[op](value, n)))
 
     def truth(self, scope: Scope, depth: int) -> Expr:
         rng = self.rng
         kind = rng.choice(["compare", "compare", "compare", "and", "or", "not", "same", "cast"])
         if kind in {"and", "or"}:
             left, right = self.expr(Bool(), scope, depth), self.expr(Bool(), scope, depth)
+            # The right one is evaluated where the left one does not decide.
             if kind == "and":
-                return Expr(
-                    Bool(), f"({left.text} && {right.text})", lambda s: left.run(s) and right.run(s)
-                )
-            return Expr(
-                Bool(), f"({left.text} || {right.text})", lambda s: left.run(s) or right.run(s)
-            )
+                text = f"({left.text} && {right.text})"
+                return Expr(Bool(), text, lambda s: left.run(s) and right.run(s))
+            text = f"({left.text} || {right.text})"
+            return Expr(Bool(), text, lambda s: left.run(s) or right.run(s))
         if kind == "not":
             inner = self.expr(Bool(), scope, depth)
             return Expr(Bool(), f"(!{inner.text})", lambda s: not inner.run(s))
@@ -405,11 +366,7 @@ class Maker:
         ty: Scalar = Bool() if kind == "same" else rng.choice(self.types)
         left, right = self.expr(ty, scope, depth), self.expr(ty, scope, depth)
         op = rng.choice(["==", "!="] if kind == "same" else ["==", "!=", "<", "<=", ">", ">="])
-        return Expr(
-            Bool(),
-            f"({left.text} {op} {right.text})",
-            lambda s: COMPARISONS[op](left.run(s), right.run(s)),
-        )
+        return both(Bool(), left, op, right, COMPARISONS[op])
 
     def called(self, function: Block, scope: Scope, depth: int) -> Expr | None:
         arguments: list[Expr | Place] = []
@@ -454,9 +411,8 @@ class Maker:
         rng = self.rng
         kinds = ["assign"] * 8 + ["declare"] * 2 + ["if"] * 3 + ["switch"] + ["call"] * 3
         kinds += ["loop"] * (2 if self.has_loops else 0)
-        kinds += ["register"] * (2 if scope.registers else 0) + ["headers"] * (
-            3 if scope.headers else 0
-        )
+        kinds += ["register"] * (2 if scope.registers else 0)
+        kinds += ["headers"] * (3 if scope.headers else 0)
         kinds += ["leave"] if scope.leave and depth < 2 else []
         kinds += ["struct"] if scope.structs else []
         kinds += ["leave_loop"] * (3 if scope.is_loop else 0)
@@ -508,17 +464,15 @@ class Maker:
             code.add(
                 f"{place.text} {op}= {value.text};",
                 # The place is read before its new part is evaluated.
-                lambda s: place.put(s, ordered(of, op, place.get(s), value.run(s))),
+                lambda s: place.put(s, of.wrap(OPERATORS[op](place.get(s), value.run(s)))),
             )
             return
         code.add(f"{place.text} = {value.text};", lambda s: place.put(s, value.run(s)))
 
     def branch(self, code: Code, scope: Scope, depth: int) -> None:
         condition = self.expr(Bool(), scope, 3)
-        yes, no = (
-            self.code(scope, self.rng.randint(1, 3), depth - 1),
-            self.code(scope, self.rng.randint(0, 2), depth - 1),
-        )
+        yes = self.code(scope, self.rng.randint(1, 3), depth - 1)
+        no = self.code(scope, self.rng.randint(0, 2), depth - 1)
         lines = [f"if ({condition.text}) {{", *yes.indented(), "}"]
         if no.lines or self.rng.random() < 0.2:
             lines[-1:] = ["} else {", *no.indented(), "}"]
@@ -546,15 +500,11 @@ class Maker:
             block = self.code(scope, rng.randint(1, 2), depth - 1)
             blocks |= dict.fromkeys(waiting, block)
             waiting = []
-            lines += [
-                f"    {typed(ty, label)}: {{",
-                *("    " + line for line in block.indented()),
-                "    }",
-            ]
+            lines += [f"    {typed(ty, label)}: {{", *block.indented(2), "    }"]
         otherwise = Code()
         if rng.random() < 0.7:
             otherwise = self.code(scope, rng.randint(1, 2), depth - 1)
-            lines += ["    default: {", *("    " + line for line in otherwise.indented()), "    }"]
+            lines += ["    default: {", *otherwise.indented(2), "    }"]
         lines.append("}")
         code.add_block(lines, lambda s: blocks.get(value.run(s), otherwise).run(s))
 
@@ -565,9 +515,7 @@ class Maker:
         first = some_value(rng, Bits(ty.width - 1, ty.signed))
         numbers = range(first, first + rng.randint(0 if rng.random() < 0.2 else 1, 4))
         counter = Place(ty, name, name, ty)
-        inside = scope.with_([])
-        inside.constant = [*scope.constant, counter]
-        inside.is_loop = True
+        inside = replace(scope, constant=[*scope.constant, counter], is_loop=True)
         body = self.code(inside, rng.randint(1, 3), depth - 1)
         if numbers and rng.random() < 0.5:
             head = f"for ({ty} {name} in {typed(ty, numbers[0])} .. {typed(ty, numbers[-1])}) {{"
@@ -607,7 +555,7 @@ class Maker:
             return
         called = self.called(self.rng.choice(options), scope, 2)
         if called:
-            code.add(f"{called.text};", lambda s: void(called.run(s)))
+            code.add(f"{called.text};", called.run)
 
     def register(self, code: Code, scope: Scope) -> None:
         """A read or write of a cell that is there."""
@@ -693,11 +641,8 @@ class Maker:
                     for place, value in pairs:
                         place.put(state, value.run(state))
 
-                lines = [
-                    f"{header}.setValid();",
-                    *(f"{f.text} = {value.text};" for f, value in pairs),
-                ]
-                code.add_block(lines, make)
+                written = [f"{place.text} = {value.text};" for place, value in pairs]
+                code.add_block([f"{header}.setValid();", *written], make)
             case "unset":
                 text = f"{header}.setInvalid();"
                 if header in MEMBERS:
@@ -721,9 +666,8 @@ class Maker:
                     lambda s: self.move(s, count if push else -count),
                 )
             case _:
-                inner = self.code(
-                    scope.with_(self.fields_of(header), headers=False), rng.randint(1, 3), depth - 1
-                )
+                inside = scope.with_(self.fields_of(header), headers=False)
+                inner = self.code(inside, rng.randint(1, 3), depth - 1)
                 lines = [f"if ({header}.isValid()) {{", *inner.indented(), "}"]
                 code.add_block(lines, lambda s: inner.run(s) if s.valid[header] else None)
 
@@ -788,19 +732,13 @@ class Maker:
         parameters, opening = [], Code()
         for _ in range(rng.randint(0 if result is None else 1, 3)):
             ty, name = self.scalar(), self.name("p")
-            parameters.append(
-                Parameter(rng.choice(["in", "inout", "inout", "out"]), Place(ty, name, name, ty))
-            )
-        inside = Scope(
-            [*scope.places, *[p.place for p in parameters if p.direction == "inout"]],
-            scope.functions,
-            scope.actions,
-            scope.registers,
-            False,
-            leave,
-            result,
-            [*scope.constant, *[p.place for p in parameters if p.direction == "in"]],
-            structs=scope.structs,
+            direction = rng.choice(["in", "inout", "inout", "out"])
+            parameters.append(Parameter(direction, Place(ty, name, name, ty)))
+        inside = replace(
+            scope.with_([p.place for p in parameters if p.direction == "inout"]),
+            leave=leave,
+            result=result,
+            constant=[*scope.constant, *[p.place for p in parameters if p.direction == "in"]],
         )
         for parameter in parameters:
             if parameter.direction == "out":
@@ -825,29 +763,24 @@ class Maker:
 
 
 OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-}
-EXACT: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "<<": lambda a, b: a << b,
-    ">>": lambda a, b: a >> b,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
 }
 COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 STRUCTS = ["meta.s", "meta.z"]
 MEMBERS = ["hdr.u.p", "hdr.u.e"]
@@ -859,13 +792,5 @@ def is_element(header: str) -> bool:
     return header.startswith("hdr.st") or header == "hdr.u.e"
 
 
-def ordered(ty: Bits, op: str, left: int, right: int) -> int:
-    return ty.wrap(OPERATORS[op](left, right))
-
-
 def assigned(place: Place, value: Expr) -> Step:
     return lambda state: place.put(state, value.run(state))
-
-
-def void(_: int) -> None:
-    """A result that nobody wants."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -10,8 +11,8 @@ from tests.model.types import (
     Bool,
     Enum,
     Type,
+    any_value,
     from_bits,
-    literal,
     near,
     some_value,
     some_width,
@@ -69,6 +70,10 @@ def holds(match: Match, ty: Type, value: int) -> bool:
             return low <= value <= high
 
 
+def all_hold(matches: Sequence[Match], types: Sequence[Type], values: list[int]) -> bool:
+    return all(holds(*one) for one in zip(matches, types, values, strict=True))
+
+
 def prefix(ty: Type, length: int) -> int:
     n_bits = width(ty)
     return ((1 << length) - 1) << (n_bits - length)
@@ -99,12 +104,10 @@ class Key:
                 return f"({self.ty}){path}"
             case "slice":
                 return f"{path}[{self.numbers[0]}:{self.numbers[1]}]"
-            case "and":
+            case "and" | "add":
                 assert isinstance(self.ty, Bits)
-                return f"{path} & {typed(self.ty, self.numbers[0])}"
-            case "add":
-                assert isinstance(self.ty, Bits)
-                return f"{path} + {typed(self.ty, self.numbers[0])}"
+                operator = "&" if self.how == "and" else "+"
+                return f"{path} {operator} {typed(self.ty, self.numbers[0])}"
         return path
 
     def value(self, packet: dict[str, int]) -> int:
@@ -237,13 +240,8 @@ class Table:
 
     def look_up(self, packet: dict[str, int]) -> tuple[Call, bool]:
         values = [key.value(packet) for key in self.keys]
-        hits = [
-            entry
-            for entry in self.entries
-            if all(
-                holds(m, k.ty, v) for m, k, v in zip(entry.matches, self.keys, values, strict=True)
-            )
-        ]
+        types = [key.ty for key in self.keys]
+        hits = [entry for entry in self.entries if all_hold(entry.matches, types, values)]
         if not hits:
             return self.new_default or self.default, False
         if self.is_ranked:
@@ -254,13 +252,9 @@ class Table:
         """Of the key that is matched by its longest prefix, if one is."""
         for match, key in zip(entry.matches, self.keys, strict=True):
             if key.kind == "lpm":
-                if isinstance(match, Any):
-                    return 0
-                return (
-                    to_bits(key.ty, match.mask).bit_count()
-                    if isinstance(match, Mask)
-                    else width(key.ty)
-                )
+                if isinstance(match, Mask):
+                    return to_bits(key.ty, match.mask).bit_count()
+                return 0 if isinstance(match, Any) else width(key.ty)
         return 0
 
 
@@ -280,17 +274,11 @@ def some_match(rng: Random, key: Key) -> Match:
         return Any()
     match key.kind:
         case "lpm":
-            length = rng.randint(0, ty.width)
-            bits = prefix(ty, length)
-            return (
-                Mask(ty.wrap(ty.bits(value) & bits), ty.wrap(bits))
-                if rng.random() < 0.85
-                else Value(value)
-            )
+            mask = ty.wrap(prefix(ty, rng.randint(0, ty.width)))
+            return Mask(ty.wrap(value & mask), mask) if rng.random() < 0.85 else Value(value)
         case "ternary":
-            mask = ty.wrap(
-                rng.choice([rng.getrandbits(ty.width), prefix(ty, rng.randint(0, ty.width))])
-            )
+            masks = [rng.getrandbits(ty.width), prefix(ty, rng.randint(0, ty.width))]
+            mask = ty.wrap(rng.choice(masks))
             return Mask(ty.wrap(value & mask), mask) if rng.random() < 0.75 else Value(value)
         case "range":
             if rng.random() < 0.15:
@@ -307,13 +295,10 @@ def some_fields(rng: Random) -> tuple[list[Field], list[Enum]]:
     for at in range(2):
         base = Bits(rng.choice([3, 8, 16]), rng.random() < 0.5)
         numbers = sorted({some_value(rng, base) for _ in range(4)})
-        enums.append(
-            Enum(f"E{at}", tuple((f"M{n}", number) for n, number in enumerate(numbers)), base)
-        )
-    types: list[Type] = [
-        Bits(some_width(rng), rng.random() < 0.55) for _ in range(rng.randint(4, 9))
-    ]
-    types += [Bits(8, True), Bits(8), Bool(), *enums]
+        members = tuple((f"M{n}", number) for n, number in enumerate(numbers))
+        enums.append(Enum(f"E{at}", members, base))
+    bits = [Bits(some_width(rng), rng.random() < 0.55) for _ in range(rng.randint(4, 9))]
+    types: list[Type] = [*bits, Bits(8, True), Bits(8), Bool(), *enums]
     return [Field(f"f{at}", ty) for at, ty in enumerate(types)], enums
 
 
@@ -409,14 +394,10 @@ def program_order(rng: Random, table: Table, count: int) -> tuple[list[int], lis
         else:
             priorities.append(priorities[-1] - delta if largest_wins else priorities[-1] + delta)
     if min(priorities, default=1) < 1:
-        return [-number for number in (count - at for at in range(count))], none_of(table, count)
+        # No written priorities, and no properties that change what follows from that.
+        table.properties.clear()
+        return [at - count for at in range(count)], none
     return [-number if largest_wins else number for number in priorities], written
-
-
-def none_of(table: Table, count: int) -> list[int | None]:
-    """No written priorities, and no properties that change what follows from that."""
-    table.properties.clear()
-    return [None] * count
 
 
 # Text.
@@ -428,7 +409,7 @@ def value_text(rng: Random, ty: Type, value: int) -> str:
         return "true" if value else "false"
     if isinstance(ty, Enum):
         return f"{ty.name}.{next(name for name, number in ty.members if number == value)}"
-    return typed(ty, value) if rng.random() < 0.3 else literal(value)
+    return typed(ty, value) if rng.random() < 0.3 else str(value)
 
 
 def match_text(rng: Random, match: Match, ty: Type) -> str:
@@ -464,14 +445,11 @@ def table_text(rng: Random, table: Table) -> str:
                 match_text(rng, m, k.ty) for m, k in zip(entry.matches, table.keys, strict=True)
             ]
             text = f"({', '.join(sets)})" if len(sets) > 1 or rng.random() < 0.5 else sets[0]
-            before, behind = "", ""
-            if entry.number is not None:
-                is_const = table.style == "const"
-                before, behind = (
-                    ("", f" @priority({entry.number})")
-                    if is_const
-                    else (f"priority = {entry.number}: ", "")
-                )
+            before = behind = ""
+            if entry.number is not None and table.style == "const":
+                behind = f" @priority({entry.number})"
+            elif entry.number is not None:
+                before = f"priority = {entry.number}: "
             lines.append(f"            {before}{text}: {call_text(entry.call)}{behind};")
         lines.append("        }")
     lines.append("    }")
@@ -570,7 +548,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
     def packet(self, rng: Random, table: Table) -> dict[str, int]:
         """A packet's fields, most of them at an end of what an entry matches, or beside it."""
-        packet = {field.name: some_field(rng, field.ty) for field in self.fields}
+        packet = {field.name: any_value(rng, field.ty) for field in self.fields}
         if rng.random() < 0.1:
             return packet
         entry = rng.choice(table.entries)
@@ -589,10 +567,9 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         for at, table in enumerate(self.tables):
             for _ in range(PACKETS):
                 packet = self.packet(rng, table)
-                call, hit = table.look_up(packet)
+                (action, values), hit = table.look_up(packet)
                 keys = self.bytes(packet).hex()
                 lines.append(f"packet 0 {at:02x}0000 {0:016x} 000000 {keys}")
-                action, values = call
                 data = action.data(values)
                 found = f"{at:02x}{int(hit):02x}{action.number:02x}"
                 lines.append(f"expect 1 {found} {data:016x} 000000 {keys} $")
@@ -604,14 +581,6 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
             bits = bits << width(field_.ty) | to_bits(field_.ty, packet[field_.name])
             n_bits += width(field_.ty)
         return (bits << self.n_pad).to_bytes((n_bits + self.n_pad) // 8, "big")
-
-
-def some_field(rng: Random, ty: Type) -> int:
-    """A value of any type; of an enum, also one that has no name."""
-    base = ty.base if isinstance(ty, Enum) else ty
-    if isinstance(base, Bits):
-        return some_value(rng, base)
-    return rng.random() < 0.5
 
 
 def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
@@ -626,10 +595,10 @@ def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
             return near(rng, base, value) if rng.random() < 0.3 else value
         case Mask(value, mask):
             free = rng.getrandbits(base.width) & ~base.bits(mask)
-            made = base.wrap(base.bits(value) | free)
-            return (
-                base.wrap(made ^ (1 << rng.randrange(base.width))) if rng.random() < 0.2 else made
-            )
+            made = base.bits(value) | free
+            if rng.random() < 0.2:
+                made ^= 1 << rng.randrange(base.width)
+            return base.wrap(made)
         case Span(low, high):
             inside = rng.randint(low, high)
             return rng.choice([near(rng, base, low), near(rng, base, high), inside])

@@ -57,7 +57,7 @@ class Enum:
     def declaration(self) -> str:
         if self.base is None:
             return f"enum {self.name} {{ {', '.join(name for name, _ in self.members)} }}\n"
-        members = ", ".join(f"{name} = {literal(number)}" for name, number in self.members)
+        members = ", ".join(f"{name} = {number}" for name, number in self.members)
         return f"enum {self.base} {self.name} {{ {members} }}\n"
 
 
@@ -83,11 +83,6 @@ def from_bits(ty: Type, bits: int) -> int:
     return base.wrap(bits)
 
 
-def literal(number: int) -> str:
-    """A number as P4 has it where its type is known."""
-    return str(number)
-
-
 def typed(ty: Bits, value: int) -> str:
     text = f"{ty.width}{'s' if ty.signed else 'w'}{abs(value)}"
     return f"(-{text})" if value < 0 else text
@@ -95,34 +90,8 @@ def typed(ty: Bits, value: int) -> str:
 
 def some_width(rng: Random, most: int = 128) -> int:
     """A width: small ones, powers of two and their neighbours more often than others."""
-    common = [
-        1,
-        2,
-        3,
-        7,
-        8,
-        8,
-        8,
-        9,
-        12,
-        15,
-        16,
-        16,
-        17,
-        24,
-        31,
-        32,
-        32,
-        33,
-        47,
-        48,
-        63,
-        64,
-        64,
-        65,
-        127,
-        128,
-    ]
+    common = [1, 2, 3, 7, 8, 8, 8, 9, 12, 15, 16, 16, 17, 24, 31, 32, 32]
+    common += [33, 47, 48, 63, 64, 64, 65, 127, 128]
     pool = [number for number in common if number <= most]
     return rng.choice(pool) if rng.random() < 0.8 else rng.randint(1, min(most, 64))
 
@@ -131,12 +100,16 @@ def some_value(rng: Random, ty: Bits) -> int:
     """A value: the ends, those about zero and about powers of two more often than others."""
     kind = rng.random()
     if kind < 0.25:
-        return rng.choice(
-            [ty.low, ty.high, 0, ty.wrap(1), ty.wrap(-1), ty.wrap(ty.low + 1), ty.wrap(ty.high - 1)]
-        )
+        return ty.wrap(rng.choice([ty.low, ty.high, 0, 1, -1, ty.low + 1, ty.high - 1]))
     if kind < 0.5:
         return ty.wrap((1 << rng.randrange(ty.width)) + rng.randint(-1, 1))
     return ty.wrap(rng.getrandbits(ty.width))
+
+
+def any_value(rng: Random, ty: Type) -> int:
+    """A value of any type; of an enum, also one that has no name."""
+    base = ty.base if isinstance(ty, Enum) else ty
+    return some_value(rng, base) if isinstance(base, Bits) else rng.random() < 0.5
 
 
 def near(rng: Random, ty: Bits, value: int) -> int:

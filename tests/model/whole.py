@@ -29,8 +29,8 @@ from tests.model.programs import (
     is_element,
     literal,
 )
-from tests.model.tables import Any, Mask, Match, Span, Value, holds
-from tests.model.types import Bits, from_bits, near, some_value, to_bits, typed, width
+from tests.model.tables import Any, Mask, Match, Span, Value, all_hold
+from tests.model.types import Bits, any_value, from_bits, near, some_value, to_bits, typed, width
 
 TRANSITIONS = 4096
 """Of a case of a `select`, which BMv2 has as prefixes: more are refused."""
@@ -158,9 +158,7 @@ class Program:
                 values = [key.run(state) for key in at.keys]
                 found = at.otherwise
                 for sets, target in at.cases:
-                    if all(
-                        holds(m, k.ty, v) for m, k, v in zip(sets, at.keys, values, strict=True)
-                    ):
+                    if all_hold(sets, [key.ty for key in at.keys], values):
                         found = target
                         break
                 if found in {"accept", "reject"}:
@@ -173,16 +171,12 @@ class Program:
         """A packet, often at an edge of what the parser asks for."""
         state = State()
         for name, ty in self.main.fields:
-            value = some_value(rng, ty) if isinstance(ty, Bits) else int(rng.random() < 0.5)
-            state.values[f"hdr.m.{name}"] = value
+            state.values[f"hdr.m.{name}"] = any_value(rng, ty)
         for name, ty, number in rng.sample(self.interesting, min(2, len(self.interesting))):
             state.values[name] = near(rng, ty, number)
         state.valid["hdr.m"] = True
-        return (
-            self.main.emit(state, "hdr.m")
-            + bytes(self.result.n_bytes)
-            + rng.randbytes(PAYLOAD_BYTES)
-        )
+        result, rest = bytes(self.result.n_bytes), rng.randbytes(PAYLOAD_BYTES)
+        return self.main.emit(state, "hdr.m") + result + rest
 
     def test(self, rng: Random) -> str:
         """The packet test: packets one after the other, registers keep what they have."""
@@ -194,35 +188,24 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def text(self) -> str:
-        headers = "".join(
-            layout.text() for layout in (self.main, self.result, *self.layouts.values())
-        )
+        layouts = (self.main, self.result, *self.layouts.values())
+        headers = "".join(layout.text() for layout in layouts)
         inner = "".join(f"    {ty} {name};\n" for name, ty in self.maker.inner)
         metadata = "".join(
             f"    {place.ty} {place.text.removeprefix('meta.')};\n"
             for place in self.metadata
             if place.text.count(".") == 1
         )
-        functions = "".join(
-            declaration(f"{one.result} {one.name}({parameters(one.parameters)})", one.body)
-            for one in self.functions
-        )
-        controls = "".join(
-            declaration(f"control {one.name}({parameters(one.parameters)})", one.body, "apply")
-            for one in self.controls
-        )
-        actions = "".join(
-            indented(declaration(f"action {one.name}({parameters(one.parameters)})", one.body))
-            for one in self.actions
-        )
+        functions = "".join(declaration(f"{one.result}", one) for one in self.functions)
+        controls = "".join(declaration("control", one, "apply") for one in self.controls)
+        actions = "".join(indented(declaration("action", one)) for one in self.actions)
         registers = "".join(
             f"    register<{ty}>({REGISTER_CELLS}) {name};\n" for name, ty in self.registers
         )
         instances = "".join(f"    {one.name}() {one.name}_i;\n" for one in self.controls)
         tables = "".join(f"    {line}\n" for line in self.table_lines)
         states = "".join(state_text(state) for state in self.states)
-        ingress = "\n".join("        " + line for line in self.ingress.lines)
-        egress = "\n".join("        " + line for line in self.egress.lines)
+        ingress, egress = ("\n".join(code.indented(2)) for code in (self.ingress, self.egress))
         common = "inout headers_t hdr, inout metadata_t meta"
         standard = "inout standard_metadata_t standard"
         emitted = ["m", "r", "a", "b", "st", *(["u"] if self.has_union else [])]
@@ -260,15 +243,12 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 """
 
 
-def parameters(listed: list[Parameter]) -> str:
-    return ", ".join(f"{one.direction} {one.place.ty} {one.place.text}".strip() for one in listed)
-
-
-def declaration(head: str, body: Code, inner: str = "") -> str:
-    lines = body.indented()
+def declaration(what: str, block: Block, inner: str = "") -> str:
+    listed = [f"{it.direction} {it.place.ty} {it.place.text}".strip() for it in block.parameters]
+    lines = block.body.indented()
     if inner:
-        lines = [f"    {inner} {{", *("    " + line for line in lines), "    }"]
-    return "\n".join([f"{head} {{", *lines, "}"]) + "\n"
+        lines = [f"    {inner} {{", *block.body.indented(2), "    }"]
+    return "\n".join([f"{what} {block.name}({', '.join(listed)}) {{", *lines, "}"]) + "\n"
 
 
 def indented(text: str) -> str:
@@ -297,9 +277,8 @@ def state_text(state: ParserState) -> str:
         lines.append(f"transition select({', '.join(key.text for key in state.keys)}) {{")
         for sets, target in state.cases:
             texts = [set_text(match, key.ty) for match, key in zip(sets, state.keys, strict=True)]
-            lines.append(
-                f"    {texts[0] if len(texts) == 1 else '(' + ', '.join(texts) + ')'}: {target};"
-            )
+            text = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+            lines.append(f"    {text}: {target};")
         lines += [f"    {'_' if len(state.keys) == 1 else 'default'}: {state.otherwise};", "}"]
     return indented("\n".join([f"state {state.name} {{", *("    " + line for line in lines), "}"]))
 
@@ -330,10 +309,7 @@ def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState
     plain, element = program.layouts["plain_t"], program.layouts["element_t"]
     opening = Code()
     for place in program.metadata:
-        value = literal(
-            place.ty,
-            some_value(rng, place.ty) if isinstance(place.ty, Bits) else rng.random() < 0.5,
-        )
+        value = literal(place.ty, any_value(rng, place.ty))
         opening.add(f"{place.text} = {value.text};", assigned(place, value))
     names = ["start", "s_a", "s_b", "s_st"]
     states = []
@@ -345,18 +321,17 @@ def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState
             "s_st": [("hdr.st.next", element)],
         }[name]
         code = opening if name == "start" else Code()
-        inside = (
-            scope if name in {"start", "s_st"} else scope.with_(maker.fields_of(f"hdr.{name[2:]}"))
-        )
+        header = f"hdr.{name[2:]}"
+        inside = scope if header not in HEADERS else scope.with_(maker.fields_of(header))
         for _ in range(rng.randint(0, 2)):
             maker.assign(code, inside)
         if rng.random() < 0.3:
             look_ahead(rng, maker, code, inside)
         if name == "s_st":
             more = Expr(Bits(1), "hdr.st.last.more", lambda s: s.values["hdr.st.last.more"])
-            states.append(
-                ParserState(name, extracts, code, [more], [((Value(1),), "s_st")], "accept", True)
-            )
+            filling = ParserState(name, extracts, code, [more], [((Value(1),), name)], "accept")
+            filling.loops = True
+            states.append(filling)
             continue
         later = [*names[at + 1 :], "accept"]
         fields = [place for place in inside.places if place.name.startswith("hdr.m.")]
@@ -424,12 +399,8 @@ def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None
         program.actions.append(action)
 
     def bound(action: Block) -> tuple[str, list[Expr | Place]]:
-        values: list[Expr | Place] = []
-        for one in action.parameters:
-            ty = one.place.ty
-            values.append(
-                literal(ty, some_value(rng, ty) if isinstance(ty, Bits) else rng.random() < 0.5)
-            )
+        types = [one.place.ty for one in action.parameters]
+        values: list[Expr | Place] = [literal(ty, any_value(rng, ty)) for ty in types]
         return f"{action.name}({', '.join(value.text for value in values)})", values
 
     entries = []
@@ -475,7 +446,7 @@ def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None
     def applied(state: State) -> tuple[Block, bool]:
         values = [key.run(state) for key in keys]
         for sets, action, arguments in entries:
-            if all(holds(m, k.ty, v) for m, k, v in zip(sets, keys, values, strict=True)):
+            if all_hold(sets, [key.ty for key in keys], values):
                 action.call(state, arguments)
                 return action, True
         default.call(state, default_values)
@@ -485,27 +456,15 @@ def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None
     yes, no = maker.code(scope, rng.randint(1, 2), 1), maker.code(scope, 1, 1)
     match way:
         case "plain":
-            code.add(f"{name}.apply();", lambda s: ignore(applied(s)))
+            code.add(f"{name}.apply();", applied)
         case "run":
-            head = [f"switch ({name}.apply().action_run) {{", f"    {actions[0].name}: {{"]
-            rest = [*("    " + line for line in yes.indented()), "    }", "    default: {"]
-            last = [*("    " + line for line in no.indented()), "    }", "}"]
-            code.add_block(
-                [*head, *rest, *last], lambda s: (yes if applied(s)[0] is actions[0] else no).run(s)
-            )
+            lines = [f"switch ({name}.apply().action_run) {{", f"    {actions[0].name}: {{"]
+            lines += [*yes.indented(2), "    }", "    default: {", *no.indented(2), "    }", "}"]
+            code.add_block(lines, lambda s: (yes if applied(s)[0] is actions[0] else no).run(s))
         case _:
-            lines = [
-                f"if ({name}.apply().{way}) {{",
-                *yes.indented(),
-                "} else {",
-                *no.indented(),
-                "}",
-            ]
+            lines = [f"if ({name}.apply().{way}) {{", *yes.indented()]
+            lines += ["} else {", *no.indented(), "}"]
             code.add_block(lines, lambda s: (yes if applied(s)[1] == (way == "hit") else no).run(s))
-
-
-def ignore(_: object) -> None:
-    """A result that nobody wants."""
 
 
 def filled(fields: list[tuple[str, Scalar]]) -> list[tuple[str, Scalar]]:
@@ -544,15 +503,13 @@ def some_program(rng: Random) -> Program:
     for _ in range(rng.randint(0, 3)):
         nothing = Scope([], list(program.functions))
         result_ty = maker.scalar()
-        program.functions.append(
-            maker.block("fun", nothing, result_ty, rng.randint(0, 3), "return")
-        )
+        made = maker.block("fun", nothing, result_ty, rng.randint(0, 3), "return")
+        program.functions.append(made)
     scope.functions = program.functions
     program.states = some_states(rng, program, Scope(scope.places, [], structs=True))
     for _ in range(rng.randint(0, 2)):
-        control = maker.block(
-            "Sub", Scope([], program.functions), None, rng.randint(1, 4), "exit return"
-        )
+        alone = Scope([], program.functions)
+        control = maker.block("Sub", alone, None, rng.randint(1, 4), "exit return")
         control.call_name = f"{control.name}_i.apply"
         program.controls.append(control)
     actions: list[Block] = []
@@ -571,17 +528,11 @@ def some_program(rng: Random) -> Program:
     )
     for _ in range(rng.randint(4, 9)):
         if rng.random() < 0.25:
-            apply_table(
-                rng,
-                program,
-                program.ingress,
-                Scope(scope.places, program.functions, actions, registers),
-            )
+            asking = Scope(scope.places, program.functions, actions, registers)
+            apply_table(rng, program, program.ingress, asking)
         else:
             inside = maker.statement(program.ingress, inside, 3)
     for at, place in enumerate(metadata):
-        to = f"hdr.r.r{at}"
-        program.egress.add(
-            f"{to} = {place.text};", assigned(Place(place.ty, to, to, place.ty), place.read())
-        )
+        to = Place(place.ty, f"hdr.r.r{at}", f"hdr.r.r{at}", place.ty)
+        program.egress.add(f"{to.text} = {place.text};", assigned(to, place.read()))
     return program

@@ -38,32 +38,23 @@ def test_a_packet_that_comes_once_to_all_who_must_have_it_is_right() -> None:
     assert (oracle.n_packets, oracle.n_copies, oracle.n_required) == (1, 2, 2)
 
 
-def test_a_copy_that_does_not_come_is_wrong() -> None:
-    oracle = serving(PAIR, OTHER)
-    oracle.sent(1, 7, 2 * S)
-    oracle.received(PAIR, 7, 2 * S + 1)
-    assert wrong(oracle) == ["packet 7 of h1 did not come to h3:5004"]
-
-
-def test_a_copy_that_comes_twice_is_wrong() -> None:
-    oracle = serving(PAIR)
-    oracle.sent(1, 7, 2 * S)
-    oracle.received(PAIR, 7, 2 * S + 1)
-    oracle.received(PAIR, 7, 2 * S + 2)
-    assert wrong(oracle) == ["packet 7 of h1 came to h2:5004 2 times"]
-
-
-def test_a_copy_to_somebody_who_was_never_a_viewer_is_wrong() -> None:
-    oracle = Oracle()
-    oracle.sent(1, 7, 2 * S)
-    oracle.received(PAIR, 7, 2 * S + 1)
-    assert wrong(oracle) == ["packet 7 of h1 came to h2:5004, who must not have it"]
-
-
-def test_a_copy_of_a_packet_that_nobody_sent_is_wrong() -> None:
-    oracle = serving(PAIR)
-    oracle.received(PAIR, 7, 2 * S)
-    assert wrong(oracle) == ["copies of packet 7 of h1, never sent"]
+@pytest.mark.parametrize(
+    ("served", "is_sent", "came", "said"),
+    [
+        ([PAIR, OTHER], True, [PAIR], "packet 7 of h1 did not come to h3:5004"),
+        ([PAIR], True, [PAIR, PAIR], "packet 7 of h1 came to h2:5004 2 times"),
+        ([], True, [PAIR], "packet 7 of h1 came to h2:5004, who must not have it"),
+        ([PAIR], False, [PAIR], "copies of packet 7 of h1, never sent"),
+    ],
+    ids=["not there", "twice", "to somebody who was never a viewer", "of what nobody sent"],
+)
+def test_a_copy_is_wrong(served: list[Pair], is_sent: bool, came: list[Pair], said: str) -> None:
+    oracle = serving(*served)
+    if is_sent:
+        oracle.sent(1, 7, 2 * S)
+    for place, pair in enumerate(came, start=1):
+        oracle.received(pair, 7, 2 * S + place)
+    assert wrong(oracle) == [said]
 
 
 @pytest.mark.parametrize("comes", [False, True])

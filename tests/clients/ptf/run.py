@@ -15,7 +15,6 @@ from lab.process import Child, dying_with_parent, interrupt_on_termination, run
 
 ROOT = Path(__file__).resolve().parents[3]
 SWITCH = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release")) / "reprise-switch"
-PROGRAM = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
 HERE = Path(__file__).parent
 GRPC_ADDRESS = "127.0.0.1:9559"
 DEVICE_ID = 0
@@ -59,19 +58,13 @@ def switch_command(folder: Path) -> list[str]:
 
 def ptf_command() -> list[str]:
     """The framework with the suite; all of it unless the command line names tests."""
-    parameters = {
-        "grpcaddr": GRPC_ADDRESS,
-        "p4info": str(PROGRAM.with_suffix(".p4info.txtpb")),
-        "config": str(PROGRAM.with_suffix(".json")),
-        "device_id": str(DEVICE_ID),
-    }
     command = [sys.executable, str(Path(sys.executable).with_name("ptf"))]
-    command += ["--test-dir", str(HERE / "suite"), "--pypath", str(HERE), "--quiet"]
+    command += ["--test-dir", str(HERE / "suite"), "--quiet"]
     command += ["--default-negative-timeout", str(NEGATIVE_TIMEOUT_S)]
-    command += [
-        "--test-params",
-        ";".join(f"{name}={value!r}" for name, value in parameters.items()),
-    ]
+    command += ["--test-params", f"grpcaddr='{GRPC_ADDRESS}';device_id='{DEVICE_ID}'"]
+    # The suite's own modules, and the client of the tests without a framework.
+    for folder in (HERE, HERE.parent, HERE.parent / "stubs"):
+        command += ["--pypath", str(folder)]
     for port in PORTS:
         command += ["-i", f"{port}@ptf{port}"]
     return [*command, *sys.argv[1:]]

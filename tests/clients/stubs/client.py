@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import grpc
-import pytest
 from google.protobuf import text_format
 from google.protobuf.message import Message
 from google.rpc import code_pb2, status_pb2
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2 as p4
+from p4.v1.p4data_pb2 import P4Data
 from p4.v1.p4runtime_pb2_grpc import P4RuntimeStub
 from switch import COMPILER, DEVICE_ID, EVERY_ENTITY, PATIENCE_S
 
@@ -79,6 +79,14 @@ def packet_header(name: str, program: Path = EVERY_ENTITY) -> p4info_pb2.Control
     return found
 
 
+def packet_out(payload: bytes, port: bytes = b"\3", program: Path = EVERY_ENTITY) -> p4.PacketOut:
+    fields = {field.name: field.id for field in packet_header("packet_out", program).metadata}
+    packet = p4.PacketOut(payload=payload)
+    packet.metadata.add(metadata_id=fields["egress_port"], value=port)
+    packet.metadata.add(metadata_id=fields["_pad"], value=b"\0")
+    return packet
+
+
 def election(number: int) -> p4.Uint128:
     return p4.Uint128(high=number >> 64, low=number & (2**64 - 1))
 
@@ -123,6 +131,7 @@ class Client:
     """A connection without a stream."""
 
     def __init__(self, address: str) -> None:
+        self.device_id = DEVICE_ID
         options = [
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.max_receive_message_length", 2**26),
@@ -134,13 +143,12 @@ class Client:
 
     def write(self, *updates: p4.Update, **fields: object) -> None:
         """Writes a batch; further fields of the request may be given."""
-        request = {
-            "device_id": DEVICE_ID,
-            "role": self.role,
-            "election_id": self.election_id,
-            "updates": updates,
-        }
-        self.stub.Write(p4.WriteRequest(**(request | fields)), timeout=PATIENCE_S)
+        request = p4.WriteRequest(**(self.sender() | {"updates": updates} | fields))
+        self.stub.Write(request, timeout=PATIENCE_S)
+
+    def sender(self) -> dict[str, object]:
+        """What every request of a controller says of itself."""
+        return {"device_id": self.device_id, "role": self.role, "election_id": self.election_id}
 
     def insert(self, *messages: Message) -> None:
         self.write(*(update(INSERT, message) for message in messages))
@@ -153,16 +161,15 @@ class Client:
 
     def refused(self, kind: int, message: Message) -> int:
         """The code of an update that must not succeed."""
-        with pytest.raises(grpc.RpcError) as refused:
-            self.write(update(kind, message))
-        (found,) = errors(refused.value)
+        (found,) = errors(error_of(self.write, update(kind, message)))
         assert found.message, found
         return found.canonical_code
 
     def responses(self, *messages: Message, **fields: object) -> Iterator[p4.ReadResponse]:
         """The answers of a Read as they come."""
-        request = {"device_id": DEVICE_ID, "entities": [entity(message) for message in messages]}
-        return self.stub.Read(p4.ReadRequest(**(request | fields)), timeout=PATIENCE_S)
+        asked = [entity(message) for message in messages]
+        request = p4.ReadRequest(**({"device_id": self.device_id, "entities": asked} | fields))
+        return self.stub.Read(request, timeout=PATIENCE_S)
 
     def read(self, *messages: Message, **fields: object) -> list[Message]:
         """All entities that are found, each as its own message."""
@@ -170,25 +177,16 @@ class Client:
         return [unwrapped(one) for one in found]
 
     def set_pipeline(
-        self,
-        of: p4.ForwardingPipelineConfig | None = None,
-        action: int = COMMIT,
-        **fields: object,
+        self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
         """Sets a program; none where only a saved one is committed."""
-        request = {
-            "device_id": DEVICE_ID,
-            "role": self.role,
-            "election_id": self.election_id,
-            "action": action,
-            "config": of,
-        }
-        request |= fields
+        request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
 
     def get_pipeline(self, part: int = 0) -> p4.ForwardingPipelineConfig:
-        request = p4.GetForwardingPipelineConfigRequest(device_id=DEVICE_ID, response_type=part)
+        asked = {"device_id": self.device_id, "response_type": part}
+        request = p4.GetForwardingPipelineConfigRequest(**asked)
         found = self.stub.GetForwardingPipelineConfig(request, timeout=PATIENCE_S).config
         if found.HasField("p4info"):
             ordered(found.p4info)
@@ -250,8 +248,7 @@ class Controller(Client):
         """Asks, and does not wait for the answer."""
         self.election_id = None if number is None else election(number)
         role = p4.Role(name=self.role) if self.role else None
-        request = {"device_id": DEVICE_ID, "role": role, "election_id": self.election_id}
-        request |= fields
+        request = self.sender() | {"role": role} | fields
         self.send(arbitration=p4.MasterArbitrationUpdate(**request))
 
     def close(self) -> None:
@@ -273,9 +270,9 @@ def connected(address: str, role: str = "") -> Iterator[Controller]:
 
 
 @contextmanager
-def controller(address: str, number: int = 1, role: str = "") -> Iterator[Controller]:
+def controller(address: str, number: int = 1) -> Iterator[Controller]:
     """A controller that has an election id."""
-    with connected(address, role) as found:
+    with connected(address) as found:
         found.arbitrate(number)
         yield found
 
@@ -298,9 +295,44 @@ def runs(action_id: int, *values: bytes) -> p4.TableAction:
     return p4.TableAction(action=action(action_id, *values))
 
 
+def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
+    """An entry of a table of `every_entity`, to which the program itself has given two."""
+    action = runs(ids()["mark"], value)
+    return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
+
+
+def limited(**fields: object) -> p4.TableEntry:
+    """An entry of a table of `every_entity` that has counters, meters and idle timeouts."""
+    match, action = [exact(1, b"\7")], runs(ids()["metered"])
+    return p4.TableEntry(table_id=ids()["limited"], match=match, action=action, **fields)
+
+
+def slot(index: int | None = None, value: bytes | None = None) -> p4.RegisterEntry:
+    """A cell of a register of `every_entity`, or all of them."""
+    at = None if index is None else p4.Index(index=index)
+    data = None if value is None else P4Data(bitstring=value)
+    return p4.RegisterEntry(register_id=ids()["slots"], index=at, data=data)
+
+
+def changed(message: Message, **fields: object) -> Message:
+    """A copy with these fields; to a list their elements are added."""
+    found = type(message)()
+    found.CopyFrom(message)
+    found.MergeFrom(type(message)(**fields))
+    return found
+
+
+def error_of(call: object, *args: object, **fields: object) -> grpc.RpcError:
+    """How a call ends that must not succeed."""
+    try:
+        call(*args, **fields)  # type: ignore[operator]
+    except grpc.RpcError as error:
+        return error
+    raise AssertionError(f"expected an error, found none: {call}{args}{fields}")
+
+
 def code_of(call: object, *args: object, **fields: object) -> grpc.StatusCode:
     """The code of a call that must not succeed."""
-    with pytest.raises(grpc.RpcError) as refused:
-        call(*args, **fields)  # type: ignore[operator]
-    assert refused.value.details(), refused.value
-    return refused.value.code()
+    error = error_of(call, *args, **fields)
+    assert error.details(), error
+    return error.code()

@@ -1,7 +1,7 @@
 """ "Bytestrings" and "Representation of Arbitrary P4 Types"."""
 
 import pytest
-from client import INSERT, MODIFY, Controller, exact, ids, runs, ternary
+from client import INSERT, MODIFY, Controller, begun, ids, runs, ternary
 from google.rpc.code_pb2 import INVALID_ARGUMENT, OUT_OF_RANGE
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1.p4data_pb2 import P4Data
@@ -9,12 +9,6 @@ from switch import BRIDGE
 
 ADDRESS = b"\x00\x00\x00\x00\x00\x63"
 SHORTEST = b"\x63"
-
-
-def entry(key: bytes, value: bytes) -> p4.TableEntry:
-    return p4.TableEntry(
-        table_id=ids()["begun"], match=[exact(1, key)], action=runs(ids()["mark"], value)
-    )
 
 
 # spec: bytestring.unsigned, read.symmetry
@@ -25,27 +19,25 @@ def test_leading_zeros_are_taken_and_the_canonical_form_is_given(
     primary: Controller, key: bytes
 ) -> None:
     # Some controllers pad to the field's width.
-    primary.insert(entry(key, b"\0\0\7"))
-    canonical = entry(SHORTEST, b"\7")
-    assert primary.read(entry(key, b"\0\7")) == [canonical]
-    primary.modify(entry(b"\0\0" + SHORTEST, b"\x08"))
-    assert primary.read(canonical)[0].action == canonical.action.__class__(
-        action=runs(ids()["mark"], b"\x08").action
-    )
-    primary.delete(entry(ADDRESS, b""))
+    primary.insert(begun(key, b"\0\0\7"))
+    canonical = begun(SHORTEST, b"\7")
+    assert primary.read(begun(key, b"\0\7")) == [canonical]
+    primary.modify(begun(b"\0\0" + SHORTEST, b"\x08"))
+    assert primary.read(canonical)[0].action == runs(ids()["mark"], b"\x08")
+    primary.delete(begun(ADDRESS, b""))
     assert primary.read(canonical) == []
 
 
 # spec: bytestring.unsigned
 def test_zero_is_one_byte_of_zero(primary: Controller) -> None:
-    primary.insert(entry(bytes(6), b"\0\0"))
-    assert primary.read(entry(b"\0", b"")) == [entry(b"\0", b"\0")]
+    primary.insert(begun(bytes(6), b"\0\0"))
+    assert primary.read(begun(b"\0", b"")) == [begun(b"\0", b"\0")]
 
 
 # spec: bytestring.unsigned
 def test_a_value_that_does_not_fit_is_out_of_range(primary: Controller) -> None:
-    assert primary.refused(INSERT, entry(b"\1" + bytes(6), b"\1")) == OUT_OF_RANGE
-    assert primary.refused(INSERT, entry(b"\1", b"\1\0")) == OUT_OF_RANGE
+    assert primary.refused(INSERT, begun(b"\1" + bytes(6), b"\1")) == OUT_OF_RANGE
+    assert primary.refused(INSERT, begun(b"\1", b"\1\0")) == OUT_OF_RANGE
     flag = p4.RegisterEntry(register_id=ids()["flags"], index=p4.Index(index=0))
     flag.data.bitstring = b"\2"
     assert primary.refused(MODIFY, flag) == OUT_OF_RANGE
@@ -53,8 +45,8 @@ def test_a_value_that_does_not_fit_is_out_of_range(primary: Controller) -> None:
 
 # spec: bytestring.unsigned
 def test_no_bytes_at_all_are_out_of_range(primary: Controller) -> None:
-    assert primary.refused(INSERT, entry(b"", b"\1")) == OUT_OF_RANGE
-    assert primary.refused(INSERT, entry(b"\1", b"")) == OUT_OF_RANGE
+    assert primary.refused(INSERT, begun(b"", b"\1")) == OUT_OF_RANGE
+    assert primary.refused(INSERT, begun(b"\1", b"")) == OUT_OF_RANGE
 
 
 # spec: bytestring.unsigned

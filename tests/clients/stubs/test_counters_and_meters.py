@@ -1,22 +1,26 @@
 """ "CounterEntry & DirectCounterEntry", "MeterEntry & DirectMeterEntry", "MeterCounterData"."""
 
-from client import DELETE, INSERT, MODIFY, Controller, exact, ids, runs
+from client import (
+    DELETE,
+    INSERT,
+    MODIFY,
+    Controller,
+    changed,
+    ids,
+    limited,
+    packet_out,
+)
 from google.rpc.code_pb2 import INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE, UNIMPLEMENTED
 from p4.v1 import p4runtime_pb2 as p4
 from switch import Switch
 
-KEY = [exact(1, b"\7")]
 RATES = p4.MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
 COUNTS = p4.CounterData(packet_count=3, byte_count=99)
 NO_COLORS = p4.MeterCounterData(green={}, yellow={}, red={})
 
 
-def limited() -> p4.TableEntry:
-    return p4.TableEntry(table_id=ids()["limited"], match=KEY, action=runs(ids()["metered"]))
-
-
 def key() -> p4.TableEntry:
-    return p4.TableEntry(table_id=ids()["limited"], match=KEY)
+    return p4.TableEntry(table_id=limited().table_id, match=limited().match)
 
 
 def counter(index: int | None = None, **fields: object) -> p4.CounterEntry:
@@ -70,17 +74,13 @@ def test_direct_counters_by_themselves(primary: Controller) -> None:
 
 # spec: counter.indexed
 def test_packets_are_counted(primary: Controller, switch: Switch) -> None:
-    packet = p4.PacketOut(payload=switch.frame(to=2, kind=0))
-    packet.metadata.add(metadata_id=1, value=b"\3")
-    packet.metadata.add(metadata_id=2, value=b"\0")
     primary.insert(p4.DigestEntry(digest_id=ids()["seen_t"], config={"max_list_size": 1}))
-    primary.send(packet=packet)
-    # A packet of another kind, which comes after it, is told.
-    packet.payload = switch.frame(to=2, kind=1)
-    primary.send(packet=packet)
+    # The second one, of another kind, is told.
+    frames = [switch.frame(to=2, kind=kind) for kind in (0, 1)]
+    for frame in frames:
+        primary.send(packet=packet_out(frame))
     primary.next("digest")
     (found,) = primary.read(counter(2))
-    frames = [switch.frame(to=2, kind=kind) for kind in (0, 1)]
     # The digest is made before the packet is counted, perhaps with a look in between.
     assert found.data.packet_count in (1, 2)
     assert found.data.byte_count in (len(frames[0]), sum(map(len, frames)))
@@ -101,20 +101,14 @@ def test_meter_cells_and_whole_arrays(primary: Controller) -> None:
 
 # spec: meter.errors
 def test_wrong_meters_are_refused(primary: Controller) -> None:
-    def changed(**fields: int) -> p4.MeterConfig:
-        found = p4.MeterConfig()
-        found.CopyFrom(RATES)
-        found.MergeFrom(p4.MeterConfig(**fields))
-        return found
-
     for kind, wrong, code in [
         (INSERT, meter(0, config=RATES), INVALID_ARGUMENT),
         (MODIFY, meter(8, config=RATES), OUT_OF_RANGE),
         (MODIFY, meter(-1, config=RATES), INVALID_ARGUMENT),
-        (MODIFY, meter(0, config=changed(cir=-1)), INVALID_ARGUMENT),
+        (MODIFY, meter(0, config=changed(RATES, cir=-1)), INVALID_ARGUMENT),
         # Committed above peak, and a burst that this type does not have.
-        (MODIFY, meter(0, config=changed(cir=4)), INVALID_ARGUMENT),
-        (MODIFY, meter(0, config=changed(eburst=1)), INVALID_ARGUMENT),
+        (MODIFY, meter(0, config=changed(RATES, cir=4)), INVALID_ARGUMENT),
+        (MODIFY, meter(0, config=changed(RATES, eburst=1)), INVALID_ARGUMENT),
         (MODIFY, p4.MeterEntry(meter_id=3, config=RATES), INVALID_ARGUMENT),
         (MODIFY, p4.DirectMeterEntry(config=RATES), INVALID_ARGUMENT),
         (MODIFY, p4.DirectMeterEntry(table_entry=key(), config=RATES), NOT_FOUND),

@@ -1,6 +1,6 @@
 """ "DigestEntry", and the digests on the stream."""
 
-from client import DELETE, INSERT, MODIFY, Controller, ids
+from client import DELETE, INSERT, MODIFY, Controller, ids, packet_out
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND
 from p4.v1 import p4runtime_pb2 as p4
 from switch import LOOPBACK_MAC, Switch
@@ -14,10 +14,7 @@ def wanted(name: str = "seen_t", **fields: int) -> p4.DigestEntry:
 
 def send(primary: Controller, switch: Switch, to: int, kind: int) -> None:
     """A packet of a kind comes in on a port."""
-    packet = p4.PacketOut(payload=switch.frame(to=to, kind=kind))
-    packet.metadata.add(metadata_id=1, value=b"\3")
-    packet.metadata.add(metadata_id=2, value=b"\0")
-    primary.send(packet=packet)
+    primary.send(packet=packet_out(switch.frame(to=to, kind=kind)))
 
 
 def data(primary: Controller) -> tuple[p4.DigestList, list[list[bytes]]]:
@@ -32,20 +29,19 @@ def test_digests_are_told_once_until_they_are_acknowledged(
     primary: Controller, switch: Switch
 ) -> None:
     primary.insert(wanted(max_list_size=1, max_timeout_ns=HOUR_NS, ack_timeout_ns=HOUR_NS))
-    source = LOOPBACK_MAC
     send(primary, switch, to=2, kind=1)
     first, members = data(primary)
-    assert (first.digest_id, members) == (ids()["seen_t"], [[source, b"\2", b"\1"]])
+    assert (first.digest_id, members) == (ids()["seen_t"], [[LOOPBACK_MAC, b"\2", b"\1"]])
     # The same again is not told; another one is.
     send(primary, switch, to=2, kind=1)
     send(primary, switch, to=3, kind=1)
     second, members = data(primary)
-    assert members == [[source, b"\3", b"\1"]]
+    assert members == [[LOOPBACK_MAC, b"\3", b"\1"]]
     assert second.list_id != first.list_id
     ack = p4.DigestListAck(digest_id=first.digest_id, list_id=first.list_id)
     primary.send(digest_ack=ack)
     send(primary, switch, to=2, kind=1)
-    assert data(primary)[1] == [[source, b"\2", b"\1"]]
+    assert data(primary)[1] == [[LOOPBACK_MAC, b"\2", b"\1"]]
 
 
 # spec: digest.lists

@@ -6,6 +6,8 @@ from client import (
     COMMIT,
     MODIFY,
     Client,
+    begun,
+    changed,
     code_of,
     config,
     controller,
@@ -21,13 +23,7 @@ from switch import BRIDGE, EVERY_ENTITY, Switch
 Action = p4.SetForwardingPipelineConfigRequest
 Part = p4.GetForwardingPipelineConfigRequest
 COOKIE = 2**64 - 3
-KEY = [exact(1, b"\xb3")]
-
-
-def begun(value: int) -> p4.TableEntry:
-    """An entry of a table that the program begins with entries."""
-    action = runs(ids()["mark"], bytes([value]))
-    return p4.TableEntry(table_id=ids()["begun"], match=KEY, action=action)
+ENTRY = begun(b"\xb3")
 
 
 # spec: get-pipeline
@@ -103,7 +99,7 @@ def test_a_program_is_read_back_whole_and_in_parts(switch: Switch) -> None:
 def test_verify_changes_nothing_and_a_saved_program_forwards_from_its_commit(
     primary: Client,
 ) -> None:
-    primary.insert(begun(1))
+    primary.insert(ENTRY)
     primary.set_pipeline(config(BRIDGE), Action.VERIFY)
     assert len(primary.read(p4.TableEntry(table_id=ids()["begun"]))) == 3
     primary.set_pipeline(config(BRIDGE), Action.VERIFY_AND_SAVE)
@@ -117,10 +113,10 @@ def test_verify_changes_nothing_and_a_saved_program_forwards_from_its_commit(
 
 # spec: set-pipeline.verify, set-pipeline.reconcile
 def test_commit_clears_what_was_written_and_reconcile_keeps_it(primary: Client) -> None:
-    primary.insert(begun(1))
+    primary.insert(ENTRY)
     primary.set_pipeline(config(cookie=5), Action.RECONCILE_AND_COMMIT)
     assert primary.get_pipeline(Part.COOKIE_ONLY).cookie.cookie == 5
-    assert primary.read(begun(1)) == [begun(1)]
+    assert primary.read(ENTRY) == [ENTRY]
     primary.set_pipeline(config())
     assert len(primary.read(p4.TableEntry(table_id=ids()["begun"]))) == 2
 
@@ -129,11 +125,11 @@ def test_commit_clears_what_was_written_and_reconcile_keeps_it(primary: Client) 
 def test_a_program_that_lacks_what_was_written_is_refused_and_changes_nothing(
     primary: Client,
 ) -> None:
-    primary.insert(begun(1))
+    primary.insert(ENTRY)
     refused = code_of(primary.set_pipeline, config(BRIDGE), Action.RECONCILE_AND_COMMIT)
     assert refused == StatusCode.INVALID_ARGUMENT
     assert primary.get_pipeline() == config()
-    assert primary.read(begun(1)) == [begun(1)]
+    assert primary.read(ENTRY) == [ENTRY]
 
 
 # spec: set-pipeline.errors
@@ -155,19 +151,14 @@ def test_a_config_where_there_is_to_be_none_and_the_reverse(primary: Client) -> 
 
 # spec: pipeline.checked, pipeline.device-config, pipeline.ids
 def test_what_is_no_program_changes_nothing(primary: Client) -> None:
-    def changed(**fields: object) -> p4.ForwardingPipelineConfig:
-        found = p4.ForwardingPipelineConfig()
-        found.CopyFrom(config())
-        found.MergeFrom(p4.ForwardingPipelineConfig(**fields))
-        return found
-
-    twice = changed(p4info={"tables": [config().p4info.tables[0]]})
-    of_another = changed(p4_device_config=config(BRIDGE).p4_device_config)
+    right = config()
+    twice = changed(right, p4info={"tables": [right.p4info.tables[0]]})
+    of_another = changed(right, p4_device_config=config(BRIDGE).p4_device_config)
     for wrong in (
         p4.ForwardingPipelineConfig(),
-        changed(p4_device_config=b"\0\1 no program"),
-        changed(p4_device_config=config().p4_device_config[:-2]),
-        changed(p4info={"tables": [{"preamble": {"name": "I.none", "alias": "none"}}]}),
+        changed(right, p4_device_config=b"\0\1 no program"),
+        changed(right, p4_device_config=right.p4_device_config[:-2]),
+        changed(right, p4info={"tables": [{"preamble": {"name": "I.none", "alias": "none"}}]}),
         twice,
         of_another,
     ):
@@ -180,8 +171,9 @@ def test_what_is_no_program_changes_nothing(primary: Client) -> None:
 def test_between_save_and_commit_the_saved_program_is_written(primary: Client) -> None:
     primary.set_pipeline(config(BRIDGE), Action.VERIFY_AND_SAVE)
     forward = ids(BRIDGE)["forward"]
-    entry = p4.TableEntry(table_id=forward, match=KEY, action=runs(ids(BRIDGE)["set_port"], b"\2"))
+    action = runs(ids(BRIDGE)["set_port"], b"\2")
+    entry = p4.TableEntry(table_id=forward, match=[exact(1, b"\xb3")], action=action)
     primary.insert(entry)
     primary.set_pipeline(None, Action.COMMIT)
     assert primary.read(p4.TableEntry(table_id=forward)) == [entry]
-    assert primary.refused(MODIFY, begun(1)) != FAILED_PRECONDITION
+    assert primary.refused(MODIFY, ENTRY) != FAILED_PRECONDITION

@@ -1,6 +1,6 @@
 """ "P4Runtime Stream Messages": packets, errors, and what no version knows."""
 
-from client import Controller, code_of, connected, ids, packet_header
+from client import Controller, code_of, connected, ids, packet_out
 from google.protobuf.any_pb2 import Any
 from google.rpc.code_pb2 import INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED
 from grpc import StatusCode
@@ -8,14 +8,6 @@ from p4.v1 import p4runtime_pb2 as p4
 from switch import PORTS, Switch
 
 TO_CONTROLLER = 0xFF
-
-
-def packet_out(payload: bytes, port: bytes = b"\3") -> p4.PacketOut:
-    fields = {field.name: field.id for field in packet_header("packet_out").metadata}
-    packet = p4.PacketOut(payload=payload)
-    packet.metadata.add(metadata_id=fields["egress_port"], value=port)
-    packet.metadata.add(metadata_id=fields["_pad"], value=b"\0")
-    return packet
 
 
 # spec: packet-io.out, packet-io.in

@@ -6,9 +6,11 @@ from client import (
     INSERT,
     MODIFY,
     Controller,
+    begun,
     exact,
     has,
     ids,
+    limited,
     runs,
     ternary,
 )
@@ -36,11 +38,6 @@ def forward(key: bytes = DST, port: bytes = b"\2", **fields: object) -> p4.Table
         action=runs(ids(BRIDGE)["set_port"], port),
         **fields,
     )
-
-
-def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
-    action = runs(ids()["mark"], value)
-    return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
 
 
 def lpm(value: bytes, prefix_len: int) -> p4.TableEntry:
@@ -225,12 +222,7 @@ def test_counts_are_in_the_entry_where_they_are_asked_for(bridge: Controller) ->
 
 # spec: table-entry.direct-meter
 def test_rates_are_in_the_entry_where_they_are_asked_for(primary: Controller) -> None:
-    entry = p4.TableEntry(
-        table_id=ids()["limited"],
-        match=[exact(1, DST)],
-        action=runs(ids()["metered"]),
-        meter_config=RATES,
-    )
+    entry = limited(meter_config=RATES)
     primary.insert(entry)
     (plain,) = primary.read(p4.TableEntry(table_id=ids()["limited"]))
     assert not plain.HasField("meter_config")
@@ -246,12 +238,7 @@ def test_rates_are_in_the_entry_where_they_are_asked_for(primary: Controller) ->
 
 # spec: table-entry.idle-timeout, table-entry.idle-timeout-errors
 def test_idle_timeouts_are_read_with_the_time_since_the_last_hit(primary: Controller) -> None:
-    entry = p4.TableEntry(
-        table_id=ids()["limited"],
-        match=[exact(1, DST)],
-        action=runs(ids()["metered"]),
-        idle_timeout_ns=HOUR_NS,
-    )
+    entry = limited(idle_timeout_ns=HOUR_NS)
     primary.insert(entry)
     (plain,) = primary.read(p4.TableEntry(table_id=entry.table_id))
     assert (plain.idle_timeout_ns, plain.HasField("time_since_last_hit")) == (HOUR_NS, False)
@@ -267,13 +254,7 @@ def test_idle_timeouts_are_read_with_the_time_since_the_last_hit(primary: Contro
 
 # spec: table-entry.idle-timeout
 def test_an_idle_entry_is_told_on_the_stream(primary: Controller) -> None:
-    entry = p4.TableEntry(
-        table_id=ids()["limited"],
-        match=[exact(1, DST)],
-        action=runs(ids()["metered"]),
-        idle_timeout_ns=10**6,
-        metadata=b"idle",
-    )
+    entry = limited(idle_timeout_ns=10**6, metadata=b"idle")
     primary.insert(entry)
     told = primary.next("idle_timeout_notification")
     (found,) = told.table_entry

@@ -1,6 +1,6 @@
 """ "ValueSetEntry" and "RegisterEntry"."""
 
-from client import DELETE, INSERT, MODIFY, Controller, exact, ids, ternary
+from client import DELETE, INSERT, MODIFY, Controller, exact, ids, slot, ternary
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, OUT_OF_RANGE, RESOURCE_EXHAUSTED
 from p4.v1 import p4runtime_pb2 as p4
 from p4.v1.p4data_pb2 import P4Data
@@ -14,11 +14,6 @@ def trunks(*values: bytes) -> p4.ValueSetEntry:
 def pair(*match: p4.FieldMatch) -> p4.ValueSetEntry:
     members = [p4.ValueSetMember(match=match)]
     return p4.ValueSetEntry(value_set_id=ids()["port_trunks"], members=members)
-
-
-def slot(index: int | None = None, **fields: object) -> p4.RegisterEntry:
-    at = None if index is None else p4.Index(index=index)
-    return p4.RegisterEntry(register_id=ids()["slots"], index=at, **fields)
 
 
 def bits(value: bytes) -> P4Data:
@@ -57,11 +52,11 @@ def test_wrong_value_sets_are_refused(primary: Controller) -> None:
 
 # spec: register.cells
 def test_register_cells_and_whole_arrays(primary: Controller) -> None:
-    primary.modify(slot(3, data=bits(b"\1" + bytes(5))))
-    assert primary.read(slot(3)) == [slot(3, data=bits(b"\1" + bytes(5)))]
+    primary.modify(slot(3, b"\1" + bytes(5)))
+    assert primary.read(slot(3)) == [slot(3, b"\1" + bytes(5))]
     found = primary.read(slot())
     assert [cell.index.index for cell in found] == list(range(8))
-    primary.modify(slot(data=bits(b"\7")))
+    primary.modify(slot(value=b"\7"))
     assert all(cell.data == bits(b"\7") for cell in primary.read(slot()))
     # Those of both registers.
     assert len(primary.read(p4.RegisterEntry())) == 8 + 4
@@ -70,11 +65,11 @@ def test_register_cells_and_whole_arrays(primary: Controller) -> None:
 # spec: register.errors
 def test_wrong_registers_are_refused(primary: Controller) -> None:
     for kind, wrong, code in [
-        (INSERT, slot(0, data=bits(b"\1")), INVALID_ARGUMENT),
+        (INSERT, slot(0, b"\1"), INVALID_ARGUMENT),
         (DELETE, slot(0), INVALID_ARGUMENT),
-        (MODIFY, slot(8, data=bits(b"\1")), OUT_OF_RANGE),
-        (MODIFY, slot(-1, data=bits(b"\1")), INVALID_ARGUMENT),
-        (MODIFY, slot(0, data=bits(b"\1" + bytes(6))), OUT_OF_RANGE),
+        (MODIFY, slot(8, b"\1"), OUT_OF_RANGE),
+        (MODIFY, slot(-1, b"\1"), INVALID_ARGUMENT),
+        (MODIFY, slot(0, b"\1" + bytes(6)), OUT_OF_RANGE),
         (MODIFY, p4.RegisterEntry(register_id=5, data=bits(b"\1")), INVALID_ARGUMENT),
     ]:
         assert primary.refused(kind, wrong) == code, wrong

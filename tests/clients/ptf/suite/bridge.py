@@ -1,6 +1,7 @@
 """The bridge forwards, drops, replicates, counts, and speaks with its controller."""
 
-from base import BridgeTest, exact, lpm, mac, optional, ternary, within
+from base import BridgeTest, lpm, mac, optional, within
+from client import exact, ids, ternary
 from p4.v1 import p4runtime_pb2 as p4
 from ptf.testutils import (
     send_packet,
@@ -11,6 +12,7 @@ from ptf.testutils import (
     verify_packets,
 )
 from scapy.packet import Packet
+from switch import BRIDGE
 
 HOST = "02:00:00:00:00:0a"
 SENDER = "02:00:00:00:00:0b"
@@ -30,15 +32,15 @@ class AnAddressHasAPort(BridgeTest):
         send_packet(self, self.ports[0], packet)
         verify_no_other_packets(self)
         entry = self.entry("forward", "set_port", self.ports[1], match=[exact(1, mac(HOST))])
-        self.insert(entry)
+        self.controller.insert(entry)
         for ingress in (self.ports[0], self.ports[2]):
             send_packet(self, ingress, packet)
             verify_packets(self, packet, [self.ports[1]])
-        entry.table_entry.action.action.params[0].value = bytes([self.ports[3]])
-        self.modify(entry)
+        entry.action.action.params[0].value = bytes([self.ports[3]])
+        self.controller.modify(entry)
         send_packet(self, self.ports[0], packet)
         verify_packets(self, packet, [self.ports[3]])
-        self.delete(entry)
+        self.controller.delete(entry)
         send_packet(self, self.ports[0], packet)
         verify_no_other_packets(self)
 
@@ -51,7 +53,7 @@ class TheLongestPrefixWins(BridgeTest):
         ranges = [(mac("02:00:00:00:00:00"), 8), (mac("02:00:00:00:00:0b"), 48)]
         for (value, prefix_len), port in zip(ranges, self.ports[1:3], strict=True):
             match = [lpm(1, value, prefix_len)]
-            self.insert(self.entry("routes", "set_port", port, match=match))
+            self.controller.insert(self.entry("routes", "set_port", port, match=match))
         send_packet(self, self.ports[0], datagram())
         verify_packets(self, datagram(), [self.ports[2]])
         other = datagram(source="02:00:00:00:00:0c")
@@ -67,16 +69,16 @@ class TheHighestPriorityWins(BridgeTest):
         to_port = self.entry("forward", "set_port", self.ports[1], match=[exact(1, mac(HOST))])
         some = ternary(1, mac(HOST), mac("ff:ff:ff:00:00:ff"))
         other_type = self.entry("acl", "discard", match=[some, within(2, 0x801, 0x805)], priority=9)
-        self.insert(to_port, other_type)
+        self.controller.insert(to_port, other_type)
         send_packet(self, self.ports[0], datagram())
         verify_packets(self, datagram(), [self.ports[1]])
         drop = self.entry("acl", "discard", match=[some, within(2, 0x800, 0x805)], priority=10)
-        self.insert(drop)
+        self.controller.insert(drop)
         send_packet(self, self.ports[0], datagram())
         verify_no_other_packets(self)
         # From one port only.
         match = [optional(3, self.ports[2])]
-        self.insert(self.entry("acl", "NoAction", match=match, priority=11))
+        self.controller.insert(self.entry("acl", "NoAction", match=match, priority=11))
         send_packet(self, self.ports[2], datagram())
         verify_packets(self, datagram(), [self.ports[1]])
         send_packet(self, self.ports[0], datagram())
@@ -88,11 +90,12 @@ class TheDefaultActionIsForEverythingElse(BridgeTest):
     """The default action runs where no entry matches, and is reset to the program's."""
 
     def runTest(self) -> None:
-        self.modify(self.entry("forward", "to_cpu", match=[]))
+        self.controller.modify(self.entry("forward", "to_cpu", match=[]))
         send_packet(self, self.ports[0], datagram())
         self.verify_packet_in(bytes(datagram()), self.ports[0])
-        reset = p4.TableEntry(table_id=self.id_of("tables", "forward"), is_default_action=True)
-        self.modify(p4.Entity(table_entry=reset))
+        self.controller.modify(
+            p4.TableEntry(table_id=ids(BRIDGE)["forward"], is_default_action=True)
+        )
         send_packet(self, self.ports[0], datagram())
         verify_no_other_packets(self)
 
@@ -103,14 +106,14 @@ class AGroupReplicates(BridgeTest):
 
     def runTest(self) -> None:
         broadcast = "ff:ff:ff:ff:ff:ff"
-        self.insert(
+        self.controller.insert(
             self.group(1, *self.ports[1:]),
             self.entry("forward", "set_group", 1, match=[exact(1, mac(broadcast))]),
         )
         packet = datagram(broadcast)
         send_packet(self, self.ports[0], packet)
         verify_packets(self, packet, self.ports[1:])
-        self.modify(self.group(1, self.ports[0], self.ports[0]))
+        self.controller.modify(self.group(1, self.ports[0], self.ports[0]))
         send_packet(self, self.ports[2], packet)
         for _ in range(2):
             verify_packet(self, packet, self.ports[0])
@@ -124,15 +127,15 @@ class PacketsAreCounted(BridgeTest):
     def runTest(self) -> None:
         match = [exact(1, mac(HOST))]
         entry = self.entry("forward", "set_port", self.ports[1], match=match)
-        self.insert(entry)
+        self.controller.insert(entry)
         for number in range(N_PACKETS):
             packet = datagram(length=100 + number)
             send_packet(self, self.ports[0], packet)
             verify_packet(self, packet, self.ports[1])
         n_bytes = sum(100 + number for number in range(N_PACKETS))
-        key = p4.TableEntry(table_id=entry.table_entry.table_id, match=match)
-        asked = p4.Entity(direct_counter_entry=p4.DirectCounterEntry(table_entry=key))
-        counted = self.read(asked).direct_counter_entry.data
+        key = p4.TableEntry(table_id=entry.table_id, match=match)
+        (found,) = self.controller.read(p4.DirectCounterEntry(table_entry=key))
+        counted = found.data
         self.assertEqual((counted.packet_count, counted.byte_count), (N_PACKETS, n_bytes))
         self.assertEqual(self.counter("copies", self.ports[1]).packet_count, N_PACKETS)
         self.assertEqual(self.counter("copies", self.ports[2]).packet_count, 0)
@@ -155,7 +158,7 @@ class PacketInsSayWhereTheyCameFrom(BridgeTest):
     """A packet for the controller comes with its ingress port, and to nobody else."""
 
     def runTest(self) -> None:
-        self.insert(self.entry("forward", "to_cpu", match=[exact(1, mac(HOST))]))
+        self.controller.insert(self.entry("forward", "to_cpu", match=[exact(1, mac(HOST))]))
         for port in self.ports:
             packet = datagram(source=f"02:00:00:00:01:{port:02x}")
             send_packet(self, port, packet)

@@ -1,0 +1,53 @@
+"""A P4Runtime controller by finsy, and what the tests do with it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import finsy as fy
+import pytest
+from finsy.grpcutil import GRPCStatusCode
+from finsy.p4client import P4ClientError
+
+ROOT = Path(__file__).resolve().parents[2]
+BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
+"""A program with every match kind: `.p4info.txtpb` and `.json`."""
+EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
+"""A program with one of every entity: the same files."""
+PATIENCE_S = 120
+
+Check = Callable[[fy.Switch], Awaitable[object]]
+
+
+def controller(address: str, program: Path, **options: object) -> fy.Switch:
+    """A controller that brings the program along and always sets it, unless its options differ."""
+    usual: dict[str, object] = {
+        "p4info": program.with_suffix(".p4info.txtpb"),
+        "p4blob": program.with_suffix(".json"),
+        "p4force": True,
+        "device_id": 1,
+    }
+    return fy.Switch("sw1", address, fy.SwitchOptions(**(usual | options)))
+
+
+def run(address: str, program: Path, check: Check, **options: object) -> None:
+    """Runs a check as the primary controller, on a fresh pipeline."""
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE_S), controller(address, program, **options) as switch:
+            assert switch.is_primary
+            await check(switch)
+
+    asyncio.run(main())
+
+
+async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
+    """Everything that a read finds."""
+    return [entity async for entity in switch.read(entities)]
+
+
+async def refused(writing: Awaitable[None]) -> set[GRPCStatusCode]:
+    """The codes of a write's errors."""
+    with pytest.raises(P4ClientError) as error:
+        await writing
+    return {detail.canonical_code for detail in error.value.details.values()}
