@@ -3,7 +3,7 @@
 
 use crate::{FieldWidth, Header, HeaderType, Program};
 
-/// Cells of one register, counter or meter array: 128 MiB of 64-bit cells. Catches a wrong size in a file.
+/// Cells of one register, counter or meter array: 64-bit cells then take 128 MiB. Catches a wrong size in a file.
 pub const ARRAY_CELLS_MAX: u32 = 1 << 24;
 
 /// Width of a field or a register's cell: the widest that p4c accepts by default.

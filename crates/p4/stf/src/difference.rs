@@ -44,7 +44,7 @@ impl Difference {
     }
 }
 
-/// Whether a byte of the frame matches, or follows the expected bytes.
+/// Whether a byte of the frame matches the expected one. Bytes after all expected ones fit if the frame may be longer.
 fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
     let digits = expected.digits.get(2 * at..).unwrap_or_default();
     if digits.is_empty() {
