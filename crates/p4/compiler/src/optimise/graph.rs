@@ -16,7 +16,7 @@ pub enum Node {
 pub struct Graph {
     pub nodes: HashMap<String, Node>,
     start: Option<Node>,
-    /// The successors of each node, see [`Graph::place`].
+    /// The successors of each node, at the index that [`Graph::place`] gives for the node.
     followers: Vec<Vec<Node>>,
     n_tables: usize,
     n_conditionals: usize,

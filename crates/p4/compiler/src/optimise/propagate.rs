@@ -23,8 +23,8 @@ use super::model::Model;
 use super::written::{Stage, Written};
 use super::{Pass, put};
 
-/// The most decided branches that one edge bypasses in a round. Without a bound, a thousand tests of one field in a row
-/// would mean a million edges.
+/// Maximum number of branches with known conditions that one edge bypasses in a round. Without a bound, a thousand
+/// tests of one field in a row would mean a million edges.
 const BYPASSED_MAX: usize = 8;
 
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
@@ -213,7 +213,7 @@ struct Walk<'a> {
     entries: HashMap<u32, Facts>,
 }
 
-/// The edges of one pipeline, and the facts that hold where the edges walked so far end.
+/// The graph of one pipeline, and the facts at each node to which an edge leads that was walked so far.
 struct Flow {
     graph: Graph,
     known: HashMap<Node, Facts>,
@@ -316,7 +316,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Follows an edge past the branches that are decided on it, and records the facts at its end.
+    /// Follows an edge past the branches whose conditions are known on it, and records the facts at its end.
     fn edge(
         &self,
         pipeline: &Pipeline,

@@ -32,7 +32,8 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     before != look(program)
 }
 
-/// The parts of a program that the pass may change, without the code, which is most of the program.
+/// What the pass may change in a program, to compare it before and after. Leaves out the primitives, which are most of
+/// it.
 fn look(program: &Program) -> impl PartialEq + use<> {
     let actions = program.actions.iter();
     let actions: Vec<_> = actions

@@ -140,7 +140,7 @@ impl Flow<'_> {
         *state = meet(&env, ends);
     }
 
-    /// The place of an expression; `None` if it is unknown.
+    /// The variable, fields and indices that an expression names; `None` if they are unknown.
     pub fn path(&self, expr: &Expr) -> Option<Path> {
         match &expr.kind {
             ExprKind::Var(id) => Some((*id, Vec::new())),
