@@ -3,7 +3,7 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
-/// The most tokens between an unexpected token and the first token of its statement for which the first token gives a
+/// How far an unexpected token may be from the first token of its statement, in tokens, so that the first one gives a
 /// hint.
 const FIRST_WITHIN: usize = 100;
 

@@ -185,7 +185,7 @@ impl Parser<'_> {
         Ok(StatementKind::Var(variable))
     }
 
-    /// Parses `declarator [= value]`.
+    /// Parses a variable's name, and `=` and its initial value if they follow.
     fn variable(&mut self, ty: Type) -> Parsed<Variable> {
         let (name, ty) = self.declarator(ty)?;
         let init = if self.eat("=") {
