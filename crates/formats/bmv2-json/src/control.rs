@@ -46,7 +46,7 @@ pub struct Pipeline {
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// The first node; none in an empty control.
+    /// The first node (a table, conditional or action call); none in an empty control.
     pub init_table: Option<String>,
     pub tables: Vec<Table>,
     #[serde(default)]

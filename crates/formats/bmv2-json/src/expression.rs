@@ -1,4 +1,4 @@
-//! The "type value object": operands, expressions and primitive arguments.
+//! BMv2's "type value object": operands, expressions and primitive arguments.
 
 use serde::{Deserialize, Serialize};
 

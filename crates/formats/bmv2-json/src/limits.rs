@@ -33,7 +33,7 @@ pub const PACKETS_AT_ONCE: u64 = 64;
 /// Bytes of a field in a packet; a value wider than 128 bits takes its own bytes in addition.
 const FIELD_BYTES: u64 = 32;
 const COUNTER_BYTES: u64 = 16;
-/// Includes the cell's rates.
+/// A cell of a meter, with its rates.
 const METER_BYTES: u64 = 128;
 
 /// The memory of a program, in bytes. Sums saturate.

@@ -124,7 +124,7 @@ fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
     );
 }
 
-/// What preprocessing makes of a text, without its lines and white space.
+/// What preprocessing makes of a text, without line markers and white space.
 fn preprocessed(path: &str, text: &str) -> String {
     let load = |path: &str| fs::read_to_string(root().join(path)).ok();
     let done = preprocess(path, text, &load, &Options::default());
@@ -194,7 +194,7 @@ const MUTATIONS: &[&str] = &[
     "\n#ifdef NEVER\nconst  bit<8> spare=1;\n#endif\n",
 ];
 
-/// Endings of a program.
+/// Texts to append to a program.
 const ENDS: &[&str] = &["// eof \\", "\n#define SPARE 1 \\", "\n\\", "\\  "];
 
 #[test]

@@ -19,7 +19,7 @@ pub enum Command {
         /// The entry's name in later commands.
         id: Option<String>,
     },
-    /// `setdefault TABLE ACTION(PARAM:VALUE, ...)`.
+    /// `setdefault TABLE ACTION(PARAM:VALUE, ...)`: sets a table's default action.
     SetDefault {
         table: String,
         action: String,
@@ -50,11 +50,11 @@ pub enum Command {
     Mirror(u32, u16),
     /// `mirroring_add_mc SESSION GROUP`: creates a clone session to the replicas of a group.
     MirrorGroup(u32, u32),
-    /// `mirroring_delete SESSION`.
+    /// `mirroring_delete SESSION`: deletes a clone session.
     MirrorDelete(u32),
     /// `mirroring_get SESSION`: fails if the session does not exist.
     MirrorGet(u32),
-    /// `register_write NAME INDEX VALUE`.
+    /// `register_write NAME INDEX VALUE`: writes a register's cell.
     RegisterWrite(String, u64, Vec<u8>),
     /// `register_reset NAME`: sets every cell to zero.
     RegisterReset(String),
@@ -62,7 +62,7 @@ pub enum Command {
     RegisterRead(String, u64),
     /// `register_check NAME INDEX VALUE`: fails if the cell has another value.
     RegisterCheck(String, u64, Vec<u8>),
-    /// `counter_write NAME INDEX PACKETS BYTES`.
+    /// `counter_write NAME INDEX PACKETS BYTES`: writes a counter's cell.
     CounterWrite(String, u64, u64, u64),
     /// `counter_read NAME INDEX`: fails if the cell does not exist.
     CounterRead(String, u64),

@@ -203,7 +203,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Turns the collected code into a node.
+    /// Turns the collected primitives into a node.
     pub fn flush(&mut self, span: Span) {
         let primitives = self.take_body();
         if !primitives.is_empty() {

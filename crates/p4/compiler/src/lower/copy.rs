@@ -45,7 +45,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Saves the index in a place in a variable, so that no later write changes it.
+    /// Saves a place's index in a variable, so that no later write changes it.
     pub fn freeze(&mut self, mut place: Place, span: Span) -> Place {
         if let Place::Element { index, .. }
         | Place::ElementField { index, .. }

@@ -74,7 +74,7 @@ fn actions(program: &mut Program, visible: &Visible) {
         let seen = visible.actions.as_ref();
         used.contains(&action.id) || seen.is_some_and(|seen| seen.contains(&action.name))
     });
-    // Nothing runs these actions: controls call them, and each call has a copy of the body. They stay because the
+    // Nothing runs these JSON actions: controls that call the actions have copies of the bodies. They stay because the
     // P4Info names them. Their bodies are cleared so that no calculation occurs twice, since control planes count
     // custom hashes.
     let idle = program.actions.iter_mut();

@@ -331,7 +331,7 @@ impl Lexer {
         self.at
     }
 
-    /// The joined text from `from` to the current place.
+    /// The joined text from `from` to the current position.
     pub fn text(&self, from: usize) -> &str {
         &self.joined.text[from..self.at]
     }

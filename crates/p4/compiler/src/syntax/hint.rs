@@ -3,8 +3,7 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
-/// How far an unexpected token may be from the first token of its statement, in tokens, so that the first one gives a
-/// hint.
+/// A statement's first token gives a hint only if the unexpected token is at most this many tokens after it.
 const FIRST_WITHIN: usize = 100;
 
 /// Returns a help text for the unexpected token at `at`, where `wanted` was expected.

@@ -157,7 +157,7 @@ impl Parser<'_> {
             // A name on the next line counts only if `;` or `=` follows; else the previous statement lacks its `;`.
             return trial.nth(1).is(";") || trial.nth(1).is("=") || !trial.peek().first;
         }
-        // `register<bit<8>>(10) r;`
+        // An instance, as in `register<bit<8>>(10) r;`.
         trial.at("(")
             && trial.arguments().is_ok()
             && matches!(trial.peek().tok, Tok::Word(_))

@@ -92,7 +92,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the key of a use. A use of one overload counts for all overloads of the function.
+    /// Returns the key under which a use is recorded. A use of one overload counts for all overloads of the function.
     fn key(name: &Rc<str>, kind: Kind, span: Span) -> (Rc<str>, Span) {
         let span = if kind == Kind::Function {
             Span::default()

@@ -1,4 +1,4 @@
-//! Tracks at each place which variables may have no value and which headers may be invalid.
+//! Tracks at each point which variables may have no value and which headers may be invalid.
 //!
 //! The analysis runs the architecture's blocks in the switch's order, with calls inlined. Each branch gets a copy of
 //! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:

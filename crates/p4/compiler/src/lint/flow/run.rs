@@ -1,4 +1,4 @@
-//! Runs statements and expressions in order.
+//! Runs statements and expressions in order, with facts in place of values.
 
 use super::{Env, Fact, Flow, Node, Path, STATEMENTS_MAX, State, join_states};
 use crate::ir::{BinaryOp, Builtin, Callee, Expr, ExprKind, Statement, StatementKind, UnaryOp};
