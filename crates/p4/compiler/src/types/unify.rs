@@ -56,7 +56,7 @@ pub fn is_open(ty: &Type) -> bool {
     }
 }
 
-/// Whether two types are the same; a type parameter or `_` equals every type.
+/// Whether two types are the same; a type parameter, `_` or [`Type::Poison`] equals every type.
 fn agree(left: &Type, right: &Type) -> bool {
     let all = |left: &[Type], right: &[Type]| {
         left.is_empty()
