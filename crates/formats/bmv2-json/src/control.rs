@@ -46,7 +46,7 @@ pub struct Pipeline {
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// The first node; none in an empty control.
+    /// The first node (a table, conditional or action call); none in an empty control.
     pub init_table: Option<String>,
     pub tables: Vec<Table>,
     #[serde(default)]
@@ -66,15 +66,15 @@ pub struct Table {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     pub key: Vec<TableKey>,
-    /// `exact`, `lpm`, `ternary` or `range`: the widest match kind in the key.
+    /// `exact`, `lpm`, `ternary` or `range`: the most general match kind among the key's fields.
     pub match_type: String,
-    /// `simple`, `indirect` or `indirect_ws`.
+    /// `simple`, `indirect` (with an action profile) or `indirect_ws` (with an action selector).
     #[serde(rename = "type")]
     pub kind: String,
-    /// The action profile of an indirect table.
+    /// The action profile of a table that is not `simple`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_profile: Option<String>,
-    /// The most entries; 0 (left out) means as many as the program itself declares.
+    /// Maximum number of entries, or the number of `entries` if that is greater. 0 if the file leaves it out.
     #[serde(default)]
     pub max_size: u32,
     /// Whether the table has a direct counter.
@@ -107,10 +107,10 @@ pub struct Table {
 pub struct TableKey {
     /// `exact`, `lpm`, `ternary`, `range`, `optional`, `selector` or `valid`.
     pub match_type: String,
-    /// The control plane's name.
+    /// The field's name for the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The field to match. A `valid` key has only a header in the file; it is read as the header's hidden field
+    /// The field to match. For a `valid` key the file has only a header; reading adds that header's hidden field
     /// `$valid$`.
     #[serde(deserialize_with = "key_target")]
     pub target: FieldRef,
@@ -236,14 +236,14 @@ pub struct ActionProfile {
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// The most members.
+    /// Maximum number of members.
     pub max_size: u32,
     /// How a member of a group is chosen; set only for the profile of an `indirect_ws` table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<Selector>,
 }
 
-/// How a group's member is chosen: by a hash.
+/// A hash that chooses a member of a group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Selector {
     pub algo: String,
@@ -361,7 +361,7 @@ fn yes() -> bool {
 /// The fields of a digest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LearnList {
-    /// The id in the `generate_digest` primitive.
+    /// The `generate_digest` primitive refers to the list by this id.
     pub id: u32,
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

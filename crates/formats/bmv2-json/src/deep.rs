@@ -8,7 +8,7 @@ use crate::limits;
 
 /// The deepest nesting that is read on the caller's stack: below serde_json's own limit of 128.
 const USUAL_DEPTH: usize = 100;
-/// Stack for a deeper file: up to 32 KiB for each level. The system backs only the pages that are used.
+/// Stack for reading a file that is nested deeper: a level takes up to 32 KiB. The system backs only the pages in use.
 const DEEP_STACK_BYTES: usize = 64 << 20;
 
 /// Why a file is not read.

@@ -1,4 +1,4 @@
-//! The "type value object": operands, expressions and primitive arguments.
+//! BMv2's "type value object": operands, expressions and primitive arguments.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,11 +48,11 @@ pub enum Value {
     /// The arguments of `log_msg`.
     #[serde(deserialize_with = "parameters")]
     ParametersVector(Vec<Value>),
-    /// In a calculation: the packet's bytes behind the last header named.
+    /// In a calculation: the packet's bytes after the parsed headers. The switch ignores the header's name.
     Payload(Option<String>),
 }
 
-/// p4c writes an empty object where there is no argument.
+/// Reads the arguments of `log_msg`; p4c writes an empty object where there are none.
 fn parameters<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]

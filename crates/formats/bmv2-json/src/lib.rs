@@ -68,7 +68,7 @@ pub struct Program {
     pub meta: Meta,
 }
 
-/// These methods compile serde's code once, here, and not in each crate that reads or writes a file.
+/// These methods exist so that serde's code is compiled once, here, and not in each crate that reads or writes a file.
 impl Program {
     /// Parses a BMv2 JSON file.
     ///

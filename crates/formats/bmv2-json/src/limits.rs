@@ -3,7 +3,7 @@
 
 use crate::{FieldWidth, Header, HeaderType, Program};
 
-/// Cells of one register, counter or meter array: 128 MiB of 64-bit cells. Catches a wrong size in a file.
+/// Cells of one register, counter or meter array: 64-bit cells then take 128 MiB. Catches a wrong size in a file.
 pub const ARRAY_CELLS_MAX: u32 = 1 << 24;
 
 /// Width of a field or a register's cell: the widest that p4c accepts by default.
@@ -33,7 +33,7 @@ pub const PACKETS_AT_ONCE: u64 = 64;
 /// Bytes of a field in a packet; a value wider than 128 bits takes its own bytes in addition.
 const FIELD_BYTES: u64 = 32;
 const COUNTER_BYTES: u64 = 16;
-/// Includes the cell's rates.
+/// A cell of a meter, with its rates.
 const METER_BYTES: u64 = 128;
 
 /// The memory of a program, in bytes. Sums saturate.

@@ -17,7 +17,7 @@ pub struct ParseState {
     pub name: String,
     /// Unique among the states of all parsers.
     pub id: u32,
-    /// In order.
+    /// In the order in which they run.
     pub parser_ops: Vec<ParserOp>,
     /// The first match wins.
     pub transitions: Vec<Transition>,
@@ -51,7 +51,7 @@ pub struct Transition {
     /// `default`, `hexstr` or `parse_vset`; p4c leaves it out of some default transitions.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The key's fields, each padded to whole bytes; `"default"` or null in a default transition.
+    /// What the key must be: its fields, each padded to whole bytes; `"default"` or null in a default transition.
     pub value: Option<String>,
     /// Padded like `value`; null means all ones.
     pub mask: Option<String>,
@@ -65,7 +65,7 @@ pub struct ParseVset {
     pub id: u32,
     /// Width of a value in bits, without padding.
     pub compressed_bitwidth: u32,
-    /// The most values, where the compiler declares a limit.
+    /// Maximum number of values, where the compiler declares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! Every limit of the protocol: a name, a unit, a reason.
+//! Every limit of the protocol, with its unit and its reason.
 
 /// The largest call. The longest is `bm_load_new_config`, whose argument is a program's BMv2 JSON: some megabytes for
 /// a large program.
@@ -11,8 +11,8 @@ pub const VALUES_MAX: usize = 256 * 1024;
 /// How deeply structures and containers may nest; BMv2's calls need four levels.
 pub const DEPTH_MAX: usize = 16;
 
-/// The largest answer: twice a million table entries of some hundred bytes.
+/// The largest answer: twice what a million table entries of some hundred bytes take.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Values in an answer: a million table entries of some thirty values.
+/// Values in an answer: enough for a million table entries of some thirty values each.
 pub const ANSWER_VALUES_MAX: usize = 32 * 1024 * 1024;

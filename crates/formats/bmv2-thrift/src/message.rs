@@ -35,7 +35,7 @@ pub enum MatchParam {
     Valid(bool),
     /// The first and the last value.
     Range(Vec<u8>, Vec<u8>),
-    /// No match follows the type number, or the type number is unknown.
+    /// The type number alone: no match follows it, or it is unknown.
     None(i32),
 }
 

@@ -126,7 +126,7 @@ fn descriptor<M: Name>() -> MessageDescriptor {
         .expect("every message of this crate is in the descriptor set")
 }
 
-/// Puts line and column in front of the library's error, whose own message lacks the place.
+/// Puts line and column in front of the library's error, whose own message has neither.
 fn describe(error: &ParseError, text: &str) -> String {
     let place = error.labels().and_then(|mut labels| labels.next());
     let Some(before) = place.and_then(|place| text.get(..place.offset())) else {

@@ -256,7 +256,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Parses `[width (w|s)] [0x|0o|0b|0d] digits`.
+/// Parses a number: a width and `w` or `s` if it has them, a prefix such as `0x` if it has one, then digits.
 fn parse_number(text: &str) -> Result<(BigInt, Written), String> {
     let digits_end = text
         .find(|c: char| !c.is_ascii_digit())

@@ -7,7 +7,7 @@ pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MA
 pub const SOURCE_BYTES: u64 = 64 << 20;
 /// Depth of nested includes; more is a cycle without a guard.
 pub const INCLUDE_DEPTH: usize = 64;
-/// Tokens after preprocessing. Only a macro that multiplies at each level makes more.
+/// Tokens after preprocessing. Only nested macros that each repeat an argument make more.
 pub const TOKENS: usize = 4_000_000;
 /// Depth of macros expanded inside macros.
 pub const MACRO_DEPTH: usize = 64;
@@ -40,7 +40,8 @@ pub const UNROLLED_ROUNDS: usize = 32;
 pub const STACK_SIZE: u32 = 8_192;
 /// Transitions to which one `select` with ranges may expand.
 pub const SELECT_CASES: usize = 4_096;
-/// Primitives, nodes and parser operations of one program. Only inlining that multiplies at each level makes more.
+/// Primitives, nodes and parser operations of one program. Only nested controls or functions, each called several
+/// times, make more.
 pub const LOWERED_STATEMENTS: usize = 500_000;
 /// Comparisons between a table's entries for the warning that an entry never matches. They take some seconds; a
 /// larger table has this warning for its first entries only.

@@ -1,9 +1,10 @@
-//! `#include`, macros and conditional text: the C preprocessor on tokens, so that every token keeps its own place.
+//! `#include`, macros and conditional text: the C preprocessor on tokens, so that every token keeps its source
+//! position.
 //!
 //! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and [`replace`] for
-//! macros, [`condition`] for `#if`): C's rules and GNU's extensions. It has one of the assembler's rules: it
-//! ignores a line `# text` that is no directive. [`program`] makes P4 tokens from the output. A token of a macro's
-//! body has the place of the macro's use, a token of an argument has its own.
+//! macros, [`condition`] for `#if`): C's rules and GNU's extensions. It has one of the assembler's rules: it ignores a
+//! line `# text` that is no directive. [`program`] makes P4 tokens from the output. A token of a macro's body has the
+//! position of the macro's use, a token of an argument has its own.
 
 mod builtin;
 mod condition;
@@ -105,13 +106,13 @@ pub struct Preprocessor<'a> {
     budget: usize,
     exhausted: bool,
     out: Vec<PpToken>,
-    /// The edges since the last token, if any, and whether they leave a space.
+    /// The beginnings and ends of macro expansions since the last token, if any, and whether they leave a space.
     edge: Option<Option<bool>>,
     line_begins: bool,
     same_lines: bool,
     stringifying: HashSet<Rc<str>>,
     branches: Vec<Branch>,
-    /// Branches to take or to leave out regardless of their conditions, by the place of their `#`.
+    /// Branches to take or to leave out regardless of their conditions, by the position of their `#`.
     chosen: HashMap<u32, bool>,
 }
 
@@ -209,7 +210,7 @@ impl<'a> Preprocessor<'a> {
 
     fn program(&mut self, main: (&str, &str), options: &crate::Options) {
         let pre = self;
-        // The program is file 0, to which messages without a place refer.
+        // The program is file 0, to which messages without a position refer.
         let program = pre.sources.add(main.0, main.1);
         pre.define_builtins();
         // Programs for several targets recognise BMv2 by this macro.

@@ -17,7 +17,7 @@ use p4_compiler::{Options, Output, Severity, compile};
 use support::program;
 use testkit::repository::root;
 
-/// The codes in the compiler's source, `"E0301"`.
+/// The codes in the compiler's source, for example `"E0301"`.
 fn codes_in(folder: &Path, codes: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -121,7 +121,7 @@ fn the_wrong_example_gives_the_code_and_the_right_one_compiles() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    // Exceeding these limits takes thousands of lines.
+    // An example that exceeds these limits would have thousands of lines.
     assert_eq!(without, ["E0119", "E0121", "E0603"]);
 }
 

@@ -15,7 +15,7 @@ use std::thread;
 use p4_compiler::{Diagnostic, Options, format, preprocess};
 use testkit::repository::root;
 
-/// Mutations of each program.
+/// Number of mutants made of each program.
 const N_MUTANTS: u64 = 2;
 
 fn formatted(path: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
@@ -23,14 +23,14 @@ fn formatted(path: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     format(path, text, &load, &Options::default())
 }
 
-/// Formats a text, and checks that formatting the result changes nothing.
+/// Checks that formatting `before` gives `after`, and that formatting the result changes nothing.
 fn check(before: &str, after: &str) {
     let once = formatted("test.p4", before).unwrap_or_else(|found| panic!("{before}: {found:?}"));
     assert_eq!(once, after);
     assert_eq!(formatted("test.p4", &once).unwrap(), once);
 }
 
-/// The same inside `control c() { apply { ... } }`.
+/// Like `check`, for a statement inside `control c() { apply { ... } }`.
 fn check_statement(before: &str, after: &str) {
     let indented: String = after
         .lines()
@@ -67,8 +67,8 @@ fn without_whitespace(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Does the same with every program, on all processors; returns how many were formatted and how many were refused. A
-/// failure on another thread fails the test.
+/// Calls `of_program` with every program, on all processors; returns how many were formatted and how many were refused.
+/// A failure on another thread fails the test.
 fn every_program(of_program: impl Fn(&str, &str) -> (usize, usize) + Sync) -> (usize, usize) {
     let mut paths = Vec::new();
     for folder in ["p4", "testdata"] {
@@ -124,7 +124,7 @@ fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
     );
 }
 
-/// What preprocessing makes of a text, without its lines and white space.
+/// What preprocessing makes of a text, without line markers and white space.
 fn preprocessed(path: &str, text: &str) -> String {
     let load = |path: &str| fs::read_to_string(root().join(path)).ok();
     let done = preprocess(path, text, &load, &Options::default());
@@ -194,7 +194,7 @@ const MUTATIONS: &[&str] = &[
     "\n#ifdef NEVER\nconst  bit<8> spare=1;\n#endif\n",
 ];
 
-/// Endings of a program.
+/// Texts to append to a program.
 const ENDS: &[&str] = &["// eof \\", "\n#define SPARE 1 \\", "\n\\", "\\  "];
 
 #[test]
@@ -248,7 +248,7 @@ fn mutant(text: &str, random: &mut Random) -> String {
 }
 
 fn check_sameness(name: &str, before: &str, once: &str) {
-    // `__LINE__` is another number where lines are.
+    // Formatting moves lines, so `__LINE__` becomes another number.
     if !before.contains("__LINE__") {
         let (was, is) = (preprocessed(name, before), preprocessed(name, once));
         let at = was.bytes().zip(is.bytes()).position(|(was, is)| was != is);

@@ -201,7 +201,7 @@ fn a_branch_that_was_decided_is_not_asked_again() {
         "apply { if (hdr.word.isValid()) { hdr.word.a = 1; } \
          if (hdr.word.isValid()) { hdr.word.b = 2; } }",
     );
-    // On either way the second branch is known.
+    // On both paths the condition of the second branch is known.
     assert_eq!(json.pipelines[0].conditionals.len(), 1);
 }
 

@@ -106,7 +106,7 @@ fn files_are_included_by_macros_once_and_across_arguments() {
     check("#define FILE \"a.p4\"\n#include FILE\nIN", "body 1 2 in");
     check("#include \"once.p4\"\n#include \"once.p4\"\nx", "only x");
     check("#import \"a.p4\"\n#import \"a.p4\"\nx", "body 1 2 x");
-    // A macro's name at the end of a file takes no arguments from the next one.
+    // A macro's name at the end of a file takes no arguments from the file after it.
     check("#define F(x) [x]\n#include \"open.p4\"\n(1)", "x F (1)");
     check(
         "#if __has_include(\"a.p4\") && !__has_include(\"b.p4\") && __has_include(<core.p4>)\nyes\n#endif",

@@ -164,7 +164,7 @@ fn what_is_nested_too_deep_is_one_error() {
     }
 }
 
-/// A generated selector among public programs nests 50 deep; operators and blocks add up.
+/// A public program, a generated selector, nests 50 deep; operators and blocks add up.
 #[test]
 fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
     // A statement in a block is two levels, `?:` in parentheses too.
@@ -197,7 +197,7 @@ fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
     }
 }
 
-/// An attack detector among public programs has a stack of this size.
+/// A public program, an attack detector, has a stack of this size.
 #[test]
 fn a_stack_of_thousands_of_headers_is_taken_and_one_beyond_the_limit_is_named() {
     let codes = |size: u32| {

@@ -13,7 +13,7 @@ use p4_compiler::{Options, Severity, compile};
 use support::program;
 use testkit::repository::root;
 
-/// The compiler's messages about a part of a program, with places in that part.
+/// The compiler's messages about a part of a program, with positions in that part.
 fn messages(part: &str, text: &str) -> String {
     let prelude = fs::read_to_string(root().join("testdata/compiler/prelude.p4")).unwrap();
     let load = |path: &str| match path {

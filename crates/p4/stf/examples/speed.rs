@@ -1,11 +1,11 @@
 //! Measures the nanoseconds per packet on the switch, with this compiler's JSON and with p4c's.
 //!
-//! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with
-//! NAME.p4 and NAME.stf, P4C a folder with p4c's NAME.json for each. Without names, every program
-//! that has all three is measured. Each program runs its test once, which inserts its entries and
-//! must pass, then gets the test's packets repeatedly. The runs of the two compilers alternate and
-//! each ratio is that of two adjacent runs, so a machine that slows down favours neither. The time
-//! is the thread's processor time, so that other load on the machine counts little.
+//! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with NAME.p4 and
+//! NAME.stf, P4C a folder with p4c's NAME.json for each. Without names, every program that has all three is measured.
+//! Each program first runs its test once: the test inserts the entries, and must pass. Then the program gets the test's
+//! packets repeatedly. Runs with the two compilers' JSON alternate, and each ratio is that of two adjacent runs, so a
+//! machine that slows down favours neither. The time is the thread's processor time, so other load on the machine
+//! counts little.
 
 #![expect(unsafe_code, reason = "only libc gives the thread's processor time")]
 #![allow(
@@ -24,7 +24,7 @@ const RUNS: usize = 21;
 /// Target length of a run: much longer than the clock's resolution, and short compared with other
 /// activity of the machine.
 const RUN: Duration = Duration::from_millis(4);
-/// Time between two packets, so that no queue fills.
+/// Virtual time between two packets, long enough that no queue fills.
 const GAP_NS: Nanos = 1_000;
 
 /// A program with its entries, and the packets of its test.
@@ -90,7 +90,7 @@ fn processor_time() -> Duration {
 struct Measured {
     ours_ns: f64,
     theirs_ns: f64,
-    /// Ours divided by theirs.
+    /// Our time divided by p4c's.
     ratio: f64,
 }
 

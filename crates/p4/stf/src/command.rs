@@ -19,7 +19,7 @@ pub enum Command {
         /// The entry's name in later commands.
         id: Option<String>,
     },
-    /// `setdefault TABLE ACTION(PARAM:VALUE, ...)`.
+    /// `setdefault TABLE ACTION(PARAM:VALUE, ...)`: sets a table's default action.
     SetDefault {
         table: String,
         action: String,
@@ -29,18 +29,18 @@ pub enum Command {
     RemoveAll,
     /// `packet PORT HEX`: sends a frame to the switch.
     Packet(u16, Vec<u8>),
-    /// `expect PORT [HEX]`: expects a frame from this port, before or after this line, in the order of the port's
-    /// `expect` lines. Without digits: any frame.
+    /// `expect PORT [HEX]`: expects that the switch sends this frame from this port, before or after this line; without
+    /// digits, any frame. The port's frames must come in the order of its `expect` lines.
     Expect(u16, Option<Expected>),
     /// `no_packet`: expects that every frame that has left the switch so far matched an earlier `expect`.
     NoPacket,
     /// `wait [MILLISECONDS]`: advances virtual time, by default by a second.
     Wait(u64),
-    /// `mc_group GROUP PORT:RID ...`: creates a multicast group of ports and instances, in this order.
+    /// `mc_group GROUP PORT:RID ...`: creates a multicast group with these replicas (port and instance), in this order.
     Group(u32, Vec<(u16, u16)>),
     /// `mc_mgrp_create GROUP`: creates an empty multicast group.
     GroupCreate(u32),
-    /// `mc_node_create RID PORT ...`: creates the next node, with an instance and its ports.
+    /// `mc_node_create RID PORT ...`: creates a node: an instance and its ports. Nodes are numbered from 0, as created.
     NodeCreate(u16, Vec<u16>),
     /// `mc_node_update NODE PORT ...`: replaces a node's ports.
     NodeUpdate(usize, Vec<u16>),
@@ -50,11 +50,11 @@ pub enum Command {
     Mirror(u32, u16),
     /// `mirroring_add_mc SESSION GROUP`: creates a clone session to the replicas of a group.
     MirrorGroup(u32, u32),
-    /// `mirroring_delete SESSION`.
+    /// `mirroring_delete SESSION`: deletes a clone session.
     MirrorDelete(u32),
     /// `mirroring_get SESSION`: fails if the session does not exist.
     MirrorGet(u32),
-    /// `register_write NAME INDEX VALUE`.
+    /// `register_write NAME INDEX VALUE`: writes a register's cell.
     RegisterWrite(String, u64, Vec<u8>),
     /// `register_reset NAME`: sets every cell to zero.
     RegisterReset(String),
@@ -62,7 +62,7 @@ pub enum Command {
     RegisterRead(String, u64),
     /// `register_check NAME INDEX VALUE`: fails if the cell has another value.
     RegisterCheck(String, u64, Vec<u8>),
-    /// `counter_write NAME INDEX PACKETS BYTES`.
+    /// `counter_write NAME INDEX PACKETS BYTES`: writes a counter's cell.
     CounterWrite(String, u64, u64, u64),
     /// `counter_read NAME INDEX`: fails if the cell does not exist.
     CounterRead(String, u64),
@@ -70,22 +70,22 @@ pub enum Command {
     /// meter is unconfigured and every packet is green.
     MeterWrite(String, u64, Option<[u64; 4]>),
     /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`: sets the committed and the peak rate, in units per
-    /// microsecond; here as `[RATE, BURST, PEAK_RATE, PEAK_BURST]` per second. An entry's ID in place of the index
-    /// means its direct meter.
+    /// microsecond. The array here is `[RATE, BURST, PEAK_RATE, PEAK_BURST]`, per second. An entry's ID in place of the
+    /// index stands for the entry's direct meter.
     MeterSetRates(String, String, [u64; 4]),
     /// `meter_array_set_rates NAME RATE:BURST RATE:BURST`: sets the rates of every cell.
     MeterArraySetRates(String, [u64; 4]),
     /// `meter_get_rates NAME INDEX`: fails if the cell, or the direct meter of the entry with this ID, does not exist.
     MeterGetRates(String, String),
-    /// `expect_digest NAME [VALUE ...]`: expects the next digest of the program; the values are its members'.
+    /// `expect_digest NAME [VALUE ...]`: expects the program's next digest, with these values of its members.
     ExpectDigest(String, Option<Vec<Vec<u8>>>),
     /// `no_digest`: expects that every digest so far matched an earlier `expect_digest`.
     NoDigest,
-    /// `value_set_add NAME MATCH ...`: adds a member to a parser value set, with a match for each part of its key.
+    /// `value_set_add NAME MATCH ...`: adds a member to a parser value set, with a match for each part of a key.
     ValueSetAdd(String, Vec<Match>),
     /// `member_add TABLE MEMBER ACTION(PARAM:VALUE, ...)`: adds a member to the table's action profile. An entry of
-    /// such a table refers to it as `member(id:MEMBER)`, to a group as `group(id:GROUP)`; an entry with an action is a
-    /// one-shot group.
+    /// such a table names a member as `member(id:MEMBER)`, a group as `group(id:GROUP)`; an entry that names an action
+    /// gets a group of its own with that action (P4Runtime's one-shot programming).
     MemberAdd {
         /// Any table of the profile.
         table: String,
@@ -97,8 +97,8 @@ pub enum Command {
     /// `group_add TABLE GROUP MEMBER ...`: adds a group to the table's action selector.
     GroupAdd(String, u32, Vec<u32>),
     /// `check_counter NAME(INDEX) [packets|bytes == NUMBER]`: compares a count. The index may be a separate word; an
-    /// entry's ID in place of the index means its direct counter. `==` stands for any comparison; without one, both
-    /// counts must be zero.
+    /// entry's ID in place of the index stands for the entry's direct counter. `==` stands for any comparison; if none
+    /// is given, both counts must be zero.
     CheckCounter {
         counter: String,
         /// Index of the cell, or the ID of an entry.

@@ -44,7 +44,7 @@ impl Difference {
     }
 }
 
-/// Whether a byte of the frame matches, or follows the expected bytes.
+/// Whether a byte of the frame matches the expected one. Bytes after all expected ones fit if the frame may be longer.
 fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
     let digits = expected.digits.get(2 * at..).unwrap_or_default();
     if digits.is_empty() {
@@ -58,7 +58,8 @@ fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
         .all(|(wanted, half)| wanted.is_none_or(|wanted| wanted == half))
 }
 
-/// Formats each row of 16 bytes that differs: its offset, expected, found, and marks.
+/// Formats each row of 16 bytes that differs: its offset, the expected and the found bytes, and marks at the
+/// differences.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let expected = pairs(self.expected.trim_end_matches('$'));

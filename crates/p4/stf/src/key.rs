@@ -73,7 +73,7 @@ fn accepted(kind: MatchKind) -> &'static str {
     }
 }
 
-/// The lowest `width_bits` bits of a number, the highest first.
+/// The least significant `width_bits` bits of a number, the most significant first.
 fn bits(number: &[u8], width_bits: u32) -> Vec<bool> {
     let bit = |at: u32| {
         let byte = number.len().checked_sub(1 + at as usize / 8);

@@ -3,7 +3,7 @@
 use ::names::find_by;
 use dataplane::KeyField;
 
-/// Err: no such name, or an ambiguous one.
+/// The error says that there is no such name, or several.
 pub(crate) type Found<T> = Result<T, String>;
 
 /// Like [`::names::find`]. If that finds no name, then, as in p4c's driver, finds the only name that ends with

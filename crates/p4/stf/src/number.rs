@@ -25,7 +25,7 @@ fn base(text: &str) -> (&str, u32) {
         .unwrap_or((text, 10))
 }
 
-/// Parses a number: big endian, without leading zeros, at least one byte.
+/// Parses a number into bytes: big endian, without leading zeros, at least one byte.
 pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
     let (digits, base) = base(text);
     let wrong = || match text.parse::<std::net::Ipv4Addr>() {

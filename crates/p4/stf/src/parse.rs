@@ -266,7 +266,7 @@ fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
     }))
 }
 
-/// Parses `RATE:BURST RATE:BURST`; rates are in units per microsecond.
+/// Parses a meter's two rates, `RATE:BURST RATE:BURST`: per microsecond in the text, per second in the result.
 fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
     let mut numbers = [0; 4];
     for pair in numbers.chunks_exact_mut(2) {
@@ -363,7 +363,7 @@ fn match_of(line: &mut Line) -> Parsed<Match> {
     Ok(Match::Value(number(&text)?))
 }
 
-/// Parses `(PARAM:VALUE, ...)`.
+/// Parses the arguments of an action, `(PARAM:VALUE, ...)`.
 fn args(line: &mut Line) -> Parsed<Vec<Named<Vec<u8>>>> {
     let mut args = Vec::new();
     line.mark("(")?;

@@ -7,7 +7,7 @@ use dataplane::{LoadError, Program};
 use p4_compiler::{Diagnostic, Options, Severity, SourceProvider, limits};
 use thiserror::Error;
 
-/// The description of a P4 file in messages.
+/// How messages describe a P4 file.
 pub const P4_SOURCE: &str = "a P4 source file";
 /// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;

@@ -25,7 +25,7 @@ type Done<T = ()> = Result<T, String>;
 
 type McNode = (u16, Vec<u16>);
 
-/// Table, key and priority of an entry with an ID.
+/// Table, key and priority of an entry that has an ID.
 type EntryOf = (TableId, Vec<MatchField>, i32);
 
 #[derive(Debug)]

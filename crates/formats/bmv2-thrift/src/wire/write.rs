@@ -85,7 +85,8 @@ impl Writer {
     }
 }
 
-/// Never saturates: an answer has at most [`crate::limits::ANSWER_BYTES_MAX`] bytes.
+/// A length or number as Thrift encodes it. Never saturates: an answer has at most [`crate::limits::ANSWER_BYTES_MAX`]
+/// bytes.
 fn count(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }

@@ -108,7 +108,7 @@ fn text_that_is_nested_too_deep_is_refused_with_its_line() {
             "{error}"
         );
     }
-    // Brackets in strings and comments are none.
+    // Brackets in strings and comments do not nest anything.
     let text = format!(
         "# {0}\npkg_info {{ name: \"{0}\\\"{0}\" }}\n",
         "{".repeat(300)

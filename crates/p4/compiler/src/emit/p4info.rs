@@ -25,8 +25,8 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     bytes
 }
 
-/// Adds `@secret` to a key's or parameter's annotations if its action or table is `@secret`, so that a controller need
-/// not look there too.
+/// Adds `@secret` to the annotations of a key or parameter whose table or action is `@secret`, so that a controller
+/// need not look at both.
 fn add_secret(annotations: &mut Vec<String>, is_covered: bool) {
     let is_said = |annotation: &String| annotation.as_str() == SECRET;
     if is_covered && !annotations.iter().any(is_said) {
@@ -273,7 +273,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The width that the control plane uses for a translated type; 0 for a string.
+    /// The width that the control plane uses for a type with `@p4runtime_translation`; 0 if it uses a string.
     fn translated_width(&mut self, id: usize) -> Option<i32> {
         if !self.is_translated(id) {
             return None;

@@ -47,7 +47,7 @@ impl Explanation {
     /// Lists the declarations of names that the examples use without declaring them.
     fn surroundings(&self) -> String {
         let is_used = |(name, _): &&(&str, &str)| {
-            // `hdr.words` is no use of `hdr.word`; a use of either also lists their type.
+            // Text with `hdr.words` does not use `hdr.word`. If it uses either, `word_t` is listed too.
             let ends = |rest: &str| !rest.starts_with('s');
             let is_in = |line: &str| line.split(name).skip(1).any(ends);
             match *name {

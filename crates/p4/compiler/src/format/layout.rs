@@ -25,7 +25,7 @@ const CONTINUES: &[&str] = &[
 struct Printer {
     out: String,
     column: usize,
-    /// Level of the current line while it is still empty.
+    /// Indentation level of the current line while it is still empty.
     pending: Option<usize>,
     /// Level of the next line, if nothing may follow on this one.
     ended: Option<usize>,

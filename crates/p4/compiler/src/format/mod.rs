@@ -115,7 +115,7 @@ struct Lines {
     joined: Joined,
     /// Lines that stay unchanged, as ranges of the joined text.
     raw: Vec<Range<usize>>,
-    /// The text of those lines, without trailing space.
+    /// The text of the lines in `raw`, without trailing space.
     raw_texts: Vec<String>,
     /// Everything but directives, read as P4 without expanding macros.
     tokens: Vec<Token>,

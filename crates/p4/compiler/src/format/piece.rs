@@ -77,8 +77,8 @@ impl Piece<'_> {
 }
 
 /// Splits a file into pieces. `joined` is its text with continued lines joined; `tokens` are its tokens outside of
-/// directives and of the lines in `raw`. Macros in `shown` make strings of their arguments, with white space, so
-/// their calls stay unchanged.
+/// directives and of the lines in `raw`. A macro for which `shown` is true makes strings of its arguments, white space
+/// included, so its calls stay unchanged.
 pub fn pieces<'a>(
     text: &'a str,
     joined: &Joined,

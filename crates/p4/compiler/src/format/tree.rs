@@ -86,7 +86,8 @@ pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>>
 }
 
 /// Finds conditionals with a branch whose brackets do not match: their branches nest the code differently. The
-/// formatter follows the brackets of the first formatted branch, and this function makes the later branches raw.
+/// formatter follows the brackets of the first formatted branch; this function makes the later branches raw, so they
+/// stay unchanged.
 pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
     let mut conditionals: Vec<Vec<usize>> = Vec::new();
     let mut hidden: Vec<(usize, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Decides which warnings are shown, by the command line's switches and by `@noWarn("...")` in the source.
+//! Decides which warnings are shown, by the command line's options and by `@noWarn("...")` in the source.
 //!
 //! An annotation applies from its place to the end of the following declaration or statement. A
 //! warning has a code (`W0801`) and p4c's name (`unused`, written with `-` or `_`); both work.

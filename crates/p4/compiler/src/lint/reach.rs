@@ -204,7 +204,7 @@ fn has_call(subject: &Subject<'_>, expr: &Expr) -> bool {
     found
 }
 
-/// Whether both expressions name the same place, so that reading either gives the same value.
+/// Whether both expressions name the same variable, field or element, so that reading either gives the same value.
 pub fn same_place(left: &Expr, right: &Expr) -> bool {
     match (&left.kind, &right.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,

@@ -44,8 +44,8 @@ fn misplaced(span: Span, sink: &mut Sink) {
         );
 }
 
-/// Whether a name is at most one letter off, in any case. Other words, such as `@secure`, may have a meaning
-/// elsewhere.
+/// Whether a name differs from `secret` by at most one letter, whatever its case. Other words, such as `@secure`, may
+/// have a meaning elsewhere.
 fn is_nearly_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let least = lower.trim_matches('_');
@@ -59,7 +59,7 @@ fn place(span: Span) -> Place {
     (span.file, span.start)
 }
 
-/// The places of annotations among which the compiler looks for `@secret`.
+/// Where the annotations stand among which the compiler looks for `@secret`.
 fn effective(tree: &[Declaration]) -> HashSet<Place> {
     let mut found = Effective::default();
     for declaration in tree {

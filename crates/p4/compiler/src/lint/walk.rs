@@ -63,7 +63,7 @@ pub fn blocks(statement: &Statement) -> Vec<&[Statement]> {
     }
 }
 
-/// Visits every expression that the program computes, with its access.
+/// Visits every expression that the program computes; `visit` also gets whether it is read or written.
 pub fn expressions(program: &Program, visit: &mut dyn FnMut(&Expr, Access)) {
     for body in bodies(program) {
         statements(body, &mut |statement| {

@@ -107,8 +107,8 @@ impl Lower<'_> {
             self.env.insert(*parameter, Binding::Place(place));
             runtime_data.push(runtime_datum(var, action, bitwidth));
         }
-        // The code of a JSON action is not part of the controls around it, so an `exit` in the action must do their
-        // copy-out. The JSON action of an action that no table has never runs.
+        // The primitives of a JSON action are not part of the controls around it, so an `exit` in the action must do
+        // their copy-out. An action that no table has needs none: its JSON action never runs.
         let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
         let is_unknown = !table.is_empty() && self.copy_outs.of_blocks.iter().any(is_shared);
         let outer = (
@@ -141,8 +141,8 @@ impl Lower<'_> {
         json_id
     }
 
-    /// Returns a key that names the copy-outs of an `exit` in a global action; `None` if no control around the action
-    /// has `out` or `inout` arguments.
+    /// Returns a key for the copy-outs that an `exit` in a global action does. `None` if the action is not global, or
+    /// no control around it has `out` or `inout` arguments.
     fn leaving(&self, is_global: bool) -> Option<String> {
         let blocks = self.copy_outs.of_blocks.iter();
         let copies: Vec<&CopyOut> = blocks.flat_map(|block| &block.copies).collect();

@@ -1,4 +1,4 @@
-//! Assignments as straight-line code, for places and values of every type.
+//! Assignments as primitives, for l-values ([`Place`]) and values of every type.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::types::Type;
 use crate::types::const_eval::mask;
 
 impl Lower<'_> {
-    /// Emits `place = value` for a scalar. If the place is a bool, `value` is a boolean operand, which becomes data.
+    /// Emits `place = value` for a scalar. For a bool `value` is a boolean operand, which is converted to data.
     pub fn store(&mut self, place: &Place, value: Value, span: Span) {
         let (target, ty) = self.read_raw(place);
         let value = match &ty {
@@ -81,7 +81,7 @@ impl Lower<'_> {
         self.assign_each(members, &whole, items, expr.span);
     }
 
-    /// Assigns a list to the parts of a place. In `s = {s.b, s.a}` all items are read before any part is written.
+    /// Assigns a list's items to the parts of a place. In `s = {s.b, s.a}` all items are read before a part is written.
     fn assign_each(&mut self, parts: &[Place], whole: &Place, items: &[Expr], span: Span) {
         let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, whole));
         if !reads_itself {
@@ -164,7 +164,7 @@ impl Lower<'_> {
     }
 
     fn member_of(&mut self, place: Place, id: usize, index: usize) -> Option<Place> {
-        // The member's place is that of `header.field` in the source.
+        // Makes the expression `header.field`, and takes the place that this expression names.
         let ty = Type::Struct(id);
         let base = self.hold(place, ty, Span::default());
         let kind = ExprKind::Field(Box::new(base), index);
@@ -176,7 +176,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Emits `target = source` for two places of one type.
+    /// Emits `target = source` for two places of the same type.
     pub fn copy(&mut self, target: &Place, source: &Place, span: Span) {
         match (target, source) {
             (Place::Members(targets), Place::Members(sources)) => {
@@ -236,7 +236,7 @@ impl Lower<'_> {
         let bits = (mask(high - low + 1)) << low;
         let keep: BigInt = mask(width) ^ &bits;
         let value = self.data(right);
-        // A write to a slice of a slice is a write to the inner slice.
+        // The inner value with the written bits replaced; if it is a slice too, it is then written in the same way.
         let old = self.value(inner);
         let kept = operation("&", Some(old), Some(hex(&keep, width)));
         let shifted = if low == 0 {

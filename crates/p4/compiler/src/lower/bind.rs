@@ -143,7 +143,7 @@ impl Lower<'_> {
         self.leaves(&place).iter().all(fixed).then_some(place)
     }
 
-    /// Returns the place that the argument names or of which it is a slice.
+    /// Returns the storage that the argument names, or of which the argument is a slice.
     fn written_place(&mut self, argument: &Expr) -> Option<Place> {
         match &argument.kind {
             ExprKind::Slice(inner, ..) => self.written_place(inner),

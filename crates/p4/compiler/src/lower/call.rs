@@ -1,4 +1,4 @@
-//! Calls as straight-line code; inlining of functions and actions.
+//! Calls as primitives; functions and actions are inlined.
 
 use bmv2_json::Value;
 
@@ -50,7 +50,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Lowers a call whose result is a struct, a header or another aggregate, and returns the place of the result.
+    /// Lowers a call whose result is a struct, a header or another aggregate, and returns where the result is stored.
     pub fn call_place(&mut self, expr: &Expr) -> Option<Place> {
         let ExprKind::Call(call) = &expr.kind else {
             return None;
@@ -129,7 +129,7 @@ impl Lower<'_> {
         });
     }
 
-    /// Binds the parameters, lowers the body as straight-line code, and copies the results out.
+    /// Binds the parameters, lowers the body to primitives, and copies the results out.
     ///
     /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an action), so
     /// parameters that it only reads need no copy.
@@ -198,7 +198,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether an expression contains a call that may change a place. A function with only `in` parameters cannot.
+    /// Whether a call in the expression may change a stored value. A function with only `in` parameters cannot.
     pub fn has_changing_call(&self, expr: &Expr) -> bool {
         if let ExprKind::Call(call) = &expr.kind
             && let Callee::Function(id) = &call.callee

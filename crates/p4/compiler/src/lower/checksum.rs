@@ -1,5 +1,5 @@
-//! The controls that verify and compute checksums. Each call becomes a checksum in the JSON, with the conditions under
-//! which the program makes the call.
+//! The controls that verify and compute checksums. Each call in them becomes a checksum in the JSON, with the
+//! conditions under which the program makes the call.
 
 use std::rc::Rc;
 

@@ -203,7 +203,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Turns the collected code into a node.
+    /// Turns the collected primitives into a node.
     pub fn flush(&mut self, span: Span) {
         let primitives = self.take_body();
         if !primitives.is_empty() {
@@ -218,7 +218,7 @@ impl Lower<'_> {
         std::mem::replace(&mut self.pipeline.nodes, outer)
     }
 
-    /// Lowers a statement of an apply block that is not straight-line code.
+    /// Lowers a statement of an apply block that may need nodes, not only primitives.
     pub fn control_statement(&mut self, statement: &Statement) {
         let span = statement.span;
         match &statement.kind {
@@ -529,7 +529,7 @@ fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usi
         .collect()
 }
 
-/// Counts each application `times` times.
+/// Counts how often the statements apply each instance, as if they ran `times` times.
 fn count_applies(statements: &[Statement], times: usize, counts: &mut HashMap<usize, usize>) {
     for statement in statements {
         match &statement.kind {

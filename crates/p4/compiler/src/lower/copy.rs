@@ -30,7 +30,7 @@ pub struct PendingBlock {
 }
 
 impl Lower<'_> {
-    /// The l-value that an argument names; `None` if it names none.
+    /// The l-value that an argument is; `None` if it is none.
     pub fn write_target(&mut self, argument: &Expr) -> Option<Target> {
         let ExprKind::Slice(inner, high, low) = &argument.kind else {
             let place = self.place(argument)?;
@@ -45,7 +45,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Saves a place's index, so that no later write changes it.
+    /// Saves a place's index in a variable, so that no later write changes it.
     pub fn freeze(&mut self, mut place: Place, span: Span) -> Place {
         if let Place::Element { index, .. }
         | Place::ElementField { index, .. }

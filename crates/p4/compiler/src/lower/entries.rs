@@ -205,8 +205,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Checks, like p4c, whether a match kind accepts a set: a value is always legal, `_` is illegal for an `exact`
-    /// key, a mask for `exact` and `range`, and a range for all but `range` and `optional`.
+    /// Checks, like p4c, whether a match kind accepts a set: `exact` takes only values, `range` no masks, `lpm` and
+    /// `ternary` no ranges. Sets for `optional` were checked before.
     fn legal_set(&mut self, set: &Expr, key: &Key) -> Option<()> {
         let kind = &*key.match_kind;
         let (message, help) = match (&set.kind, kind) {

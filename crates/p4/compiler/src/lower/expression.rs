@@ -1,4 +1,5 @@
-//! Turns expressions into BMv2 operands. Calls inside become primitives before the statement.
+//! Turns expressions into BMv2 operands. Calls inside become primitives before the statement. BMv2 has two kinds of
+//! operands, boolean ones and data (numbers); `d2b` and `b2d` convert them.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;

@@ -15,7 +15,7 @@ pub struct ExternObject {
     pub kind: String,
     pub name: String,
     pub types: Vec<Type>,
-    /// Cells or members.
+    /// Number of cells or members.
     pub size: u32,
     /// `packets`, `bytes` or `packets_and_bytes`.
     pub unit: String,

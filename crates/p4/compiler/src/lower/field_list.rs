@@ -129,7 +129,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every stored field of a place, including those in headers and unions.
+    /// Every field that this place stores, including the fields in headers and unions.
     fn stored(&self, place: &Place) -> Vec<Value> {
         let mut fields = Vec::new();
         for part in self.fields(place) {
@@ -409,7 +409,7 @@ impl Lower<'_> {
     }
 }
 
-/// A deprecated call, and the fields that its argument has so far.
+/// A deprecated call, and the fields found in its argument so far.
 struct Data<'a> {
     call: &'a str,
     headers: Headers,

@@ -1,4 +1,4 @@
-//! Header types and instances, metadata, temporaries; aliases.
+//! Header types and instances, the storage of metadata and temporaries, and BMv2's field aliases.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! Loops. In straight-line code a loop becomes a backward jump. A loop that applies tables is unrolled, and so is a
-//! loop with few known iterations. In a parser a loop becomes states.
+//! Loops. A loop that applies tables is unrolled, and so is a loop with few known iterations. Any other loop becomes
+//! primitives with a backward jump or, in a parser, states.
 
 use num_bigint::BigInt;
 use num_traits::One as _;
@@ -215,7 +215,7 @@ impl Lower<'_> {
         (more_value, update)
     }
 
-    /// Lowers a loop in an apply block: as straight-line code if it applies no table or control, unrolled otherwise.
+    /// Lowers a loop in an apply block: to primitives if it applies no table or control, unrolled otherwise.
     pub fn control_loop(&mut self, whole: &Loop, span: Span) {
         if !loop_applies(whole) {
             return self.control_straight_loop(whole, span);

@@ -92,7 +92,7 @@ pub enum Stage {
     Deparser,
 }
 
-/// Straight-line code with jumps: the body of an action.
+/// Primitives with jumps among them: the body of an action, for example.
 #[derive(Default, Debug)]
 pub struct Body {
     pub primitives: Vec<Primitive>,
@@ -179,7 +179,7 @@ struct Fields {
     is_too_many: bool,
 }
 
-/// Straight-line code: the bodies of actions and other code that does not become nodes.
+/// Code that becomes primitives with jumps: the bodies of actions, and statements that need no nodes.
 struct StraightCode {
     body: Body,
     /// Whether an `if` becomes jumps instead of nodes.
@@ -216,7 +216,7 @@ struct Pipeline {
     key_places: HashMap<(String, usize), Place>,
 }
 
-/// The copy-outs due for the calls around the code, and for the controls around those.
+/// The copy-outs due for the calls around the code that is being lowered, and for the controls around those calls.
 #[derive(Default)]
 struct CopyOuts {
     of_calls: Vec<Vec<CopyOut>>,
@@ -478,7 +478,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Wraps a place in an expression: a variable without a name in the source.
+    /// Returns an expression that means this place: a variable that has no name in the source.
     pub fn hold(&mut self, place: Place, ty: Type, span: Span) -> Expr {
         let id = self.blocks.next_holder;
         self.blocks.next_holder += 1;
@@ -571,7 +571,7 @@ impl Lower<'_> {
         self.statements_done = self.statements_done.max(limits::LOWERED_STATEMENTS);
     }
 
-    // Straight-line code.
+    // Primitives with jumps.
 
     pub fn emit(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
         if !self.has_room(span) {
@@ -656,7 +656,7 @@ impl Lower<'_> {
         primitives
     }
 
-    /// Lowers `inner` as straight-line code of its own and returns that code.
+    /// Lowers `inner` to a list of primitives of its own and returns the list.
     pub fn straight_line(&mut self, inner: impl FnOnce(&mut Self)) -> Vec<Primitive> {
         let outer = std::mem::take(&mut self.code.body);
         let end = self.new_label();

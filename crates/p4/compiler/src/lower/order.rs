@@ -1,14 +1,14 @@
 //! The order in which P4Info lists tables and actions, which is p4c's.
 //!
-//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. A sub-control is at the
-//! place of its instance's declaration; a control that is applied by its type's name is after all declarations.
-//! Tables and actions are then in the order of declaration, not of application, ingress before egress. Global actions
-//! come before the actions of the first control that uses them.
+//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. A sub-control stands where
+//! its instance is declared; a control that is applied by its type's name stands after all declarations. Tables and
+//! actions are then in the order of declaration, not of application, ingress before egress. Global actions come before
+//! the actions of the first control that uses them.
 
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};
 
-/// The place of a declaration: the pipeline, then positions among the declarations of nested controls.
+/// The position of a declaration: the pipeline, then positions among the declarations of nested controls.
 pub type DeclaredAt = Vec<usize>;
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Enters a control; returns the place outside the control, to which `leave` returns.
+    /// Enters a control; returns the position outside the control, to which `leave` returns.
     pub fn enter(
         &mut self,
         block: &BlockInstance,
@@ -43,14 +43,14 @@ impl Standing {
 }
 
 impl Lower<'_> {
-    /// The place of a declaration in the control that is being lowered.
+    /// The position of a declaration in the control that is being lowered.
     pub fn declared(&self, local: Local) -> DeclaredAt {
         let locals = self.declarations();
         let at = locals.iter().position(|other| *other == local);
         self.standing_at(at.unwrap_or(locals.len()))
     }
 
-    /// Returns the place of the next control that is applied by its type's name.
+    /// Returns the position of the next control that is applied by its type's name.
     pub fn behind_declarations(&mut self) -> DeclaredAt {
         self.standing.n_by_type += 1;
         self.standing_at(self.declarations().len() + self.standing.n_by_type)

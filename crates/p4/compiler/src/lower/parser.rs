@@ -160,7 +160,7 @@ impl Lower<'_> {
         self.states.done.push(state);
     }
 
-    /// Moves the collected straight-line code into the state's operations.
+    /// Moves the collected primitives into the state's operations.
     pub fn drain(&mut self, span: Span) {
         let primitives = self.take_body();
         if let Some(exit) = primitives.iter().find(|primitive| primitive.op == "exit") {

@@ -1,4 +1,4 @@
-//! Where BMv2 stores values: fields, headers, stacks; and the operands that read them.
+//! Places: where BMv2 stores values (fields, headers, stacks), and the operands that read them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -35,7 +35,7 @@ pub enum Place {
         element: Type,
         size: u32,
     },
-    /// A struct's or tuple's members, in order; selecting a member copies the place.
+    /// A struct's or tuple's members, in order. Shared by `Rc`, because selecting a member clones the whole place.
     Members(Rc<[Place]>),
     Data(u32, Type),
     /// `stack.last`, in a parser.
@@ -251,7 +251,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of a header's field `prefix`; a struct's members are the header's fields `prefix.member`.
+    /// The place of the field `prefix` of a header; a struct's members are the header's fields `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {
@@ -273,7 +273,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The place that an expression names; `None` if it names none.
+    /// The place of an expression's value; `None` if the value has none, as that of a sum.
     pub fn place(&mut self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => match self.env.get(id) {
@@ -596,7 +596,7 @@ enum Part<'a> {
     Parameter(u32),
 }
 
-/// The storage of a place: headers and stacks by name, with the parts of each.
+/// What a place occupies: headers and stacks by name, with the occupied parts of each.
 #[derive(Default)]
 pub struct Roots<'a>(HashMap<&'a str, HashSet<Part<'a>>>);
 

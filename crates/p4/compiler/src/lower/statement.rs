@@ -1,4 +1,5 @@
-//! Statements as straight-line code. Statements of an apply block that need nodes go to `control`.
+//! Statements as primitives. `control` lowers the statements of an apply block that need nodes (tables and
+//! conditionals).
 
 use bmv2_json::Value;
 
@@ -10,7 +11,7 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    /// Lowers statements to straight-line code or, in a control's apply block, to nodes.
+    /// Lowers statements to primitives or, in a control's apply block, to nodes.
     pub fn statements(&mut self, statements: &[Statement]) {
         for statement in statements {
             self.statement(statement);

@@ -23,7 +23,7 @@ type Chunk = Rc<[Option<Atom>; CHUNK]>;
 #[derive(Clone, Debug, Default)]
 pub struct Atoms {
     chunks: Vec<Option<Chunk>>,
-    /// Every field with a value other than a constant, and some that no longer have one.
+    /// Every field whose known value is not a constant, and some fields that no longer have such a value.
     linked: Vec<FieldId>,
 }
 

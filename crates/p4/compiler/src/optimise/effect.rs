@@ -125,7 +125,7 @@ impl Effect {
         self
     }
 
-    /// Adds a write of one value to a place.
+    /// Adds a write of one value to a field or register cell.
     fn storing(mut self, model: &Model, target: Option<&Value>) -> Self {
         match target {
             Some(Value::Field((header, field))) => match model.id(header, field) {
@@ -137,7 +137,8 @@ impl Effect {
             },
             // A register's cell is not a field, but its index is read.
             Some(Value::Register((_, index))) => read(model, index, &mut self.reads),
-            // A field found at run time: any field of the stack may be written, and the index is read.
+            // A field of a stack element that is known only at run time: any field of the stack may be written, the
+            // index is read.
             Some(other) => {
                 read(model, other, &mut self.writes);
                 read(model, other, &mut self.reads);
@@ -147,7 +148,7 @@ impl Effect {
         self
     }
 
-    /// Adds a write of a whole object.
+    /// Adds a write of a whole header or stack.
     fn changing(mut self, model: &Model, target: Option<&Value>) -> Self {
         match target {
             Some(value) => {

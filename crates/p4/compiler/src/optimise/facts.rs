@@ -1,4 +1,4 @@
-//! The facts at a place in the program: fields that hold a constant or a copy of another field, and conditions that
+//! The facts at a point in the program: fields that hold a constant or a copy of another field, and conditions that
 //! hold.
 
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use super::fold;
 use super::model::{FieldId, Model, Role, VALID};
 use super::number;
 
-/// The most conditions that are remembered: enough for those of one path, and a bound on the work.
+/// Maximum number of conditions that are remembered: enough for those of one path, and a bound on the work.
 const CONDITIONS_MAX: usize = 16;
-/// The most bits of a constant that is remembered: an IPv6 address fits.
+/// Maximum width of a constant that is remembered, in bits: an IPv6 address fits.
 const CONSTANT_BITS_MAX: u32 = 128;
 
 #[derive(PartialEq, Debug)]
@@ -211,7 +211,7 @@ impl Facts {
         }
     }
 
-    /// Records that the field has this value, if it can hold it.
+    /// Records that the field has this value, if the field is unsigned and not too wide, and the value fits it.
     fn know(&mut self, model: &Model, field: FieldId, value: &BigInt) {
         let info = model.info(field);
         if !info.is_plain() || info.bits > CONSTANT_BITS_MAX {

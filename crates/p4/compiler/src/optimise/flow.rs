@@ -1,11 +1,11 @@
 //! Simplifies the control graph: removes branches and code without effect, and joins consecutive nodes.
 //!
 //! `flow` redirects edges past branches whose condition is constant or whose successors are the same, and past internal
-//! tables without code. It removes unreachable branches and internal tables. It joins an internal table with its only
-//! successor if no other node leads there. `calls` turns internal tables into direct action calls, which look nothing
-//! up. Both are sound because an operand has no side effects, an internal table always runs its one action, no other
-//! node has that action, and code with an `exit` is never joined with its successor. Tables that a control plane can
-//! name stay, reachable or not.
+//! tables (made by a compiler to run code between tables) that have no code. It removes unreachable branches and
+//! internal tables. It joins an internal table with its only successor if no other node leads there. `calls` turns
+//! internal tables into direct action calls, which look nothing up. Both are sound because an operand has no side
+//! effects, an internal table always runs its one action, no other node has that action, and code with an `exit` is
+//! never joined with its successor. Tables that a control plane can name stay, reachable or not.
 
 use bmv2_json::{ActionCall, Pipeline, Program, Value};
 
@@ -102,7 +102,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let empty = actions.filter(|action| action.primitives.is_empty());
     let empty: HashSet<u32> = empty.map(|action| action.id).collect();
     let mut ends = Ends::default();
-    // Unreachable tables of the program keep their edges, so their nodes count too.
+    // A table that the program declares keeps its edges even if it is unreachable, so such tables follow.
     let reached: HashSet<Node> = order.iter().copied().collect();
     let others = graph.nodes.values().filter(|node| !reached.contains(node));
     let mut others: Vec<Node> = others.copied().collect();
@@ -177,7 +177,7 @@ pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     uses
 }
 
-/// Joins pairs of consecutive code nodes; returns whether there were any.
+/// Joins pairs of consecutive nodes that only run an action; returns whether there were any.
 fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
@@ -249,7 +249,7 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Removes unreachable nodes, but no tables of the program. Returns whether any node was removed.
+/// Removes unreachable nodes, except tables that the program declares. Returns whether any node was removed.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {

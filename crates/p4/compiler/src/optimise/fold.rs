@@ -1,10 +1,11 @@
 //! Simplifies expressions: computes constants, removes masks and casts without effect, simplifies truth values, and
 //! replaces fields by known values.
 //!
-//! It is sound because operands have no side effects and an operation on numbers has no width. Only [`demanded`] uses
-//! widths. It is used where the consumer keeps only the low bits, and only for unsigned fields, because simple_switch
-//! does not cut every value that it copies into a signed field. Shifts and divisions of negative numbers and by zero
-//! are left to the switch. Two headers never count as equal, since two invalid headers are not equal.
+//! It is sound because operands have no side effects and operations compute with integers of unlimited width. Only
+//! [`demanded`] uses widths. It is used where the consumer keeps only the low bits, and only for unsigned fields,
+//! because simple_switch does not cut every value that it copies into a signed field. Shifts and divisions of negative
+//! numbers and by zero are left to the switch. Two headers never count as equal, since two invalid headers are not
+//! equal.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -19,7 +20,7 @@ pub struct Folder<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
     pub parameters: &'a [u32],
-    /// The facts at the place; `None` in the pass that only folds.
+    /// The facts that hold where the operand is read; `None` in the pass that only folds.
     pub facts: Option<&'a Facts>,
     /// Whether to fold operations, or only to insert known values.
     pub fold: bool,
@@ -299,7 +300,7 @@ impl Folder<'_> {
             "&" if b.is_positive() => self.masked(left, &b),
             "usat_cast" | "two_comp_mod" | "sat_cast" => self.cast(op, left, &b),
             "+" if b.is_positive() => {
-                // `(x + 1) + 2`, which unrolled code contains.
+                // `(x + 1) + 2`, which unrolled loops contain.
                 let (inner, first) = binary(left, "+")?;
                 let total = number::constant(first)? + b;
                 let total = number::literal(&total);
@@ -387,7 +388,7 @@ fn compare_truths(op: &str, left: &Value, right: &Value) -> Option<Value> {
     }
 }
 
-/// Returns an operand whose lowest `bits` bits are the same; its other bits may differ.
+/// Returns an operand that equals `value` in the lowest `bits` bits; its other bits may differ.
 pub fn demanded(value: &Value, bits: u32) -> Value {
     let Some(found) = as_operation(value) else {
         return value.clone();

@@ -16,7 +16,7 @@ pub enum Node {
 pub struct Graph {
     pub nodes: HashMap<String, Node>,
     start: Option<Node>,
-    /// The successors of each node, see [`Graph::place`].
+    /// The successors of each node, at the index that [`Graph::place`] gives for the node.
     followers: Vec<Vec<Node>>,
     n_tables: usize,
     n_conditionals: usize,
@@ -42,7 +42,7 @@ impl Visible {
         });
         let unseen = match &self.tables {
             Some(seen) => !seen.contains(&table.name),
-            // Tables of P4_16 programs begin with their control's name.
+            // The name of a table in a P4_16 program begins with its control's name and a dot.
             None => table.name.starts_with("tbl_") && !table.name.contains('.'),
         };
         let plain = table.key.is_empty()

@@ -1,10 +1,10 @@
-//! Removes temporaries that are read once: the expression moves to the place of the read.
+//! Removes temporaries that are read once: the expression that was copied into one moves to where it is read.
 //!
-//! The pass is sound under these conditions. Nothing else in the program reads the temporary (a read by a key, a list
-//! or a checksum does not count as the one read). Nothing between the two places writes the expression's operands or
-//! the temporary. No jump enters between them. The expression reads only fields and parameters. An expression that
-//! may be wider than the temporary is cut to its width. In a parser, `lookahead` bits move only to the very next
-//! operation, so that an error ends the parser at the same place.
+//! The pass is sound under these conditions. Nothing else in the program reads the temporary (a read by a table's key,
+//! a list or a checksum does not count as the one read). Nothing between the copy and the read writes the expression's
+//! operands or the temporary. No jump enters between them. The expression reads only fields and parameters. An
+//! expression that may be wider than the temporary is cut to its width. In a parser, `lookahead` bits move only to the
+//! very next operation, so that an error ends the parser at the same operation.
 
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
@@ -110,7 +110,7 @@ fn count_reads(program: &Program, model: &Model) -> Option<Vec<u32>> {
     Some(counts)
 }
 
-/// The parameters of a primitive that may be expressions on both switches.
+/// The parameters of a primitive that may be expressions, in Reprise's switch and in simple_switch.
 fn takes_expression(op: &str) -> &'static [usize] {
     match op {
         "assign" | "modify_field" | "count" | "execute_meter" => &[1],
@@ -385,7 +385,8 @@ impl Inliner<'_> {
         }
     }
 
-    /// Inlines into the conditions of branches that only one code node leads to.
+    /// Inlines from a node that only runs an action into the condition of the branch after it, if no other node leads
+    /// there.
     fn conditions(
         &mut self,
         program: &mut Program,

@@ -6,7 +6,7 @@
 //! digests, value sets) and source locations stay unchanged. An unknown primitive or operation counts as reading and
 //! writing everything.
 
-// Public for its test alone: a unit test would compile the library once more.
+// Public only for its test in `tests/`: a unit test would compile the library once more.
 #[doc(hidden)]
 pub mod atoms;
 mod code;
@@ -48,7 +48,7 @@ pub enum Pass {
     /// Computes and simplifies expressions.
     Fold,
     ParserStates,
-    /// Replaces fields by known constants and copies, and skips decided branches.
+    /// Replaces fields by known constants and copies, and skips branches whose condition is known.
     Propagate,
     /// Simplifies jumps inside actions and removes unreachable code.
     Jumps,

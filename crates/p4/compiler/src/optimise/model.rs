@@ -42,7 +42,7 @@ pub struct FieldInfo {
 }
 
 impl FieldInfo {
-    /// Whether it is a number that is never negative and that is cut only to its width.
+    /// Whether it is an unsigned number: never negative, and cut to its width when it is written.
     pub fn is_plain(&self) -> bool {
         self.bits > 0 && !self.signed
     }
@@ -52,9 +52,10 @@ impl FieldInfo {
 pub struct HeaderInfo {
     pub fields: Vec<FieldId>,
     pub valid: FieldId,
-    /// Always valid.
+    /// Whether it is metadata, which is always valid.
     pub metadata: bool,
-    /// On the wire, or part of a stack or union: its fields are visible even if the program does not read them.
+    /// Whether it is on the wire, or part of a stack or union: its fields are visible even if the program does not read
+    /// them.
     pub sent: bool,
     /// The validities of the other members of its union.
     pub rivals: Vec<FieldId>,

@@ -1,8 +1,8 @@
 //! Constants of the JSON, and bounds of an operand's value.
 //!
-//! Both switches compute with integers of unlimited width and cut the result when they copy it into a field, so bounds
-//! are plain integers. A signed field has no bounds here: simple_switch does not cut a value that exceeds the field's
-//! greatest value but fits into the field's width.
+//! Reprise's switch and simple_switch compute with integers of unlimited width and cut the result when they copy it
+//! into a field, so bounds are plain integers. A signed field has no bounds here: simple_switch does not cut a value
+//! that exceeds the field's greatest value but fits into the field's width.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -163,7 +163,7 @@ fn sum((a, b): &Range, (c, d): &Range) -> Option<Range> {
     Some((a + c, b + d))
 }
 
-/// Computes an operation on constants; `None` if the switch should compute it.
+/// Computes an operation on constants; `None` if it is left to the switch.
 pub fn compute(op: &str, left: &BigInt, right: &BigInt) -> Option<BigInt> {
     let value = match op {
         "+" => left + right,

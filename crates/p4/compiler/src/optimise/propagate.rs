@@ -4,12 +4,13 @@
 //! One walk from each pipeline's beginning follows the control graph; where edges meet, the common facts remain. At the
 //! beginning, metadata that nothing has written is zero, and a header that nothing can have made valid is invalid. This
 //! holds for every new packet and for clones' metadata; fields that a field list may keep are excluded. The pass is
-//! sound because every write removes the facts that depended on it: a write to an element found at run time removes the
-//! facts of its whole stack, a header operation removes those of the header and of the other validities in its union,
-//! `mark_to_drop` removes those of the target's fields, and an unknown primitive removes all facts. Only unsigned
-//! fields have facts, and a copy counts only if the target is at least as wide as the source, so no cut is missed.
-//! Keys, field lists, digests and checksums keep their fields. A table may run any of its actions, whatever its entries
-//! are. Facts end with their control, since the target writes between controls and clones enter there.
+//! sound because every write removes the facts that depended on it: a write to a stack element known only at run time
+//! removes the facts of the whole stack, a header operation removes the facts of the header and of the other validities
+//! in its union, `mark_to_drop` removes those of the target's fields, and an unknown primitive removes all facts. Only
+//! unsigned fields have facts, and a copy counts only if the target is at least as wide as the source, so no cut is
+//! missed. In keys, field lists, digests and checksums no field is replaced. A table may run any of its actions,
+//! whatever its entries are. Facts end with their control, since the target writes between controls and clones enter
+//! there.
 
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
@@ -23,8 +24,8 @@ use super::model::Model;
 use super::written::{Stage, Written};
 use super::{Pass, put};
 
-/// The most decided branches that one edge bypasses in a round. Without a bound, a thousand tests of one field in a row
-/// would mean a million edges.
+/// Maximum number of branches with known conditions that one edge bypasses in a round. Without a bound, a thousand
+/// tests of one field in a row would mean a million edges.
 const BYPASSED_MAX: usize = 8;
 
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
@@ -213,7 +214,7 @@ struct Walk<'a> {
     entries: HashMap<u32, Facts>,
 }
 
-/// The edges of one pipeline, and the facts that hold where the edges walked so far end.
+/// The graph of one pipeline, and the facts at the targets of the edges walked so far.
 struct Flow {
     graph: Graph,
     known: HashMap<Node, Facts>,
@@ -316,7 +317,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Follows an edge past the branches that are decided on it, and records the facts at its end.
+    /// Follows an edge past the branches whose conditions are known on it, and records the facts at its end.
     fn edge(
         &self,
         pipeline: &Pipeline,

@@ -32,7 +32,8 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     before != look(program)
 }
 
-/// The parts of a program that the pass may change, without the code, which is most of the program.
+/// What the pass may change in a program, to compare it before and after. Leaves out the primitives, which are most of
+/// it.
 fn look(program: &Program) -> impl PartialEq + use<> {
     let actions = program.actions.iter();
     let actions: Vec<_> = actions
@@ -73,7 +74,7 @@ fn actions(program: &mut Program, visible: &Visible) {
         let seen = visible.actions.as_ref();
         used.contains(&action.id) || seen.is_some_and(|seen| seen.contains(&action.name))
     });
-    // Nothing runs these actions: controls call them, and each call has a copy of the body. They stay because the
+    // Nothing runs these JSON actions: controls that call the actions have copies of the bodies. They stay because the
     // P4Info names them. Their bodies are cleared so that no calculation occurs twice, since control planes count
     // custom hashes.
     let idle = program.actions.iter_mut();

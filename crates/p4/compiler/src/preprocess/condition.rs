@@ -202,7 +202,7 @@ struct Evaluator<'a> {
     tokens: &'a [PpToken],
     at: usize,
     depth: usize,
-    /// Depth of operands whose value is not needed.
+    /// Depth of nested operands whose value is not needed.
     skipping: usize,
 }
 

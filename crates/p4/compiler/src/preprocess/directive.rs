@@ -21,7 +21,7 @@ pub(super) struct Conditional {
     always: bool,
 }
 
-/// A branch of a conditional in the program's own file. Each place is that of a `#`.
+/// A branch of a conditional in the program's own file. `opens`, `begin` and `end` are positions of a `#`.
 #[derive(Clone, Debug)]
 pub struct Branch {
     pub opens: u32,

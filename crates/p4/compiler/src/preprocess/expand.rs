@@ -50,7 +50,7 @@ impl Preprocessor<'_> {
         token
     }
 
-    /// The next token that is no edge.
+    /// The next token other than an edge ([`Kind::Edge`]).
     pub(super) fn next_token(&mut self) -> PpToken {
         loop {
             let token = self.next();

@@ -120,7 +120,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Finds macros that make strings of their arguments, in any order of definition.
+    /// Finds macros that make strings of their arguments, whatever the order of their definitions.
     pub(super) fn find_stringifying(&mut self) {
         loop {
             let is_new = |(name, found): &(&Rc<str>, &Rc<Macro>)| {

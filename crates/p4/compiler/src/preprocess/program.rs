@@ -69,7 +69,7 @@ impl Origins<'_> {
         .to(last)
     }
 
-    /// The place of one byte of the text; for a token that a macro made, the place of the whole token.
+    /// The source position of one byte of the text; for a token that a macro made, the position of the whole token.
     fn part(&self, at: usize) -> Option<Span> {
         let index = self
             .starts

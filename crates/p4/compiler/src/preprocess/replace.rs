@@ -1,7 +1,7 @@
 //! Replaces a macro by its body with its arguments: `#`, `##` and `__VA_OPT__` (C17, 6.10.3.1 to 6.10.3.3, and C23's
 //! 6.10.5.2).
 //!
-//! White space and edges are the same as in GCC's preprocessor, because `#` shows them.
+//! White space and edges (where an expansion begins or ends) are as in GCC's preprocessor, because `#` shows them.
 
 use super::Preprocessor;
 use super::macros::Function;

@@ -24,8 +24,8 @@ pub enum Kind {
     Punct,
     /// Another character, or the text from an unclosed quote to the end of the line.
     Other,
-    /// No token: the edge of an expanded macro or argument. The next token decides whether there is
-    /// a space at this edge.
+    /// No token: the beginning or end of an expanded macro or argument. The next token decides whether there is a space
+    /// here.
     Edge,
     /// The end of the file, the directive or the argument that is being read.
     End,
@@ -248,7 +248,7 @@ pub enum Item {
     Raw,
 }
 
-/// Calls `item` with each item of a joined text, its first byte and its length. `raw` are whole lines, one item each.
+/// Calls `item` with each item of a joined text, its position and its length. `raw` are whole lines, one item each.
 pub fn scan(all: &str, raw: &[Range<usize>], mut item: impl FnMut(Item, usize, usize)) {
     let (mut at, mut raw) = (0, raw);
     while at < all.len() {
@@ -331,7 +331,7 @@ impl Lexer {
         self.at
     }
 
-    /// The joined text from `from` to the current place.
+    /// The joined text from `from` to the current position.
     pub fn text(&self, from: usize) -> &str {
         &self.joined.text[from..self.at]
     }

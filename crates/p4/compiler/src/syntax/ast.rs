@@ -1,4 +1,4 @@
-//! The syntax tree: the result of P4_16's grammar, with places, before names are resolved.
+//! The syntax tree: the result of P4_16's grammar, with source positions, before names are resolved.
 
 #![expect(
     dead_code,

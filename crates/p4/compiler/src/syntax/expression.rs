@@ -399,7 +399,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `{a, b}`, `{k = a}` or `{#}`.
+    /// Parses a list `{a, b}`, a struct's fields `{k = a}` or an invalid header `{#}`.
     fn braces(&mut self, start: Span) -> Parsed<Expr> {
         self.advance();
         if self.at("#") && self.peek().joint && self.eat("#") {

@@ -3,8 +3,7 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
-/// The most tokens between an unexpected token and the first token of its statement for which the first token gives a
-/// hint.
+/// A statement's first token gives a hint only if the unexpected token is at most this many tokens after it.
 const FIRST_WITHIN: usize = 100;
 
 /// Returns a help text for the unexpected token at `at`, where `wanted` was expected.

@@ -372,7 +372,7 @@ impl Parser<'_> {
         result
     }
 
-    /// Reads `a, b, c` up to a closing token; a comma at the end is allowed.
+    /// Reads items with commas between them, up to a closing token; a comma at the end is allowed.
     fn list<T>(
         &mut self,
         close: &str,

@@ -157,7 +157,7 @@ impl Parser<'_> {
             // A name on the next line counts only if `;` or `=` follows; else the previous statement lacks its `;`.
             return trial.nth(1).is(";") || trial.nth(1).is("=") || !trial.peek().first;
         }
-        // `register<bit<8>>(10) r;`
+        // An instance, as in `register<bit<8>>(10) r;`.
         trial.at("(")
             && trial.arguments().is_ok()
             && matches!(trial.peek().tok, Tok::Word(_))
@@ -185,7 +185,7 @@ impl Parser<'_> {
         Ok(StatementKind::Var(variable))
     }
 
-    /// Parses `declarator [= value]`.
+    /// Parses a variable's name, and `=` and its initial value if they follow.
     fn variable(&mut self, ty: Type) -> Parsed<Variable> {
         let (name, ty) = self.declarator(ty)?;
         let init = if self.eat("=") {

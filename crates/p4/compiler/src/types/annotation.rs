@@ -45,7 +45,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Replaces the expressions by tokens of their values.
+    /// Replaces each expression in a `@field_list` by the token of its value.
     fn list_numbers(&mut self, tokens: &[Token]) -> Vec<Token> {
         let mut numbers = Vec::new();
         for expr in syntax::expressions(tokens, self.sink) {
@@ -63,7 +63,7 @@ impl Checker<'_> {
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
         let kind = match &*value.kind {
-            // A list or a struct is no annotation's value. `annotation_rules` reports it, without types.
+            // No annotation's value is a list or a struct. `annotation_rules` reports these; it needs no types.
             ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
             _ => {
                 let known = self.expr(value);
@@ -96,7 +96,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the annotations of declarations that have no other use for them.
+    /// Checks the annotations of declarations whose annotations nothing else evaluates.
     pub fn unused_annotations(&mut self, declaration: &Declaration) {
         let list = match declaration {
             Declaration::Const(decl) => &decl.annotations,

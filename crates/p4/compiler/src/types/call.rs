@@ -1,4 +1,4 @@
-//! Calls: overloads, type arguments, arguments to parameters, constructors.
+//! Calls: which overload is meant, its type arguments, and which argument belongs to which parameter.
 
 use super::Type;
 use super::check::{Checker, Place, Signature, SignatureParameter};
@@ -71,7 +71,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The overload that matches the arguments by number and names.
+    /// Returns the overload that takes arguments of this number and with these names.
     pub fn choose(
         &mut self,
         name: &str,
@@ -254,9 +254,9 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
-    /// Reports swapped arguments, as in `register.read(index, value)`: an argument for a parameter that is written is
-    /// no place, but an argument for a parameter that is read is a place. One message replaces a message for each
-    /// argument. Returns whether there was a report.
+    /// Reports swapped arguments, as in `register.read(index, value)`: the argument for an `out` or `inout` parameter
+    /// cannot be written, but an argument that is only read could be. One message replaces a message for each argument.
+    /// Returns whether there was a report.
     fn is_swapped(
         &mut self,
         signature: &Signature,
@@ -322,7 +322,7 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        // The code that uses the list's bits reports a number without a width.
+        // A number without a width is accepted in such a list: the code that turns the list into bits reports it.
         if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
             && wanted.contains(&Type::Int)
         {
@@ -381,7 +381,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Rejects a type parameter that stands for `string` if a parameter with a direction has it.
+    /// Rejects `string` as the type that a type parameter stands for if a parameter with a direction has that type.
     fn no_strings(&mut self, signature: &Signature, bindings: &Bindings, span: Span) {
         let string = signature.parameters.iter().find(|parameter| {
             parameter.direction != Direction::None

@@ -16,7 +16,7 @@ use crate::source::Span;
 use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
-/// The context of a statement, which decides what is allowed in it.
+/// Where a statement or expression is, which decides what it may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     Top,
@@ -49,7 +49,7 @@ pub struct ExternInfo {
     pub type_parameters: Vec<Rc<str>>,
     pub constructors: Vec<Signature>,
     pub methods: Vec<Signature>,
-    /// Names of the methods that an instance implements, and whether each is optional.
+    /// Names of the abstract methods, which an instance implements, and whether each is optional.
     pub abstracts: Vec<(Rc<str>, bool)>,
 }
 
@@ -79,7 +79,7 @@ pub struct Checker<'a> {
     pub open_generics: Vec<Span>,
     pub loops: usize,
     pub unknowns: super::unknown::Unknowns,
-    /// Radix of constants that are not decimal, by the place of their values.
+    /// The radix of each constant that is not written as decimal, by the span of the constant's value.
     pub radices: HashMap<Span, u32>,
     pub open_shifts: Vec<super::open_shift::OpenShift>,
 }
@@ -527,7 +527,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a generic declaration uses itself, which is reported, because it would never end.
+    /// Whether a generic declaration uses itself. Reports this, because instantiating it would never end.
     pub fn is_recursive(&mut self, name: &ast::Ident, what: &str) -> bool {
         let is_open = self.open_generics.contains(&name.span);
         if is_open {

@@ -17,7 +17,7 @@ pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     }
 }
 
-/// `width` ones.
+/// A number of `width` one bits.
 pub fn mask(width: u32) -> BigInt {
     (BigInt::one() << width) - 1
 }
@@ -184,7 +184,7 @@ fn fold_binary(
             _ => None,
         });
     }
-    // A decided left side makes the right side unnecessary.
+    // A constant left side is the result, or makes the right side the result.
     match (op, &left.kind) {
         (BinaryOp::And, ExprKind::Bool(true)) | (BinaryOp::Or, ExprKind::Bool(false)) => {
             return Ok(Some(right.kind.clone()));

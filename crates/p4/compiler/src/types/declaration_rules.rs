@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type of a constant or variable. Reports a type argument `_`, which would leave the type open.
+    /// Returns the type of a constant or variable. Reports a type argument `_`: nothing would say what it is.
     pub fn whole_type(&mut self, ty: &ast::Type) -> Type {
         let arguments = match &ty.kind {
             ast::TypeKind::Name(_, _, arguments) => &arguments[..],

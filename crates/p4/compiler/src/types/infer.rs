@@ -449,7 +449,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the expression is a place that can be written; reports it if not.
+    /// Whether the expression is an l-value that can be written; reports it if not.
     pub fn check_writable(&mut self, expr: &Expr) -> bool {
         let Some(problem) = self.why_not_writable(expr) else {
             return true;
@@ -460,7 +460,7 @@ impl Checker<'_> {
         false
     }
 
-    /// Why the expression is no place that can be written; `None` if it is one.
+    /// Why the expression is no l-value that can be written; `None` if it is one.
     pub fn why_not_writable(&self, expr: &Expr) -> Option<String> {
         match &expr.kind {
             ExprKind::Poison => None,

@@ -13,7 +13,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, BinaryOp};
 
 impl Checker<'_> {
-    /// Returns a key's name; `None` for an expression without a name: the sum of two fields, a call.
+    /// Returns a key's name; `None` for an expression without a name, for example a call or the sum of two fields.
     pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
         if let (ExprKind::Cast(inner), false) = (
             &checked.kind,

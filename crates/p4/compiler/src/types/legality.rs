@@ -142,7 +142,8 @@ impl Checker<'_> {
         )
     }
 
-    /// Rejects a top-level control or parser: only other controls and parsers, and a package, instantiate them.
+    /// Rejects an instance of a control or parser at top level: only controls, parsers and packages contain such
+    /// instances.
     pub fn legal_at_top(&mut self, id: usize, name: &ast::Ident) {
         let what = match self.program.instances[id].kind {
             InstanceKind::Control(_) => "control",
@@ -261,7 +262,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a cast to or from a `type` is to or from its underlying type.
+    /// Whether a cast to or from a `type` is legal: only from or to its underlying type, or from a number without a
+    /// width.
     pub fn legal_newtype_cast(&self, to: &Type, from: &Type) -> bool {
         let below = |ty: &Type| match ty {
             Type::Newtype(id) => Some(self.program.newtypes[*id].ty.clone()),
@@ -360,7 +362,7 @@ impl Checker<'_> {
         inside
     }
 
-    /// Whether inferred type parameters are types that values can have.
+    /// Whether values can have the types inferred for type parameters; reports the first that they cannot have.
     pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {
@@ -579,7 +581,7 @@ impl Checker<'_> {
                             .all(|key| matches!(key.kind, ExprKind::DontCare))
                     };
                     if !cases.iter().any(|(keys, ..)| all(keys)) {
-                        // A value that no case matches is rejected.
+                        // The parser ends for a value that no case matches.
                         return;
                     }
                     cases.iter().map(|(_, target, _)| target).collect()

@@ -176,8 +176,8 @@ impl Checker<'_> {
                     Place::Parser,
                 )
             }
-            // The object is a constructor parameter: the block that is given for it has the parameters of the
-            // parameter's type.
+            // The object is a constructor parameter: its type declares the parameters of whatever block is given for
+            // it.
             Type::ControlKind(id, ref given) => {
                 let kind = self.control_types[id].clone();
                 (self.kind_signature(kind, given), Place::Control)

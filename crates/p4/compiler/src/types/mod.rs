@@ -64,10 +64,10 @@ pub enum Type {
     /// `list<T>`: any number of values, at compile time only.
     List(Box<Type>),
     Extern(usize, Vec<Type>),
-    /// An instance of a control, parser or package, by the type that declares it.
+    /// The type of a control's instances, by the control's number.
     Control(usize),
     Parser(usize),
-    /// A control or parser whose type arguments follow from its constructor's arguments.
+    /// A generic control or parser whose type arguments follow from its constructor's arguments.
     OpenBlock(usize),
     /// `control C(...);`, with which a package declares the control that it needs.
     ControlKind(usize, Vec<Type>),
@@ -82,7 +82,7 @@ pub enum Type {
     Variable(Rc<str>),
     /// `_`.
     DontCare,
-    /// Stands for the type after a reported error; fits everything.
+    /// Stands for a type that is unknown because of a reported error; fits every type.
     Poison,
 }
 

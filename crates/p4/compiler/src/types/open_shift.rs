@@ -1,7 +1,7 @@
 //! Shifts of a number without a width in an action, by an amount that is known only when the action is called.
 //!
 //! p4c counts an action's parameters without a direction as known at compile time, so `1 << n` is a number without a
-//! width there. As in p4c, the shift and the shifted number get the width of their use.
+//! width there. As in p4c, the shift and the shifted number get the width that the context asks for.
 
 use super::Type;
 use super::check::{Checker, Place};
@@ -39,7 +39,7 @@ impl Checker<'_> {
         known
     }
 
-    /// Gives a shift the type of its use; leaves other expressions unchanged.
+    /// Gives a shift without a width the wanted type; leaves other expressions unchanged.
     pub fn close_shift(&mut self, expr: Expr, wanted: &Type) -> Expr {
         if !matches!(expr.ty, Type::Int) || matches!(wanted, Type::Int) {
             return expr;

@@ -364,7 +364,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether an explicit cast converts these types (P4_16 1.2.5, section 8.11.1), looking through type names.
+/// Whether an explicit cast converts these types (P4_16 1.2.5, section 8.11.1); both are underlying types.
 fn can_cast(to: &Type, from: &Type) -> bool {
     match (to, from) {
         (

@@ -5,8 +5,8 @@ use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
 
 impl Rules<'_> {
     /// Checks where a table's entries have priorities. They may have priorities if the table's key needs them and
-    /// `entries` is not `const`. An entry without a priority gets its priority from the entry before it, so the first
-    /// entry must have a priority.
+    /// `entries` is not `const`. An entry without a priority gets it from the entry before, so if any entry has one,
+    /// the first must.
     pub(super) fn priorities(&mut self, decl: &Table) {
         for property in &decl.properties {
             let Property::Entries { is_const, list } = property else {
@@ -32,7 +32,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether priorities are needless, which is reported: every key is exact or lpm, so that only one entry can win.
+    /// Whether the table needs no priorities, which is reported: every key is exact or lpm, so only one entry can win.
     fn unneeded(&mut self, decl: &Table, priority: &Expr) -> bool {
         let elements: Vec<_> = decl
             .properties

@@ -202,7 +202,7 @@ impl Rules<'_> {
             let ty = type_text(&parameter.ty)?;
             Some(format!("{ty} {}", parameter.name.name))
         });
-        // If a type is computed, this check cannot tell whether two types are the same.
+        // If an expression gives a type's width, this check cannot tell whether two types are the same.
         let Some(parameters) = parameters.collect() else {
             return;
         };
@@ -497,7 +497,7 @@ fn mentions(ty: &Type, name: &str) -> bool {
     }
 }
 
-/// A type as text; `None` if something in it is computed.
+/// A type as text; `None` if an expression in it must be computed first.
 fn type_text(ty: &Type) -> Option<String> {
     match &ty.kind {
         TypeKind::Bits(width, signed) => match &*width.kind {

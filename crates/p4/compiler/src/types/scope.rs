@@ -92,7 +92,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns the key of a use. A use of one overload counts for all overloads of the function.
+    /// Returns the key under which a use is recorded. A use of one overload counts for all overloads of the function.
     fn key(name: &Rc<str>, kind: Kind, span: Span) -> (Rc<str>, Span) {
         let span = if kind == Kind::Function {
             Span::default()
@@ -199,8 +199,7 @@ impl Scopes {
         self.names.declared.len()
     }
 
-    /// Keeps only the first `n_declared` declarations in the record. Names that the removed declarations used stay
-    /// used.
+    /// Keeps only the first `n_declared` declarations in the record. Names that the others used still count as used.
     pub fn forget_declared(&mut self, n_declared: usize) {
         self.names.declared.truncate(n_declared);
     }

@@ -8,7 +8,7 @@ use crate::ir::{ActionUse, Callee, Direction, Entry, Expr, ExprKind, Key, Table,
 use crate::source::Span;
 use crate::syntax::ast;
 
-/// A table's entries so far, indexed by their keys.
+/// A table's entries so far, in the form in which duplicates are looked up.
 #[derive(Default)]
 pub struct Twins {
     /// Entries with only constants, by the text of their keys.

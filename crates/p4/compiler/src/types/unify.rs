@@ -42,7 +42,7 @@ fn direction(direction: Direction) -> &'static str {
     }
 }
 
-/// Whether a type contains a type parameter or an unknown part.
+/// Whether a type contains a type parameter or `_`; the code calls such a type open.
 pub fn is_open(ty: &Type) -> bool {
     match ty {
         Type::Variable(_) | Type::DontCare => true,
@@ -56,7 +56,7 @@ pub fn is_open(ty: &Type) -> bool {
     }
 }
 
-/// Whether two types are the same; an open type on either side fits every other.
+/// Whether two types are the same; a type parameter, `_` or [`Type::Poison`] equals every type.
 fn agree(left: &Type, right: &Type) -> bool {
     let all = |left: &[Type], right: &[Type]| {
         left.is_empty()
@@ -214,8 +214,8 @@ impl Checker<'_> {
         let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
         let n_min = signature.parameters.iter().filter(required).count();
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
-            // With this number of parameters it is unknown which parameter is which. So nothing is inferred from this
-            // block, because other blocks are checked against the inferred type arguments.
+            // The number of parameters does not say which parameter is which. So nothing is inferred from this block: a
+            // wrong inference would cause errors in the other blocks, which are checked against it.
             return;
         }
         let mut inner = Bindings::new();

@@ -13,11 +13,11 @@ use crate::syntax::hint::foreign_type;
 /// What the messages about unknown names need.
 #[derive(Default)]
 pub struct Unknowns {
-    /// Names that are declared outside blocks, with their places.
+    /// Names that are declared outside blocks, and where.
     declared: HashMap<Rc<str>, Span>,
-    /// Names that the current control declares, with their places and whether each is a table.
+    /// Names that the current control declares, where, and whether each is a table.
     local: HashMap<Rc<str>, (Span, bool)>,
-    /// Names that were reported, each once for each declaration.
+    /// Names that were reported, with the number of the declaration that uses them: each pair is reported once.
     reported: HashSet<(Rc<str>, usize)>,
     declaration: usize,
     current: Option<Span>,

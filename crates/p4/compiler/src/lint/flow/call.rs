@@ -115,7 +115,7 @@ impl Flow<'_> {
         *state = join_states(ends);
     }
 
-    /// Runs one state; returns the facts where it accepts, and its successors.
+    /// Runs one state; returns the facts if it can accept, and the facts for each successor.
     fn parser_state(
         &mut self,
         parser: &Parser,
@@ -152,7 +152,7 @@ impl Flow<'_> {
         (accepts, next)
     }
 
-    /// Copies arguments in, runs a body, copies results out.
+    /// Copies arguments in, runs a body, and copies results out.
     pub fn run(
         &mut self,
         parameters: &[VarId],

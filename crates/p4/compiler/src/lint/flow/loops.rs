@@ -3,7 +3,7 @@
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};
 
-/// The most rounds until no fact changes: a fact can worsen three times.
+/// Maximum number of rounds until no fact changes: a fact can worsen three times.
 const ROUNDS_MAX: usize = 4;
 
 impl Flow<'_> {

@@ -1,4 +1,4 @@
-//! Tracks at each place which variables may have no value and which headers may be invalid.
+//! Tracks at each point which variables may have no value and which headers may be invalid.
 //!
 //! The analysis runs the architecture's blocks in the switch's order, with calls inlined. Each branch gets a copy of
 //! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:
@@ -23,7 +23,7 @@ use crate::source::Span;
 use crate::types::Type;
 use vars::Vars;
 
-/// The most statements that are run. If a program's calls unfold into more, nothing is reported.
+/// Maximum number of statements that are run. If a program's calls unfold into more, nothing is reported.
 const STATEMENTS_MAX: usize = 300_000;
 /// Depth of nested calls; more is recursion, which another pass reports as an error.
 const DEPTH_MAX: usize = 40;
@@ -275,7 +275,8 @@ struct Flow<'a> {
     quiet: bool,
     /// Set in a parser, where every state is under a condition: only errors on every path are reported.
     certain_only: bool,
-    /// Headers whose validity is itself a key of the table, so its entries can depend on it.
+    /// Headers whose validity is a key of the table that is being applied, so that its entries can depend on the
+    /// validity.
     asked: Vec<Path>,
     returns: Vec<Env>,
     exits: Vec<Env>,

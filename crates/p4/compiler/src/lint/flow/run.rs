@@ -1,4 +1,4 @@
-//! Runs statements and expressions in order.
+//! Runs statements and expressions in order, with facts in place of values.
 
 use super::{Env, Fact, Flow, Node, Path, STATEMENTS_MAX, State, join_states};
 use crate::ir::{BinaryOp, Builtin, Callee, Expr, ExprKind, Statement, StatementKind, UnaryOp};
@@ -140,7 +140,7 @@ impl Flow<'_> {
         *state = meet(&env, ends);
     }
 
-    /// The place of an expression; `None` if it is unknown.
+    /// The variable, fields and indices that an expression names; `None` if they are unknown.
     pub fn path(&self, expr: &Expr) -> Option<Path> {
         match &expr.kind {
             ExprKind::Var(id) => Some((*id, Vec::new())),
