@@ -320,7 +320,7 @@ impl Paths {
         self.ends_irregular.get(visit) == Some(&true)
     }
 
-    /// Whether the headers may be so after a visit although [`Paths::ends_irregular`] is false.
+    /// Whether the headers after a visit may be out of order or have gaps although [`Paths::ends_irregular`] is false.
     pub(super) fn is_unsure(&self) -> bool {
         self.is_unsure
     }

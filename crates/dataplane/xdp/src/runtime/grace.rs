@@ -16,7 +16,7 @@ mod polls;
 pub(crate) use polls::ReadPolls;
 use polls::Running;
 
-/// How long RCU is not used if polls may end the wanted period.
+/// How much time polls get to end a wanted period before RCU is used.
 const AHEAD: Duration = Duration::from_millis(1);
 
 /// A moment in time: when something changed that packets may see.
