@@ -88,10 +88,10 @@ pub const XDP_TX_CHUNKS: usize = 4096;
 /// 32 frames a call give 2 to 3 % fewer copies a second, 8 or 16 frames some 5 to 10 % fewer, 128 frames no more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
-/// In copy mode, payloads that frames on their way to the kernel can share at once.
+/// In copy mode, the most payloads that frames on their way to the kernel share at the same time.
 pub const XDP_SHARED_PAYLOADS: usize = 16;
 
-/// Frames that can share one payload: as many as are sent at once.
+/// The most frames that share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
 /// Queues may use one part in this many of a process's mappings (`vm.max_map_count`, usually 65,530) for shared

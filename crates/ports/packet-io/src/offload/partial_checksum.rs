@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame with the right checksum, and where its field is.
+    /// Makes frames with right checksums, each with the offset of its checksum field.
     fn frames(payload: &[u8]) -> [(Vec<u8>, usize); 4] {
         let ethernet = || PacketBuilder::ethernet2([2; 6], [4; 6]);
         let build = |builder: etherparse::PacketBuilderStep<etherparse::UdpHeader>, at| {
