@@ -81,7 +81,7 @@ pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 pub const XDP_RX_CHUNKS: usize = 2048;
 
 /// Chunks for sending. They are used last in, first out, so the port touches only as many as are on their way at once.
-/// They have room for the copies of several of the largest groups that a receiver has not yet taken.
+/// There is room for the copies of several packets to the largest groups if their receiver is slow to take them.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
 /// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32. Measured at 64 copies:

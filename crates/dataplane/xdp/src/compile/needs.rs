@@ -1,4 +1,4 @@
-//! Which fields must be kept in the state, and which headers the deparser may have to write anew.
+//! Which fields the packet's state (`layout.rs`) must keep, and which headers the deparser may have to write anew.
 
 use std::collections::BTreeSet;
 

@@ -19,7 +19,7 @@ use polls::Running;
 /// How much time polls get to end a wanted period before RCU is used.
 const AHEAD: Duration = Duration::from_millis(1);
 
-/// A moment in time: when something changed that packets may see.
+/// A moment in time: when something changed that packets may see. It is past once all packets from before are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

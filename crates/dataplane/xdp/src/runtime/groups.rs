@@ -96,7 +96,7 @@ struct Target {
 }
 
 impl Target {
-    /// Puts an interface into a place of a map. Returns false if the interface has disappeared, which nobody has
+    /// Puts an interface into a place of a device map. Returns false if the interface has disappeared, which nobody has
     /// reported yet.
     fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
         match map.set_device(place, device.interface.index, Some(&self.egress)) {

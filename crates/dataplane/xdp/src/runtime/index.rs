@@ -1,4 +1,4 @@
-//! A table's index: which key leads to which body in the kernel.
+//! A table's index: which key leads to which body (an entry's action, [`crate::image::Body`]) in the kernel.
 
 use std::collections::HashMap;
 use std::io;

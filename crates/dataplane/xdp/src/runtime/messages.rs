@@ -93,7 +93,7 @@ pub(crate) enum Message {
     Look,
 }
 
-/// A body that another entry can use.
+/// A body ([`crate::image::Body`]) that another entry can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) table: TableRef,

@@ -243,7 +243,7 @@ impl Writer {
         self.last_commit.elapsed() >= QUIET
     }
 
-    /// Frees resources that no packet sees any more, if it is time for that, and creates spares.
+    /// Frees resources that no packet sees any more, if it is time for that, and creates spares ([`FanOuts::stock`]).
     fn tidy(&mut self) -> io::Result<()> {
         self.free()?;
         let is_quiet = self.is_quiet();
