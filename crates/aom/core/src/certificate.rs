@@ -288,7 +288,7 @@ fn tags_of(bytes: &[u8]) -> ShardTags {
     }
 }
 
-/// Returns a receiver's shard and its lane in that shard.
+/// Returns a receiver's shard, and the receiver's position among the shard's four.
 pub(crate) fn place_of(receiver: u8) -> (u8, usize) {
     (receiver / LANES as u8, usize::from(receiver) % LANES)
 }

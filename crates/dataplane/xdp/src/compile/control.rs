@@ -1,4 +1,4 @@
-//! Controls: nodes, tables and their actions.
+//! Controls: conditions, tables and actions, the nodes of a control's graph.
 
 use dataplane::{
     ActionId, Program, TableId,

@@ -268,7 +268,8 @@ impl Paths {
         self.back.contains(&(from, to))
     }
 
-    /// Walks through a visit. Returns whether it ends irregular, and the visits that may follow.
+    /// Walks through a visit. Returns whether it is irregular at its end ([`Visit::is_irregular`]), and the visits that
+    /// may follow.
     fn walk(
         &mut self,
         ir: &Ir,

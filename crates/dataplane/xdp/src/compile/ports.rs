@@ -1,4 +1,4 @@
-//! The ports' program: how a frame begins and ends.
+//! The ports' program: what it does with a frame before the parser, and when ingress and egress have ended.
 
 use dataplane::{
     DropReason,
