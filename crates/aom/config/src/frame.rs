@@ -22,7 +22,7 @@ pub enum FrameError {
 ///
 /// # Errors
 ///
-/// If the message is longer than the bound.
+/// If the message is longer than [`MESSAGE_BYTES_MAX`].
 pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, FrameError> {
     let json =
         serde_json::to_vec(message).map_err(|error| FrameError::NoMessage(error.column()))?;

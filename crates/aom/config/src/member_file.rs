@@ -1,6 +1,7 @@
 //! The file that a member gets once, when it is added: its identity, the service's address, and the keys that prove its
 //! identity. The file is a secret: everyone who has it can act as that member. It does not contain the key that signs
-//! confirms: each process makes its own key, since it does not know what other processes with the file have confirmed.
+//! confirm messages ([`aom::confirm`]): each process makes a key of its own, since it does not know what other
+//! processes with the file have confirmed.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
 //! The messages: a member joins, the service sends the membership now and at every change, and the member acknowledges
-//! each one that it has installed.
+//! each membership that it has installed.
 
 use std::net::Ipv4Addr;
 
@@ -66,8 +66,8 @@ pub struct Membership {
     /// The destination of requests; absent if requests go to the sequencer's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Whether the epoch may have messages already. If so, a member that joins starts with the first sequence number that
-    /// it can authenticate.
+    /// Whether the epoch may have messages already. If so, a member that joins starts with the first sequence number
+    /// that it can authenticate.
     pub has_begun: bool,
     /// This member's index in `receivers`.
     pub receiver: u8,

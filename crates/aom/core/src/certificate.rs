@@ -22,11 +22,11 @@ pub struct Certificate {
     pub proof: Proof,
 }
 
-/// The proof in a certificate; its form depends on the group's variant and mode.
+/// The proof in a certificate. Its form depends on the group: AOM-HM or AOM-PK, and whether it is Byzantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// AOM-HM: the tags of all receivers. The prover can verify only its own tag, so a shard may have several variants,
-    /// some of them forged. Each verifier finds its own right tag among them.
+    /// AOM-HM: the tags of all receivers. The prover can verify only its own tag, so it may have several sets of tags
+    /// for a shard (four receivers), some of them forged. Each verifier finds its own right tag among them.
     Tags(Vec<ShardTags>),
     /// AOM-PK: the sequencer's signature on this packet or on a later one of the chain.
     Signed {
@@ -37,7 +37,7 @@ pub enum Proof {
         /// The signature in the wire's byte order.
         signature: [u8; SIGNATURE_BYTES],
     },
-    /// Byzantine network mode: confirms of a quorum of members. No two contents can both have a quorum.
+    /// Byzantine network mode: the confirms of a quorum of members. No two contents can both have a quorum.
     Confirmed(Vec<Confirm>),
 }
 
@@ -115,7 +115,7 @@ impl Certificate {
             sequence: self.sequence,
             digest,
         };
-        // Each variant is one guess at the tag. So the verifier tries only as many as an honest prover sends.
+        // Each set of tags is one guess at this member's tag, so only as many are tried as an honest prover sends.
         let mut variants = tags
             .iter()
             .filter(|of| of.shard == shard)
@@ -288,7 +288,7 @@ fn tags_of(bytes: &[u8]) -> ShardTags {
     }
 }
 
-/// Returns a receiver's shard and its lane in that shard.
+/// Returns a receiver's shard, and the receiver's position among the shard's four.
 pub(crate) fn place_of(receiver: u8) -> (u8, usize) {
     (receiver / LANES as u8, usize::from(receiver) % LANES)
 }

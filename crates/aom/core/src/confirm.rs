@@ -1,5 +1,6 @@
-//! Byzantine network mode of NeoBFT, for an untrusted network: members confirm to each other which content they
-//! received. A member delivers a message when a quorum has signed that the sequence number has this content.
+//! Byzantine network mode of NeoBFT, for an untrusted network: members send each other confirms. A confirm is a
+//! member's signed statement which content it received under a sequence number. A member delivers a message when a
+//! quorum has confirmed its content.
 //!
 //! A member signs one content for each sequence number. If two contents had a quorum each, more members than may lie
 //! would have signed both. So correct members never deliver different messages under one sequence number.
@@ -40,7 +41,7 @@ pub struct RefusedConfirms {
     pub strangers: u64,
     /// The signature is wrong.
     pub forged: u64,
-    /// The sequence number is settled already, or the confirm is a repetition.
+    /// The sequence number is delivered or dropped already, or the confirm is a repetition.
     pub late: u64,
     /// The member confirmed another content before.
     pub contradictory: u64,
@@ -53,7 +54,7 @@ pub struct RefusedConfirms {
 pub struct Confirming {
     receiver: Receiver,
     key: SigningKey,
-    /// The lowest sequence number that is not settled.
+    /// The lowest sequence number that is neither delivered nor dropped.
     next: u64,
     /// True until the receiver's first event, if the receiver was created with `FIRST_PROVED`. The window starts at
     /// that event's sequence number.
@@ -119,8 +120,8 @@ fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> H
 }
 
 impl Confirming {
-    /// Creates a receiver that starts at sequence number `first`, as `Receiver::new` does. `key` is the private key of
-    /// this member's confirm key in the membership.
+    /// Creates a receiver that starts at sequence number `first`, as `Receiver::new` does. `key` is the private key
+    /// that belongs to this member's public confirm key in the membership.
     ///
     /// # Errors
     ///
@@ -158,7 +159,7 @@ impl Confirming {
         self.go_on(now);
     }
 
-    /// The time at which the next sequence number is given up, unless a datagram settles it before.
+    /// The time of the next delivery or drop, unless a datagram causes one before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let given_up = self.rounds.front().and_then(Round::given_up_at);
@@ -298,8 +299,8 @@ impl Confirming {
         }
     }
 
-    /// Moves the window until it contains `last`, and settles the sequence numbers that leave it. This bounds the
-    /// memory if no quorum is reached. `first..=last` follows the range of the receiver's previous event.
+    /// Moves the window until it contains `last`, and delivers or drops the sequence numbers that leave it. This bounds
+    /// the memory if no quorum is reached. `first..=last` follows the range of the receiver's previous event.
     fn make_room(&mut self, membership: &Membership, first: u32, last: u32) {
         if std::mem::take(&mut self.is_open) {
             self.rounds.clear();

@@ -7,7 +7,7 @@ use crate::half_siphash::Key;
 use crate::limits::{EPOCH_LAST, RECEIVERS_MAX};
 use crate::wire::LANES;
 
-/// A member's place in its group, and the keys that it needs.
+/// A member's number in its group, and the keys that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
     /// The group's number.
@@ -20,7 +20,7 @@ pub struct Membership {
     pub receiver: u8,
     /// The key that verifies the sequencer's stamp.
     pub sequencer: Sequencer,
-    /// The members' confirm keys, indexed by receiver number; empty if the network is trusted.
+    /// The public keys that verify the members' confirm messages, by receiver number; empty if the network is trusted.
     pub confirm_keys: Vec<VerifyingKey>,
 }
 

@@ -1,8 +1,8 @@
-//! The window of pending sequence numbers, in both variants: delivers complete messages in order, and drops sequence
-//! numbers whose messages are not complete in time.
+//! The window of pending sequence numbers, for AOM-HM and AOM-PK: delivers complete messages in order, and drops
+//! sequence numbers whose messages are not complete in time.
 //!
-//! A sequence number is settled when its message is delivered or when it is dropped. The head is the lowest sequence
-//! number that is not settled.
+//! A sequence number is proved when a right tag or signature shows that the sequencer assigned it. It is settled when
+//! its message is delivered or when it is dropped. The head is the lowest sequence number that is not settled.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::chain::Hash;
 use crate::event::{DropNotification, Event, Evidence, Message};
 use crate::limits::{FIRST_PROVED, GAP_TIMEOUT, WINDOW};
 
-/// What a variant (AOM-HM or AOM-PK) keeps of one pending sequence number.
+/// What the receiver of AOM-HM or of AOM-PK keeps of one pending sequence number.
 pub(crate) trait Slot {
     /// The time since which there is a proof that the sequencer assigned the sequence number; `None` without a proof.
     fn proved_at(&self) -> Option<Duration>;

@@ -1,4 +1,4 @@
-//! The receiver of both variants, without I/O: the caller passes in datagrams and the time, and polls events.
+//! The receiver of AOM-HM and AOM-PK, without I/O: the caller passes in datagrams and the time, and polls events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::wire::{Authenticator, Packet};
 /// give different messages to different members under one sequence number. For an untrusted network use
 /// [`Confirming`](crate::confirm::Confirming).
 ///
-/// Times are durations since any fixed moment, and must never decrease. Work for each datagram: SHA-256 of its message,
-/// and one tag (AOM-HM) or, if the packet is signed, one signature (AOM-PK). Memory:
+/// Times are durations since any fixed moment, and must never decrease. A datagram costs SHA-256 of its message, and
+/// one tag (AOM-HM) or, if the packet is signed, the check of one signature (AOM-PK). The memory holds:
 ///
 /// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and its proof: at most
 ///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard (AOM-HM), or a signature's hashes (AOM-PK);
@@ -68,7 +68,7 @@ impl Receiver {
         }
     }
 
-    /// The time at which the next sequence number is given up, unless a datagram settles it before.
+    /// The time of the next delivery or drop, unless a datagram causes one before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         match &self.collector {

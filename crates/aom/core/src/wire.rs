@@ -93,7 +93,7 @@ pub enum Authenticator {
     },
 }
 
-/// A confirm to another member, parsed but not verified.
+/// A member's confirm message ([`crate::confirm`]), parsed but not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfirmPacket {
     /// The group's number.
@@ -108,7 +108,7 @@ pub struct ConfirmPacket {
 const CONFIRM_HEADER_BYTES: usize = 12;
 
 impl ConfirmPacket {
-    /// Reads a UDP payload; `None` if it is not a confirm.
+    /// Reads a UDP payload; `None` if it is not a confirm message.
     #[must_use]
     pub fn read(datagram: &[u8]) -> Option<ConfirmPacket> {
         let (header, rest) = datagram.split_first_chunk::<CONFIRM_HEADER_BYTES>()?;
@@ -127,7 +127,7 @@ impl ConfirmPacket {
         })
     }
 
-    /// Serializes the confirm as a UDP payload.
+    /// Serializes the confirm message as a UDP payload.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let Confirm {

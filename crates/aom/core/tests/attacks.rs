@@ -25,7 +25,7 @@ mod common;
 /// The digest's offset in a datagram.
 const DIGEST_AT: usize = 12;
 
-/// The same packet with random tags, as an attacker without keys sends it.
+/// Returns the packet with random tags, as an attacker without keys sends it.
 fn with_false_tags(packet: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut spoiled = packet.to_vec();
     rng.fill(&mut spoiled[HEADER_BYTES..TAGGED_BYTES]);

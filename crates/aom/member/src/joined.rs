@@ -72,8 +72,8 @@ pub enum JoinError {
     Member(#[from] MemberError),
 }
 
-/// A member that joined with a member file. The configuration service sends it each new membership. Dropping it ends
-/// the membership.
+/// A member that joined with a member file. The configuration service sends it each new membership. Dropping the value
+/// stops the member.
 #[derive(Debug)]
 pub struct Joined {
     member: Arc<Member>,

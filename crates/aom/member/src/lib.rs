@@ -80,7 +80,7 @@ enum Command {
     Leave { because: String },
 }
 
-/// A running member. Dropping it ends the membership.
+/// A running member. Dropping the value stops it.
 #[derive(Debug)]
 pub struct Member {
     shared: Arc<Shared>,
@@ -98,7 +98,7 @@ struct Shared {
 
 impl Member {
     /// Starts a member that receives on `socket` from sequence number `first` on. In a Byzantine group, `confirms` has
-    /// the key that signs this member's confirms and the addresses of the other members.
+    /// the key that signs this member's confirm messages and the addresses of the other members.
     ///
     /// # Errors
     /// If the membership is invalid, or the thread cannot be started.

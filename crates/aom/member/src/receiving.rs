@@ -1,4 +1,4 @@
-//! The member's thread: takes datagrams, timeouts and commands; produces events and confirms.
+//! The member's thread: takes datagrams, timeouts and commands; produces events and confirm messages.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -30,9 +30,9 @@ pub struct Counters {
     pub datagrams: u64,
     /// Refused packets of the sequencer, by reason.
     pub refused: Refused,
-    /// Refused confirms of other members, by reason.
+    /// Refused confirm messages of other members, by reason.
     pub refused_confirms: RefusedConfirms,
-    /// Confirms that the kernel refused to send, so that the other member lacks them.
+    /// Confirm messages that the kernel refused to send, so that the other member lacks them.
     pub unsent_confirms: u64,
     /// Epoch and sequence number of the last message or drop that was queued for the application.
     pub queued: Option<(u64, u32)>,
@@ -47,7 +47,7 @@ pub(crate) struct Task {
     socket: UdpSocket,
     core: Core,
     peers: Vec<SocketAddr>,
-    /// Confirms from an address that is not a peer's. They are refused before their signatures are verified.
+    /// Confirm messages from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
     began: Instant,
@@ -130,8 +130,8 @@ impl Task {
             };
             n_datagrams += 1;
             let datagram = &buffer[..n_bytes];
-            // Only confirms can be filtered by source address: a packet of the sequencer has the source address of the
-            // request's sender.
+            // Only confirm messages can be filtered by source address: a packet of the sequencer has the source address
+            // of the request's sender.
             if ConfirmPacket::read(datagram).is_some() && !self.peers.contains(&from) {
                 self.n_strange_confirms += 1;
                 continue;
@@ -176,7 +176,7 @@ impl Task {
         ControlFlow::Continue(())
     }
 
-    /// Queues all events for the application, and sends all confirms to the other members.
+    /// Queues all events for the application, and sends all confirm messages to the other members.
     fn deliver(&mut self, socket: &tokio::net::UdpSocket) {
         let mut last = None;
         while let Some(event) = self.core.poll_event() {
@@ -269,8 +269,8 @@ impl Core {
     fn certificate(&self, epoch: u64, sequence: u32) -> Option<Certificate> {
         match self {
             Core::Trusting(core) if core.membership().epoch == epoch => core.certificate(sequence),
-            // In a Byzantine group every confirm is verified before it enters a certificate, so there is no better
-            // certificate.
+            // In a Byzantine group every confirm message is verified before it enters a certificate, so there is no
+            // better certificate.
             Core::Trusting(_) | Core::Confirming(_) => None,
         }
     }

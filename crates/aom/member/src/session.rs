@@ -67,8 +67,8 @@ pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
 /// Installs in a member each membership that the service sends.
 pub(crate) struct Keeper {
     file: MemberFile,
-    /// The key that signs confirms. Each process makes a new key and never stores it. A restarted process does not know
-    /// what its predecessor has confirmed, so it must not be able to confirm something else with the same key.
+    /// The key that signs confirm messages. Each process makes a new key and never stores it. A restarted process does
+    /// not know what its predecessor has confirmed, so it must not be able to confirm something else with the same key.
     confirm_key: SigningKey,
     connector: TlsConnector,
     about: Arc<Mutex<About>>,
@@ -254,7 +254,7 @@ fn confirm_key() -> Result<SigningKey, MemberError> {
     }
 }
 
-/// The addresses of all other members, which get this member's confirms.
+/// The addresses of all other members, which get this member's confirm messages.
 fn peers(announced: &Membership) -> Vec<SocketAddr> {
     let others = (0..)
         .zip(&announced.receivers)

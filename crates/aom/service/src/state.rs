@@ -109,7 +109,7 @@ pub(crate) struct Epoch {
     pub(crate) number: u64,
     /// The members that receive in the epoch, by receiver number.
     pub(crate) receivers: Vec<Member>,
-    /// AOM-HM: one key for each lane, also for lanes without a receiver. AOM-PK: empty.
+    /// AOM-HM: a key for each receiver and for each unused tag of the last shard. AOM-PK: empty.
     pub(crate) keys: Vec<TagKey>,
 }
 

@@ -21,7 +21,8 @@ use k256::elliptic_curve::zeroize::{Zeroize, Zeroizing};
 use k256::{FieldBytes, NonZeroScalar, ProjectivePoint, Scalar, U256};
 use secret_memory::Wiped;
 
-/// The part of a signature that depends on its nonce k only: 1/k, and the x-coordinate of k times the generator.
+/// The part of a signature that depends on its nonce k only: 1/k, and the x-coordinate of k times the curve's
+/// generator.
 pub struct Nonce {
     inverse: Scalar,
     r: Scalar,
@@ -219,7 +220,7 @@ impl Shared {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The loop of a thread. It makes each nonce without holding the lock.
+    /// The loop of a thread that makes nonces. It makes each nonce without holding the lock.
     fn make(&self) {
         while self.wait_for_room() {
             self.put(Nonce::random(&mut OsRng));
@@ -352,7 +353,7 @@ mod tests {
         assert_eq!((pool.level(), pool.capacity()), (1, 1));
     }
 
-    /// A generator that returns the same numbers again and again.
+    /// A random number generator that returns the same numbers again and again.
     struct Same(u8);
 
     impl RngCore for Same {

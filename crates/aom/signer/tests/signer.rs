@@ -350,7 +350,7 @@ fn what_is_not_to_be_linked_is_counted_and_disturbs_nothing() {
         frame[at] = value;
         frame
     };
-    // Another EtherType, IPv4 options, a fragment, TCP, another port, a request, tags, a shard.
+    // A wrong byte each: another EtherType, IPv4 options, a fragment, TCP, another port, a request, tags, a shard.
     for (at, value) in [
         (12, 9),
         (14, 0x46),

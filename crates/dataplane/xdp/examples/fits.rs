@@ -20,7 +20,7 @@ use testkit::xdp::kernel::Kernel;
 use testkit::xdp::packets::{self, Class};
 use testkit::xdp::program_at;
 
-/// A place without its name, so that places can be counted.
+/// Returns a punted construct without its name, so that constructs can be counted by kind.
 fn kind(place: &str) -> &str {
     place.split(" \"").next().unwrap_or(place)
 }
@@ -34,9 +34,9 @@ fn in_words(left: &[Interpreted]) -> String {
 /// What was found in all folders.
 #[derive(Default)]
 struct Found {
-    /// Number of programs for each place and reason.
+    /// Number of programs for each kind of punted construct and reason.
     reasons: BTreeMap<(String, String), usize>,
-    /// Number of programs for each reason that is a program's only one.
+    /// For each reason, the number of programs in which it is the only one.
     only: BTreeMap<String, usize>,
     refusals: BTreeMap<String, usize>,
     tests: BTreeMap<Class, usize>,
@@ -79,7 +79,7 @@ impl Found {
         Fit::Not
     }
 
-    /// Judges a program by the places that it punts.
+    /// Judges a program by which of its constructs are punted.
     fn program(&mut self, path: &Path) -> Option<Fit> {
         // Files that others include are not programs.
         let program = program_at(path).ok()?;
@@ -92,7 +92,7 @@ impl Found {
         })
     }
 
-    /// Judges a program by the places that it punts, and by what happened to its test's frames.
+    /// Judges a program by which of its constructs are punted, and by what happened to its test's frames.
     fn test(&mut self, path: &Path) -> Option<Fit> {
         program_at(path).ok()?;
         let name = path.display();

@@ -1,4 +1,4 @@
-//! Prints a P4 program as eBPF, and the places that it punts: `listing FILE.p4`.
+//! Prints a P4 program as eBPF, and its constructs at which packets are punted: `listing FILE.p4`.
 
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use bpf::Instruction;
 use crate::asm::{Code, Symbol};
 use crate::image::{Image, MapSpec};
 
-/// Column at which the texts begin.
+/// Column at which the notes beside instructions begin.
 const NOTE_COLUMN: usize = 56;
 
 impl Image {

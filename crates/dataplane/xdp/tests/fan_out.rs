@@ -73,7 +73,7 @@ impl FanOut {
         self.groups.set_map(0, &group).unwrap();
     }
 
-    /// Receives frames outside of a port, and returns their places.
+    /// Receives frames that left by a port, and returns the byte at [`PLACE`]: each copy's number.
     fn places(&mut self, port: usize, n: usize) -> Vec<u8> {
         let frames = receive(&mut self.outside[port], n);
         frames.iter().map(|frame| frame[PLACE]).collect()

@@ -16,7 +16,7 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::in_root_namespace;
 use testkit::xdp::beside::{Beside, frame};
 
-/// A port without an interface of ours, as the controller's is.
+/// A port without an interface, like the controller's.
 const CPU_PORT: u16 = 9;
 
 /// A message of 32 bytes and the kernel's header of 8 bytes.

@@ -16,7 +16,7 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::{ethtool, in_root_namespace, ip};
 use testkit::xdp::beside::{Beside, burst, frame, left, packets};
 
-/// A port without an interface of ours, as the controller's is.
+/// A port without an interface, like the controller's.
 const CPU_PORT: u16 = 9;
 
 #[test]
@@ -284,7 +284,7 @@ fn the_default_action_is_changed_like_an_entry() {
     });
 }
 
-/// Copies of a packet to each of the two groups.
+/// Copies of a packet to the large group, and of a packet to the small one.
 const N_COPIES: u64 = 40;
 const N_OTHERS: u64 = 2;
 /// Size of a veth's ring.

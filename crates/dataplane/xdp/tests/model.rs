@@ -1,8 +1,8 @@
 //! Random tables and random programs, judged by a model of P4_16 in Python that knows nothing of this repository's code
 //! (`tests/model`): every engine does what the model says.
 //!
-//! `TABLES` and `PROGRAMS` say how many, `SEED` which. A file that an engine fails stays below `target`, with the
-//! packet test that shows it: `reprise stf FILE.p4 FILE.stf`.
+//! The environment variables `TABLES` and `PROGRAMS` say how many, `SEED` which. A program that an engine fails stays
+//! below `target`, with the packet test that shows the failure: `reprise stf FILE.p4 FILE.stf`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +18,7 @@ use conformance::engines::{choices, stf_failures};
 use testkit::repository::{files, root};
 use testkit::xdp::packets::{self, Class};
 
-/// Failures that are shown.
+/// The most failures that are shown.
 const SHOWN_MAX: usize = 10;
 
 /// What a run has seen.
@@ -36,7 +36,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     given.map_or(otherwise, |given| given.parse().unwrap())
 }
 
-/// The model's programs of one kind in a folder of their own.
+/// Has the model write programs of one kind, with their tests, into a folder of their own.
 fn folder(what: &str, n: u64, seed: u64) -> PathBuf {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("model-{what}-{}", std::process::id()));
@@ -52,7 +52,7 @@ fn folder(what: &str, n: u64, seed: u64) -> PathBuf {
     folder
 }
 
-/// A packet test on every engine.
+/// Runs a packet test on every engine. Deletes the files of a test that passes.
 fn judge(path: &Path, seen: &Seen) {
     let mut failures = Vec::new();
     match packets::run(path) {

@@ -1,6 +1,7 @@
-//! Random entries, groups and frames for every program of the repository: the kernel agrees with the
-//! interpreter on what it does not punt. `SEEDS`, from `SEED` on, and `FRAMES` of each say how many; `FOLDERS`
-//! and `P4` say which programs. `CASES` programs more are random themselves, or changed at random; `CASE` runs one.
+//! Random entries, groups and frames for every program of the repository: the kernel agrees with the interpreter on
+//! what it does not punt. Environment variables: `SEEDS` seeds are run, from `SEED` on, with `FRAMES` frames each, for
+//! the programs in `FOLDERS` whose paths contain `P4`. Another `CASES` programs are made or changed at random; `CASE`
+//! runs one of these.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -28,7 +29,7 @@ const FRAME_BYTES_MIN: usize = 14;
 const CELLS_MAX: usize = 1 << 14;
 /// Programs of this crate's tests, which fit whole.
 const OWN: &str = "crates/dataplane/xdp/tests/programs";
-/// Entries of each table at the beginning, at most.
+/// The most entries of each table at the beginning.
 const ENTRIES_PER_TABLE: usize = 6;
 
 /// A number from the environment.
@@ -37,7 +38,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     given.map_or(otherwise, |given| given.parse().unwrap())
 }
 
-/// Sends one seed's frames through a switch of its own.
+/// Sends the frames of one seed through a new switch.
 fn run(program: &Program, seed: u64, n_frames: u64) -> Report {
     run_with(program, seed, n_frames, little_room())
 }
@@ -225,7 +226,7 @@ fn frames_that_go_where_ways_through_the_parser_are_cut_are_punted_and_the_other
     assert!(n_cut > 0 && n_kernel > 0 && n_kernel < n_kernel_of_whole);
 }
 
-/// Whether a program is realistic: its parser has more than a few states.
+/// Whether a program is in a folder of realistic ones, whose parsers have more than a few states.
 fn is_of_use(path: &Path) -> bool {
     let folders = ["p4", "bench", "realistic", "programs"];
     let parent = path.parent().and_then(Path::file_name);

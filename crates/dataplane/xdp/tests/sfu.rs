@@ -1,4 +1,4 @@
-//! `p4/sfu.p4` in the kernel: presenters' packets, copies, questions, and everything that is wrong with them.
+//! `p4/sfu.p4` in the kernel: presenters' packets and their copies, ARP and ICMP requests, and wrong headers.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -23,7 +23,7 @@ use testkit::xdp::{counts, program_at, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
-/// Eight at one port and four at another: a device's queue of 16 is full after two packets.
+/// Eight viewers at one port and four at another: a device's queue of 16 is full after two packets.
 const N_VIEWERS_FEW: u16 = 12;
 
 fn switch(n_viewers: u16) -> Switch {
@@ -119,7 +119,7 @@ impl Sides {
         self.assert_sent(&expected, frame)
     }
 
-    /// Passes `n` such frames through both switches; all arrive before the port's program runs.
+    /// Passes a frame `n` times through both switches; all `n` arrive before the port's program runs.
     fn pass_together(&mut self, frame: &[u8], n: u32) -> usize {
         let mut expected: Sent = vec![Vec::new(); N_PORTS.into()];
         for _ in 0..n {

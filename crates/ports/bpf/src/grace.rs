@@ -12,8 +12,8 @@ use std::mem;
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 
 /// Waits, some milliseconds, until every BPF program that is running at the call has ended. A program that starts later
-/// sees everything that was written before the call. The wait covers whole NAPI polls: at its end, the programs have
-/// also ended that run on a frame's copies in the same poll.
+/// sees everything that was written before the call. The wait covers whole NAPI polls: at its end, the programs that
+/// run on a frame's copies in the same poll have ended too.
 ///
 /// # Errors
 /// The kernel has no membarrier(2), or keeps some processors free of the scheduler (`nohz_full`).

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
     pub code: u8,
-    /// The destination register is the low half, the source register the high half, on all machines that we support.
+    /// The destination register is the low half, the source register the high half (on little-endian machines).
     pub registers: u8,
     /// Offset of a jump or a memory access.
     pub offset: i16,

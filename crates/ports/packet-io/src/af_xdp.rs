@@ -249,8 +249,8 @@ impl AfXdpPort {
         }
     }
 
-    /// The number of chunks of a frame. `None` if the frame with its tag is too long to leave, by the kernel's rule for
-    /// packet sockets.
+    /// Returns how many chunks of the socket's memory a frame takes. `None` if the frame with its tag is too long to
+    /// leave, by the kernel's rule for packet sockets.
     fn chunks_of(&self, frame: &Frame<'_>, frame_bytes: usize) -> Option<usize> {
         if frame_bytes > self.frame_bytes_max {
             let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };

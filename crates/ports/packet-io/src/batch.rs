@@ -71,7 +71,7 @@ impl TxBatch {
         self.frames.push([first, Part::default()]);
     }
 
-    /// The same payload, if the batch already has it.
+    /// Returns where the wanted payload is, if the batch already has it.
     fn find(&self, wanted: Option<PayloadIdentity>) -> Option<Part> {
         let Payload { identity, part } = self.last_payload?;
         (part.len >= SHARED_PAYLOAD_BYTES_MIN && wanted == Some(identity)).then_some(part)

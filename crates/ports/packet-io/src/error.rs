@@ -126,8 +126,7 @@ impl PortError {
     }
 }
 
-/// A hint for a name as `ip link` shows it: veth1, whose other end is veth0, is "veth1@veth0"
-/// there.
+/// Returns a hint for a name as `ip link` prints it: for veth1, whose other end is veth0, `ip` prints "veth1@veth0".
 fn other_end_hint(interface: &str) -> String {
     match interface.split_once('@') {
         Some((name, other)) if !name.is_empty() => {

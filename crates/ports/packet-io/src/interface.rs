@@ -1,6 +1,6 @@
 //! The kernel's data about a network interface: netdevice(7) and ethtool's requests.
 //!
-//! The requests concern the network namespace of the calling thread. sysfs may show another one.
+//! The requests concern the network namespace of the calling thread. sysfs may show another namespace.
 
 #![expect(
     unsafe_code,

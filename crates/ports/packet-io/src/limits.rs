@@ -81,17 +81,17 @@ pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 pub const XDP_RX_CHUNKS: usize = 2048;
 
 /// Chunks for sending. They are used last in, first out, so the port touches only as many as are on their way at once.
-/// They have room for the copies of several of the largest groups that a receiver has not yet taken.
+/// There is room for the copies of several packets to the largest groups if their receiver is slow to take them.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
 /// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32. Measured at 64 copies:
 /// 32 frames a call give 2 to 3 % fewer copies a second, 8 or 16 frames some 5 to 10 % fewer, 128 frames no more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
-/// In copy mode, payloads that frames on their way to the kernel can share at once.
+/// In copy mode, the most payloads that frames on their way to the kernel share at the same time.
 pub const XDP_SHARED_PAYLOADS: usize = 16;
 
-/// Frames that can share one payload: as many as are sent at once.
+/// The most frames that share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
 /// Queues may use one part in this many of a process's mappings (`vm.max_map_count`, usually 65,530) for shared

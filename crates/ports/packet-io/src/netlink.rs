@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(messages(&[1, 2]).next(), None);
     }
 
-    /// A message that claims a length, with kind and flags.
+    /// Makes a message whose header claims the length `len`.
     fn message(len: u32, words: [u16; 2], body: &[u8]) -> Vec<u8> {
         let [kind, flags] = words.map(u16::to_ne_bytes);
         [&len.to_ne_bytes()[..], &kind, &flags, &[0; 8], body].concat()

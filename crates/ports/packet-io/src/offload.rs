@@ -2,7 +2,7 @@
 //!
 //! On a virtual link there is no card, so a frame from a local socket arrives unfinished: its
 //! transport checksum holds only the pseudo-header's sum, its VLAN tag is in the metadata, and it
-//! may be a super-frame of up to 64 KiB that a card would have cut. Everything here is pure.
+//! may be a super-frame of up to 64 KiB that a card would have cut. Nothing here does I/O.
 
 mod checksum;
 mod partial_checksum;

@@ -2,8 +2,8 @@
 //!
 //! Reads classic pcap (micro- and nanoseconds, either byte order) and pcapng; writes classic pcap with nanoseconds.
 //! Time is virtual: the port's time 0 is [`PcapPort::start`]'s argument, usually the first timestamp of all captures,
-//! so that several files replay in step. A timestamp before its predecessor counts as equal to it: frames stay in the
-//! file's order.
+//! so that several files replay in step. A timestamp before the previous frame's counts as equal to it: frames stay in
+//! the file's order.
 //!
 //! [`PcapPort::replay_at`] is for a clock that runs on by itself: all frames arrive at one time, in the order of the
 //! timestamps of all captures, and a flush writes the sent frames to the file.

@@ -43,7 +43,7 @@ fn on_cable(test: impl FnOnce(AfPacketPort, AfXdpPort)) {
 fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
     on_cable(|mut outside, mut port| {
         assert_eq!(port.mode().to_string(), "XDP native, copy, 1 queue");
-        // More than the ring has chunks, in both directions.
+        // More frames than the ring has chunks, in both directions.
         for round in 0..10 {
             let sent: Vec<_> = (0..500)
                 .map(|n| numbered(round * 500 + n, 60 + n as usize))
@@ -86,7 +86,7 @@ fn an_unfinished_checksum_of_a_local_sender_is_finished() {
         for payload in [&b"four"[..], b"three", b"", &[0xff; 1400], &[0, 0]] {
             for socket in [&v4, &v6] {
                 socket.send(payload).expect("sending");
-                // The kernel greets its IPv6 neighbours too.
+                // The kernel sends IPv6 neighbour discovery too.
                 let frames =
                     std::iter::repeat_with(|| receive(&mut port, 1).pop().expect("a frame"));
                 let is_udp = |frame: &Vec<u8>| match frame[12..14] {

@@ -125,7 +125,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             );
             assert_comes_back(&mut outside(), 2);
             drop(other);
-            // The name does not hinder the next port.
+            // A path that is still there does not hinder the next port.
             let mut port = open(Some(folder)).expect("a port");
             assert_comes_to(&mut port, &mut outside(), 3);
             port.interface().keep().expect("a name");

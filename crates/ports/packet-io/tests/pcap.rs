@@ -27,8 +27,8 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// A classic pcap, little endian, by the format's description: magic, 2.4, link type; per packet
-/// seconds, fraction, captured and original length.
+/// Makes a classic pcap file, little endian, of version 2.4. A packet has seconds, fraction, captured bytes and
+/// original length.
 fn classic(magic: u32, link_type: u32, packets: &[(u32, u32, &[u8], u32)]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [magic, 0x0004_0002, 0, 0, 65535, link_type] {
@@ -251,7 +251,7 @@ fn captures_on_a_clock_that_goes_on_arrive_at_one_time_in_the_order_of_all_times
     a.transmit(2_000, [9; 60].as_slice().into())
         .expect("a file");
     a.flush().expect("a file");
-    // Before it is closed.
+    // The capture is complete before the port is closed.
     let written = PcapPort::open(Some(output.path()), None).expect("a capture");
     assert_eq!(written.first_timestamp_ns(), Some(7_000_002_000));
 }

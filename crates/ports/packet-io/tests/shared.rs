@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const N_FLOWS: u16 = 32;
 const N_FRAMES_A_FLOW: u16 = 20;
 
-/// A UDP datagram of a flow with its number in it.
+/// A UDP datagram of a flow, with a number in its payload.
 fn datagram(flow: u16, number: u16) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
         .ipv4([10, 9, 0, 1], [10, 9, 0, 2], 64)

@@ -243,7 +243,7 @@ fn ports_that_share_an_address_have_whole_flows() {
         {}
         flows.extend(of_port);
     }
-    // If a flow came to two ports, there would be more.
+    // If a flow came to two ports, there would be more entries.
     assert_eq!(flows.len(), senders.len());
     for (_, numbers) in flows {
         assert_eq!(numbers, (0..10).collect::<Vec<u8>>());

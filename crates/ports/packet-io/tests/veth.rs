@@ -38,7 +38,7 @@ fn with_cable(test: impl FnOnce()) {
     });
 }
 
-/// The same with ports at both ends.
+/// Like [`with_cable`], with ports at both ends.
 fn on_cable(test: impl FnOnce(AfPacketPort, AfPacketPort)) {
     with_cable(|| test(open("v0"), open("v1")));
 }
@@ -110,7 +110,7 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
     });
 }
 
-/// A port that listens in both directions.
+/// Opens a port that also receives the frames that others on this host send out by the interface.
 fn open_both_ways(name: &str, way_out: WayOut) -> AfPacketPort {
     let config = AfPacketConfig {
         way_out,
@@ -260,7 +260,7 @@ fn an_unfinished_udp_checksum_over_ipv6_is_finished() {
         socket
             .send_to(b"seven b", "[fd00::2]:5004")
             .expect("sending");
-        // The kernel greets its IPv6 neighbours too.
+        // The kernel sends IPv6 neighbour discovery too.
         let is_ours = |frame: &Vec<u8>| frame.ends_with(b"seven b");
         let frame = std::iter::repeat_with(|| receive(&mut port, 1).pop().expect("a frame"))
             .find(is_ours)

@@ -101,13 +101,13 @@ pub fn json(value: &serde_json::Value) {
     text(value);
 }
 
-/// Writes a number of things, as "1 group" or "2 groups".
+/// Formats a number of things, as "1 group" or "2 groups".
 pub fn count(n: usize, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {what}{plural}")
 }
 
-/// Writes 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -120,7 +120,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// Writes 1234567 as 1.23 MB.
+/// Formats 1234567 as 1.23 MB.
 pub fn bytes(value: u64) -> String {
     let mut scaled = value as f64;
     for unit in ["B", "kB", "MB", "GB", "TB"] {

@@ -101,7 +101,7 @@ mod tests {
 
     /// Evaluates `is_so` in a child process.
     fn in_a_child(is_so: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child makes system calls and ends, without what other threads may hold.
+        // SAFETY: the child makes system calls and ends; it needs no lock that another thread may hold.
         let child = unsafe { libc::fork() };
         assert!(child >= 0);
         if child == 0 {
@@ -110,7 +110,7 @@ mod tests {
             unsafe { libc::_exit(code) };
         }
         let mut status = 1;
-        // SAFETY: the status has its place.
+        // SAFETY: `status` lives through the call.
         let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
         waited == child && status == 0
     }
@@ -132,7 +132,7 @@ mod tests {
                 rlim_max: 1,
             };
             let is_made = no_core_dumps().is_ok();
-            // SAFETY: the limit has its place.
+            // SAFETY: `limit` lives through the call.
             let is_read = unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) == 0 };
             // SAFETY: it has no arguments.
             let is_dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) };

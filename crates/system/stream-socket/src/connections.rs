@@ -478,7 +478,7 @@ mod tests {
             let call = connection.caller().begin_call();
             of_one.push((connection, far, call));
         }
-        // The second address takes over half of the places, the newest first.
+        // The second address takes over half of the connections, the newest first.
         let mut of_other = Vec::new();
         for newest in (N_MAX / 2..N_MAX).rev() {
             let (connection, far) = pair_from(&connections, 3).await;
@@ -534,7 +534,7 @@ mod tests {
         let address = connections.local_addr().unwrap();
         let mut refused = TcpStream::connect(address).await.unwrap();
         assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
-        // The caller's place is free as soon as its connection is dropped.
+        // There is room for another connection as soon as the caller's is dropped.
         drop(caller);
         let _taken = TcpStream::connect(address).await.unwrap();
         accepting.await.unwrap();

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
-    /// Another user could make a link to somebody's file under a predictable name.
+    /// If the name were predictable, another user could make a link with it to somebody's file.
     #[test]
     fn new_contents_have_a_name_of_their_own_each_time_and_the_permissions_of_the_file() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Checksums: verified after parsing, updated before deparsing, over the fields in the state.
+//! Checksums: verified after parsing, updated before deparsing, over the fields in the packet's state.
 
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
@@ -83,7 +83,7 @@ impl Emit<'_> {
         self.try_or_punt(place, emit)
     }
 
-    /// Whether each field's position within 16-bit words does not depend on which headers are valid.
+    /// Whether each field has the same position within the 16-bit words, whichever headers are valid.
     pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Emitted<bool> {
         let runs = self.runs(calculation)?;
         let mut whole = runs.iter().rev().skip(1);
@@ -95,8 +95,9 @@ impl Emit<'_> {
 
     /// Computes the checksum of RFC 1071 into [`SUM`], for [a sum of fields](Self::is_sum_of_fields).
     ///
-    /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width counts by the
-    /// position of its last bit in a word. The sum is 0 only if all words are 0, as in an addition word by word.
+    /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width is added whole,
+    /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, as in an addition word by
+    /// word.
     pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Emitted<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {
@@ -115,7 +116,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Returns the input as runs, each with the header that must be valid for it to count.
+    /// Returns the input as runs of parts. A run counts only if its header, if it has one, is valid.
     pub(super) fn runs(
         &self,
         calculation: &Calculation,

@@ -1,4 +1,4 @@
-//! Controls: nodes, tables and their actions.
+//! Controls: conditions, tables and actions, the nodes of a control's graph.
 
 use dataplane::{
     ActionId, Program, TableId,
@@ -185,7 +185,7 @@ impl Emit<'_> {
         self.note_line(&format!("table {}", info.name), node.line.as_ref());
         let layout = &memory.tables[table.index()];
         if layout.index == Index::Left {
-            // Planning the maps has already recorded why the table is left.
+            // Planning the maps has already recorded why the table is punted.
             let punt = self.ends.punt;
             self.asm.jump(punt);
             return match self.kind {

@@ -114,13 +114,13 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds the copy's instance. A packet's copies to one port arrive consecutively, in the group's order: a copy
-    /// with the same serial as the previous one is the next.
+    /// Finds the copy's instance (`egress_rid`). A packet's copies to one port arrive consecutively, in the group's
+    /// order. So a copy with the same serial number as the port's previous copy is the next one in that order.
     fn which_copy(&mut self, fan_out: &FanOut) {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);
         let places = self.layout.word(Word::Places);
-        // Each port has a word: the packet's serial number in the high half, the copy's position in the low half.
+        // Each port has a word: its last copy's serial number in the high half, that copy's position in the low half.
         self.load_word(FRAME, Word::OutPort);
         self.asm.jump_if_imm(Jump::Gt, FRAME, 511, punt);
         self.asm.alu_imm(Alu::Lsh, FRAME, 3);

@@ -32,7 +32,7 @@ pub(super) struct Writing<'a> {
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
     /// Whether headers may have become valid or invalid.
     pub may_change_validity: bool,
-    /// The target if the frame's beginning cannot be moved; the frame is unchanged then.
+    /// Where to jump if the frame's beginning cannot be moved; the frame is unchanged then.
     pub refused: Label,
 }
 

@@ -60,7 +60,7 @@ impl Emit<'_> {
         if !self.is_in_ingress {
             return Ok(());
         }
-        // Fails here if the message cannot be generated.
+        // Tries to generate the message, and discards the code. If that fails, packets are punted here.
         let (mark, spills) = (self.asm.mark(), self.spills);
         let action = self.action.take();
         let taken = self.take_digest(digest);

@@ -1,4 +1,4 @@
-//! The common parts of the code generator: registers, the stack, fields, validity, ends.
+//! The common parts of the code generator: registers, the stack, fields, validity, and how a packet's handling ends.
 
 use std::collections::BTreeSet;
 
@@ -25,11 +25,12 @@ use crate::{
 
 pub(super) const CONTEXT: Reg = R6;
 pub(super) const SCRATCH: Reg = R7;
-/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the slot whose action runs.
+/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the address of the slot of
+/// a table entry ([`crate::image::Body`]) whose action runs.
 pub(super) const FRAME: Reg = R8;
 pub(super) const SLOT: Reg = R8;
 /// The end of the frame in parser and deparser. In a control, the same register is [`BODY`]: the number of the body
-/// that was found.
+/// that the lookup has found.
 pub(super) const FRAME_END: Reg = R9;
 pub(super) const BODY: Reg = R9;
 
@@ -49,9 +50,9 @@ pub(super) const XDP_ABORTED: i32 = 0;
 pub(super) const XDP_DROP: i32 = 1;
 pub(super) const XDP_PASS: i32 = 2;
 
-/// The packet's version, on the stack.
+/// The version of the tables that the packet sees, on the stack.
 pub(super) const STACK_VERSION: i16 = -8;
-/// Position of the port's first socket, on the stack.
+/// Position of the port's first socket in the socket map, on the stack.
 pub(super) const STACK_SOCKETS: i16 = -16;
 /// Stack slots for spilled registers.
 const STACK_SPILL: i16 = -24;
@@ -78,7 +79,7 @@ pub(super) struct Ends {
     pub punt: Label,
     /// Drops the packet for the reason in [`Word::Reason`].
     pub drop: Label,
-    /// Counts the packet as the journal says, then ends it according to [`Word::End`].
+    /// Increments the counters that the journal lists, then ends the packet's handling according to [`Word::End`].
     pub finish: Label,
 }
 
@@ -151,7 +152,7 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// Records that packets at this place are punted.
+    /// Records that packets which reach this construct are punted.
     pub(super) fn leave(&mut self, place: String, reason: String) {
         let left = Interpreted { place, reason };
         if !self.left.contains(&left) {
@@ -254,7 +255,7 @@ impl<'p> Emit<'p> {
         self.asm.store_imm(Size::B8, SCRATCH, at, value);
     }
 
-    /// Jumps to `to` if the header is valid (`is`), or if it is invalid (not `is`). Overwrites `free`.
+    /// Jumps to `to` if the header's validity is `is`. Overwrites `free`.
     pub(super) fn jump_if_valid(&mut self, header: HeaderId, is: bool, to: Label, free: Reg) {
         if self.ir.headers[header.index()].metadata {
             if is {
@@ -305,8 +306,8 @@ impl<'p> Emit<'p> {
         self.ir.unions[union.index()].members.clone()
     }
 
-    /// Bytes of a header on the wire, without a field of variable width. That field's place in the state holds its
-    /// length in bytes.
+    /// Returns the bytes of a header on the wire, without its field of variable width. For such a field the state holds
+    /// only its length in bytes.
     pub(super) fn header_bytes(&self, header: HeaderId) -> u32 {
         self.ir.headers[header.index()].fixed_bits / 8
     }

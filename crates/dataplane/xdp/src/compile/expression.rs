@@ -238,7 +238,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Applies an operation whose words depend only on the same words of the operands.
+    /// Applies an operation in which each word of the result depends only on the same word of the operands.
     fn simple(&mut self, alu: Alu, left: &Expr, right: &Expr, word: u32, to: Reg) -> Emitted<()> {
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
@@ -355,7 +355,7 @@ impl Emit<'_> {
         let range = self.bounded(left)?;
         let arithmetic = if range.signed { Alu::Arsh } else { Alu::Rsh };
         if let Some(amount) = range::constant_amount(right) {
-            // A greater amount is wider than every field: only the sign remains.
+            // A shift by more bits than every field has leaves only the sign.
             let amount = amount.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = (amount / 64, (amount % 64) as i32);
             let from = word + whole;

@@ -19,11 +19,11 @@ const TO: Reg = R4;
 /// Zero bytes after the input.
 const PADDING_BYTES: u32 = 8;
 
-/// The CRCs that can be compiled. Each has at most 32 bits, one bit order for input and output, and an initial value that
-/// is the same reflected.
+/// The CRCs that can be compiled. Each has at most 32 bits, one bit order for input and output, and an initial value
+/// that is its own reflection.
 pub(super) const CRCS: [Algorithm; 3] = [Algorithm::Crc16, Algorithm::CrcCcitt, Algorithm::Crc32];
 
-/// A CRC's remainders of all bytes, 4 bytes each, in host order.
+/// Returns a CRC's remainder for each value of a byte, 4 bytes each, in host order.
 pub(super) fn crc_table(crc: &Crc) -> Vec<u8> {
     let entries = (0..=u8::MAX).map(|byte| crc.remainder(byte) as u32);
     entries.flat_map(u32::to_ne_bytes).collect()
@@ -52,7 +52,7 @@ pub(super) fn check(algorithm: Algorithm) -> Emitted<()> {
 type Run<'a> = (Option<HeaderId>, Vec<&'a Part>);
 
 impl Emit<'_> {
-    /// Assigns `base` plus the calculation modulo `size`.
+    /// Assigns `base` + (calculation modulo `size`).
     pub(super) fn hash(
         &mut self,
         to: &Place,
@@ -147,8 +147,8 @@ impl Emit<'_> {
         };
         let n_whole = runs.len().saturating_sub(1);
         if runs[..n_whole].iter().any(|run| bits(self, run) % 8 != 0) {
-            // The run of an invalid header is missing. If it is not whole bytes, the later runs are shifted by bits.
-            // So require that all headers are valid.
+            // The run of an invalid header is missing from the input. If that run is not whole bytes, later runs are
+            // shifted by bits. So require that all headers are valid.
             self.all_valid(&runs)?;
             let all = runs.into_iter().flat_map(|(_, parts)| parts).collect();
             runs = vec![(None, all)];
@@ -189,8 +189,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Loads the end of the input so far into [`TO`], without the buffer's offset. The length comes from memory, so
-    /// the verifier does not track how it arose; the comparison gives it a bound.
+    /// Loads the scratch memory's address plus the length of the input so far into [`TO`]; the buffer's offset comes on
+    /// top. The length is loaded from memory, so the verifier knows nothing of it; the comparison gives it a bound.
     fn buffer_end(&mut self, n_bytes_max: u32) {
         let punt = self.ends.punt;
         self.load_word(TO, Word::Cursor);
@@ -260,7 +260,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Loops over the input in steps; in `body`, `R3` is the position, `R1` the input's address there.
+    /// Loops over the input in steps. In `body`, `R3` is the position, and `R1` the scratch memory's address plus `R3`.
     fn over_input(&mut self, n_bytes: u32, step: u32, body: impl FnOnce(&mut Self)) {
         let (again, done): (Label, Label) = (self.asm.label(), self.asm.label());
         self.load_word(R5, Word::Cursor);

@@ -28,7 +28,7 @@ pub(super) enum Word {
     PacketLength,
     /// Bytes that the parser has consumed.
     Consumed,
-    /// A position in bytes, not constant: where to write or to assemble next.
+    /// A position in bytes that is known only at run time: where to write or to assemble next.
     Cursor,
     /// Bytes of variable width before the parser's position.
     Moved,
@@ -51,7 +51,7 @@ pub(super) enum Word {
     CopySerial,
     FanOut,
     Replicas,
-    /// The current serial and position in a packet's copies, for each port. Kept across packets.
+    /// For each port, the last copy's serial number and position in the array of instances. Kept across packets.
     Places,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Entries of the journal, one for each table and each place that counts.
+    /// The most entries of the journal: one for each table and for each statement that counts.
     pub(super) const JOURNAL_MAX: u32 = 512;
 
     /// `message_words` is the size of the longest digest message.
@@ -153,12 +153,12 @@ impl Layout {
         (self.fields[field.index()] + 8 * word) as i16
     }
 
-    /// Returns the 4-byte word with a header's validity, and its bit in there.
+    /// Returns the 4-byte word with a header's validity, and the number of its bit in the word.
     pub(super) fn valid(&self, header: HeaderId) -> (i16, u32) {
         ((self.valid + 4 * (header.0 / 32)) as i16, header.0 % 32)
     }
 
-    /// Returns the 4-byte words of all validities: the current one, and the one that the parser left.
+    /// Returns the 4-byte words of all validities in pairs: the current one, and the one that the parser left.
     pub(super) fn valid_words(&self) -> impl Iterator<Item = (i16, i16)> {
         let (valid, parsed) = (self.valid, self.parsed);
         (0..self.n_valid_words)
@@ -184,7 +184,7 @@ impl Layout {
         headers.chain(unions)
     }
 
-    /// Returns the buffer for a hash's input.
+    /// Returns the offset of the buffer for a hash's input.
     pub(super) fn buffer(&self) -> i16 {
         self.buffer as i16
     }
@@ -197,7 +197,7 @@ impl Layout {
         (self.message + at) as i16
     }
 
-    /// Returns an entry of the journal, 4 bytes.
+    /// Returns the offset of an entry of the journal, which has 4 bytes.
     pub(super) fn journal(&self, entry: u32) -> i16 {
         (self.journal + 4 * entry) as i16
     }

@@ -1,5 +1,5 @@
-//! Table lookups: from a key to the number of an entry's body ([`Body`]), then to the body's slot that holds for the
-//! packet.
+//! Table lookups: from a key to the number of an entry's body ([`Body`]: the entry's action in two slots, for two
+//! versions), then to the slot that holds for the packet's version.
 
 use dataplane::{
     TableId,
@@ -16,7 +16,7 @@ use crate::{
     image::{ACTION_MISS, Body, Index, KeyPart, MapRef, TableLayout},
 };
 
-/// How many prefixes a lookup tries, each shorter than the one before, if the packet cannot see their entries.
+/// How many prefixes a lookup tries, longest first, as long as it finds only entries that the packet does not see.
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
@@ -178,7 +178,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Assembles a trie's key, with the full length.
+    /// Assembles a trie's key, with the full prefix length.
     fn network_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Emitted<()> {
         let bits = 8 * (key_bytes - 4);
         self.asm
@@ -219,7 +219,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Looks a key up under each mask; the best rank wins.
+    /// Looks a key up under each mask; the entry with the greatest rank wins.
     fn look_up_masked(&mut self, key: &[KeySource], layout: &TableLayout) -> Emitted<()> {
         let Index::Ternary {
             map,

@@ -52,7 +52,7 @@ pub(super) struct Memory {
     room: Room,
 }
 
-/// Bodies for a table of this size, including bodies of removed entries that may still be read.
+/// Returns how many bodies a table of this size needs, including those of removed entries that packets may still read.
 fn bodies(size: usize) -> Option<u32> {
     let size = u32::try_from(size).ok()?;
     size.checked_add((size / 4).max(64))?.checked_add(1)
@@ -366,7 +366,7 @@ impl Memory {
         })
     }
 
-    /// Assigns counters to the cells of the program's counters.
+    /// Assigns a counter of the kernel program to each cell of the P4 program's counters.
     fn cells(&mut self, program: &Program, left: &mut Vec<Interpreted>) {
         for array in &program.ir().counters {
             let n = u32::try_from(array.cells).ok();

@@ -1,4 +1,4 @@
-//! Which fields must be kept in the state, and which headers the deparser may have to write anew.
+//! Which fields the packet's state (`layout.rs`) must keep, and which headers the deparser may have to write anew.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub(super) struct Needs<'p> {
     touched: BTreeSet<FieldId>,
 }
 
-/// Returns the fields of frames that share bytes with one of these.
+/// Returns the header fields that share a byte with one of `fields`.
 fn sharing(ir: &Ir, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
     let headers: BTreeSet<HeaderId> = fields
         .iter()
@@ -109,7 +109,7 @@ impl<'p> Needs<'p> {
             || self.changes_validity_in_egress()
     }
 
-    /// Returns the field that selects the queue, if ingress may write it.
+    /// Returns the field that selects the queue, if parser or ingress may write it.
     pub(super) fn priority(&self) -> Option<FieldId> {
         let priority = self.ir.metadata.priority;
         priority.filter(|priority| self.touched.contains(priority))
@@ -131,8 +131,8 @@ impl<'p> Needs<'p> {
             && (self.touched.contains(&field) || before.into_iter().any(is_written_at))
     }
 
-    /// Whether a field must start as zero: something may read it before it is written. Only expressions read fields
-    /// of invalid headers.
+    /// Whether a field must start as zero: something may read it before it is written. Fields of invalid headers are
+    /// read only by expressions.
     pub(super) fn is_cleared(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let is_metadata = self.ir.headers[header.index()].metadata;
@@ -158,7 +158,7 @@ impl<'p> Needs<'p> {
         self.emitted.contains(&header)
     }
 
-    /// Returns the headers that copies read, and which may be invalid but still have values that ingress left there.
+    /// Returns headers that copies read, and that may be invalid but still have field values from parser or ingress.
     pub(super) fn stale(&self) -> Vec<HeaderId> {
         self.stale.clone()
     }
@@ -192,7 +192,7 @@ impl<'p> Needs<'p> {
         group.is_some_and(|group| self.touched.contains(&group))
     }
 
-    /// Returns the field of a meaning that the target writes at a moment, if something reads the field.
+    /// Returns the metadata field with this meaning that the target writes at `moment`, if something reads the field.
     pub(super) fn metadata(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
         let mut written = self.ir.metadata.written_at(moment).iter();
         let (_, field) = written.find(|(other, _)| *other == meaning)?;

@@ -49,7 +49,7 @@ fn size_of(bits: u32) -> Size {
 
 impl Note {
     /// # Errors
-    /// The record would be too long, or a field does not leave with the packet.
+    /// The record would be too long, or copies read a field that does not leave with the packet.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Emitted<Self> {
         let ir = needs.ir();
         // The first two are the frame's `Origin`.
@@ -121,7 +121,7 @@ impl Note {
         self.bytes
     }
 
-    /// Returns the headers that copies read, and which may be invalid but still have values that ingress left there.
+    /// Returns headers that copies read, and that may be invalid but still have field values from parser or ingress.
     pub(super) fn stale(&self, needs: &Needs<'_>) -> Vec<HeaderId> {
         needs.stale()
     }

@@ -447,7 +447,7 @@ impl<'p> Emit<'p> {
             is_irregular: walk.is_irregular,
             is_moved: walk.is_moved,
         };
-        // Visits that were not followed are punted, and so are endless loops.
+        // Packets are punted where they would visit a state that was not walked, or loop for ever.
         let found = parsing.labels.get(&visit).copied();
         let found = found.filter(|(place, _)| !parsing.paths.is_back(parsing.current, *place));
         let label = found.map_or(self.ends.punt, |(_, label)| label);

@@ -268,7 +268,8 @@ impl Paths {
         self.back.contains(&(from, to))
     }
 
-    /// Walks through a visit. Returns whether it ends irregular, and the visits that may follow.
+    /// Walks through a visit. Returns whether it is irregular at its end ([`Visit::is_irregular`]), and the visits that
+    /// may follow.
     fn walk(
         &mut self,
         ir: &Ir,
@@ -320,7 +321,7 @@ impl Paths {
         self.ends_irregular.get(visit) == Some(&true)
     }
 
-    /// Whether the headers may be so after a visit although [`Paths::ends_irregular`] is false.
+    /// Whether the headers after a visit may be out of order or have gaps although [`Paths::ends_irregular`] is false.
     pub(super) fn is_unsure(&self) -> bool {
         self.is_unsure
     }

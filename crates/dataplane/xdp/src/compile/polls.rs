@@ -15,18 +15,17 @@ use crate::{
 };
 
 /// How long a limit is used, in nanoseconds. Then the port is tried again, at the cost of some copies of one packet:
-/// with 5,000 packets per second in 64 copies each, one packet in a hundred. An outdated limit drops packets for at
-/// most this long.
+/// with 5,000 packets per second, of one packet in a hundred. An outdated limit drops packets for at most this long.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
-/// Packets with fewer copies are always copied. Dropping such a packet costs nearly as much as copying it, and the
-/// receiver that empties the ring meanwhile makes room for the next packet: with 8 copies and NAPI in a kernel thread
-/// of its own, half as many copies left when packets were dropped.
+/// Packets with fewer copies are always copied. Dropping such a packet costs nearly as much as copying it, and while it
+/// is copied, the receiver empties the ring for the next packet. Measured with 8 copies and NAPI in a kernel thread of
+/// its own: when such packets were dropped, half as many copies left.
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
     /// At the first packet of a poll, marks this processor as polling ([`Heap::polls`]). If a writer saw the processor
-    /// outside a poll before that, all later reads of the packet see everything that the writer had written.
+    /// outside a poll before the mark, the packet's later reads see everything that the writer had written by then.
     pub(super) fn begin_poll(&mut self, aborted: Label) {
         self.asm.note("the first packet of a poll?");
         let heap = self.memory.heap;
@@ -44,8 +43,8 @@ impl Emit<'_> {
         self.asm.place(is_within);
     }
 
-    /// Drops the packet if the group's port has no room for its copies in this poll, else accounts for them. The
-    /// group's slot is in `SLOT`.
+    /// Drops the packet if the group's port has no room for its copies in this poll; otherwise adds them to the copies
+    /// of the poll. The group's slot is in `SLOT`.
     pub(super) fn drop_without_room(&mut self, fan_out: &FanOut) {
         self.asm
             .note("has the port room for the copies in this poll?");
@@ -91,8 +90,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R1, R0);
     }
 
-    /// Drops the packet, and all later ones for this port in this poll, so that no packet of a smaller group overtakes.
-    /// If the limit is too old, forgets it instead.
+    /// Drops the packet, and makes all later ones for this port in this poll be dropped, so that no packet of a smaller
+    /// group overtakes it. If the limit is too old, forgets the limit instead.
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();
         self.load_word(R2, Word::Arrival);
@@ -109,7 +108,7 @@ impl Emit<'_> {
         self.asm.store_imm(Size::B4, R1, Polls::LIMIT, 0);
     }
 
-    /// Counts a packet dropped in this way as one whose copies the device has refused.
+    /// Counts a packet of [`End::Refused`] as one whose copies the device has refused.
     pub(super) fn finish_refused(&mut self) {
         self.count_replication();
         let counters = &self.memory.counters;

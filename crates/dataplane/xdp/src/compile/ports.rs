@@ -1,4 +1,4 @@
-//! The ports' program: how a frame begins and ends.
+//! The ports' program: what it does with a frame before the parser, and when ingress and egress have ended.
 
 use dataplane::{
     DropReason,
@@ -199,7 +199,7 @@ impl Emit<'_> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
-            // The packet names a queue that does not exist, so the engine decides what happens to it.
+            // If the packet names a queue that does not exist, the engine decides what happens to it.
             self.field_word(priority, 0, R1);
             self.asm
                 .jump_if_imm(Jump::Ge, R1, limits::EGRESS_QUEUES_PER_PORT as i32, punt);
@@ -228,7 +228,7 @@ impl Emit<'_> {
         self.heap(R2, self.memory.heap.ports);
         self.asm.alu(Alu::Add, R2, R1);
         self.asm.load(Size::B4, R2, R2, 0);
-        // The word is 0 for a port without a device. The kernel would drop a longer packet silently.
+        // R2 is the longest packet for the port, 0 without a device. The kernel would drop a longer one silently.
         self.load_word(R1, Word::PacketLength);
         self.asm.jump_if(Jump::Gt, R1, R2, punt);
         Ok(())
@@ -272,7 +272,7 @@ impl Emit<'_> {
                 self.store_field(field, R1, None);
             }
         }
-        // There is no queue, so the packet was enqueued when it came to egress.
+        // There is no queue, so the packet counts as enqueued when it comes to egress.
         self.write_time(
             Moment::Egress,
             &[Meaning::EgressTimestamp, Meaning::EnqTimestamp],

@@ -20,7 +20,7 @@ const LOOP_ROUNDS_MAX: usize = 256;
 const LOOP_STATEMENTS_MAX: usize = 4096;
 
 impl Emit<'_> {
-    /// Generates an action's body. The arguments are in the slot.
+    /// Generates the code of an action. The action's arguments are in the slot whose address is [`super::emit::SLOT`].
     pub(super) fn action(&mut self, action: ActionId) -> Emitted<()> {
         let outer = self.action.replace(action);
         let result = self.statements(action);
@@ -90,7 +90,7 @@ impl Emit<'_> {
         if primitives.iter().any(hashes) {
             return Err("a loop that hashes".into());
         }
-        // The journal has only one entry for each place that counts.
+        // The journal has only one entry for each statement that counts, whatever the number of iterations.
         let counts = |it: &Primitive| matches!(it, Primitive::Count { .. });
         if primitives.iter().any(counts) {
             return Err("a loop that counts".into());
@@ -368,7 +368,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Copies an element of a stack into the element `to`; without `from`, invalidates that element.
+    /// Copies an element of a stack into the element `to`; without `from`, invalidates `to`.
     fn move_element(
         &mut self,
         stack: AnyStack,

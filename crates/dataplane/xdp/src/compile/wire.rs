@@ -35,7 +35,7 @@ pub(super) fn groups(ir: &Ir, header: HeaderId) -> Vec<Group> {
     groups
 }
 
-/// Merges neighbouring groups up to 8 bytes.
+/// Merges neighbouring groups into groups of at most 8 bytes.
 pub(super) fn joined(groups: Vec<Group>) -> Vec<Group> {
     let mut joined: Vec<Group> = Vec::new();
     for group in groups {

@@ -23,7 +23,7 @@ pub enum EncodedKey {
     Position(u32),
     /// A key of the index's map.
     Bytes(Vec<u8>),
-    /// A mask, and a key of the map with mask number 0. The first 4 bytes of the key must become the mask's number.
+    /// A mask, and a key of the map with 0 in its first 4 bytes, in place of the number that the mask is yet to get.
     Masked {
         /// The mask, as long as `key`.
         mask: Vec<u8>,

@@ -14,7 +14,7 @@ pub const ACTION_PUNT: u32 = u32::MAX - 1;
 /// Action of a slot: do nothing.
 pub const ACTION_NONE: u32 = u32::MAX - 2;
 
-/// Offsets in the heap, in bytes.
+/// Offsets in bytes in the heap, the one value of the map [`super::MapRole::Heap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
     pub bytes: u32,
@@ -61,7 +61,7 @@ impl Heap {
 /// The description of an interface for the program: two words of 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
-    /// `None` if the interface is not a port of ours; its frames then go to the host.
+    /// `None` if the interface is not a port of the switch; its frames then go to the host.
     pub port: Option<PortId>,
     /// Position of its first receive queue in the socket map.
     pub sockets: u32,
@@ -81,8 +81,8 @@ impl Interface {
     }
 }
 
-/// Numbers of counters. Each counter has packets and bytes, 8 bytes each, for each processor. A field is the number
-/// of the first counter of its kind.
+/// Numbers of the kernel's counters. For each processor, each counter has packets and bytes, 8 bytes each. A field of
+/// this struct is the number of the first counter of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     pub n: u32,
@@ -98,7 +98,7 @@ pub struct Counters {
     pub replicated: u32,
     /// The counter of misses (body 0) of each table, by [`TableId`].
     pub tables: Vec<u32>,
-    /// The first cell of each counter, by [`CounterId`]; `None` if the counting action is punted.
+    /// For each of the program's counters, the counter of its first cell; `None` if the counting action is punted.
     pub cells: Vec<Option<u32>>,
 }
 
@@ -121,7 +121,7 @@ impl Counters {
     }
 }
 
-/// Layout of entries' bodies. A body consists of, 8 bytes each:
+/// Layout of the bodies of table entries. A body consists of the following, 8 bytes each:
 /// - the versions from which slot 0 and slot 1 hold,
 /// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
 ///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
@@ -285,12 +285,12 @@ pub struct FanOut {
     /// Bytes of XDP metadata in front of each copy's frame. The driver's headroom must have room for these and for
     /// headers that egress adds.
     pub note_bytes: u32,
-    /// Tables that copies reach.
+    /// Tables that egress applies to copies.
     pub tables: Vec<TableId>,
 }
 
-/// The metadata in front of each leaving frame. A copy's metadata begins with an origin; a packet to one port has only
-/// an origin, or no metadata.
+/// The XDP metadata in front of each leaving frame. A copy's metadata begins with an origin; a packet to one port has
+/// only an origin, or no metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin;
 
@@ -352,8 +352,8 @@ impl GroupArg {
 
 /// What a processor knows of its current NAPI poll: one run of a driver's poll, after which receivers are notified of
 /// the copies. The map [`super::MapRole::Polls`] has one value for each processor: first the poll's number, 4 bytes,
-/// which the loader increments after each poll; then, at position [`GroupArg::Port`], what program and loader know of
-/// each port. All is zero at first.
+/// which the loader increments after each poll; then, at the position that [`GroupArg::Port`] gives, what program and
+/// loader know of each port. All is zero at first.
 ///
 /// A device that has refused copies within a poll takes no more before the poll ends, as nobody has been notified to
 /// make room. So the program drops a packet whose copies exceed [`Polls::LIMIT`] before it makes them: the device
@@ -367,7 +367,7 @@ impl Polls {
     pub const BYTES: u32 = (Heap::N_PORTS + 1) << Self::SHIFT;
     /// Offset of the current poll's number in the value.
     pub const NUMBER: i16 = 0;
-    /// Offset of the number of the last poll that made copies for the port, 4 bytes.
+    /// Offset in a port's part of the number of the last poll that made copies for the port, 4 bytes.
     pub const POLL: i16 = 0;
     /// Offset of the number of copies made in that poll, 4 bytes; with bit [`Polls::FULL`] if no more may be made,
     /// [`Polls::CLOSED`] if some were refused.

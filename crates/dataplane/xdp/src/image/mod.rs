@@ -32,8 +32,8 @@
 //! 6. *Punts.* The program passes a punted frame, unchanged, to the socket map [`MapRole::Sockets`], at the position in
 //!    [`Interface`] plus the receive queue. Without a socket there, the verdict is `XDP_ABORTED`.
 //! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to if the word
-//!    at [`Heap::port`] is not 0, and takes packets that were received no longer than that. Packets to other ports are
-//!    punted: to the CPU port, to ports of another process, and to disabled ones.
+//!    at [`Heap::port`] is not 0; that word is the length of the longest packet, as received, that the port takes.
+//!    Packets to other ports are punted: to the CPU port, to ports of another process, and to disabled ones.
 //! 8. *Groups.* See [`FanOut`]. Without it, packets to groups are punted. Copies cannot be punted. So while a table
 //!    that egress applies ([`FanOut::tables`]) has a slot with [`ACTION_PUNT`], every group must be written as
 //!    [`ACTION_PUNT`].
@@ -148,13 +148,13 @@ pub struct Image {
     /// Constant contents of the heap, by offset: bytes in whole words of 8.
     pub constants: Vec<(u32, Vec<u8>)>,
     pub counters: Counters,
-    /// The place where a processor's last packet records what happened to the packet.
+    /// Where the program records what happened to a processor's last packet.
     pub scratch: Scratch,
     /// The tables' layouts, by [`dataplane::TableId`].
     pub tables: Vec<TableLayout>,
     /// How groups are written; `None` if packets to groups are punted.
     pub fan_out: Option<FanOut>,
-    /// Places whose packets are punted, with the reasons.
+    /// Constructs at which packets are punted, with the reasons.
     pub left: Vec<Interpreted>,
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Sources<'a> {
 struct TableCounts {
     table: TableId,
     first: u32,
-    /// Hits of bodies that now belong to another entry.
+    /// Hits of bodies ([`crate::image::Body`]) that now belong to another entry.
     hits: u64,
 }
 

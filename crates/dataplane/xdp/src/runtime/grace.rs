@@ -16,10 +16,10 @@ mod polls;
 pub(crate) use polls::ReadPolls;
 use polls::Running;
 
-/// How long RCU is not used if polls may end the wanted period.
+/// How much time polls get to end a wanted period before RCU is used.
 const AHEAD: Duration = Duration::from_millis(1);
 
-/// A moment in time: when something changed that packets may see.
+/// A moment in time: when something changed that packets may see. It is past once all packets from before are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 

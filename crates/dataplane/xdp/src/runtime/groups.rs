@@ -4,8 +4,8 @@
 //! Inserting a device map into the outer map takes a grace period of RCU; writing into a device map does not. So a
 //! fan-out that no packet sees any more (a spare) keeps its map, for a later version of any group with about as many
 //! replicas; and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits
-//! for the kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place costs
-//! a packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
+//! for the kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place in a
+//! device map costs a packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -32,7 +32,7 @@ const THREADS_MAX: usize = 16;
 /// How often the writer checks whether packets can find maps that are being inserted.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// Places in a map for `n_replicas`.
+/// Returns how many places a device map has for `n_replicas` replicas.
 fn n_places(n_replicas: u32) -> u32 {
     n_replicas.next_multiple_of((n_replicas.next_power_of_two() / 8).max(1))
 }
@@ -96,7 +96,7 @@ struct Target {
 }
 
 impl Target {
-    /// Puts an interface into a place of a map. Returns false if the interface has disappeared, which nobody has
+    /// Puts an interface into a place of a device map. Returns false if the interface has disappeared, which nobody has
     /// reported yet.
     fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
         match map.set_device(place, device.interface.index, Some(&self.egress)) {
@@ -123,7 +123,7 @@ struct Coming {
 #[derive(Debug)]
 struct Made {
     devices: Devices,
-    /// The fan-out's keys in the map of places.
+    /// The ports for which the fan-out has a key in the map [`FanOut::places`].
     ports: Vec<PortId>,
     first_instance: u32,
     n_instances: u32,

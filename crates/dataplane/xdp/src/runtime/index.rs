@@ -1,4 +1,4 @@
-//! A table's index: which key leads to which body in the kernel.
+//! A table's index: which key leads to which body (an entry's action, [`crate::image::Body`]) in the kernel.
 
 use std::collections::HashMap;
 use std::io;
@@ -70,8 +70,8 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the body to which a removed entry's key still leads. `None` for a ternary key, which may have several
-    /// numbers.
+    /// Returns the body to which a removed entry's key still leads. `None` for a ternary key, whose mask may have
+    /// several numbers.
     pub(crate) fn body(&self, key: &EncodedKey) -> Option<u32> {
         let body = match key {
             EncodedKey::Position(position) => self.bodies.get(&position.to_ne_bytes()[..]),
@@ -90,7 +90,7 @@ impl Keys {
         }
     }
 
-    /// Inserts a key once no packet can see a deleted key in its memory.
+    /// Inserts a key once no packet can see the deleted key whose memory it may reuse.
     fn write(
         &mut self,
         graces: &Graces,
@@ -112,7 +112,7 @@ impl Keys {
         }
     }
 
-    /// Returns a number of this mask under which the key is free.
+    /// Returns a number of this mask under which the key is not in the map yet.
     fn mask_number(
         &mut self,
         layout: &TableLayout,
@@ -230,7 +230,7 @@ impl Keys {
         leads_there
     }
 
-    /// Removes masks without keys from the end. No packet may see a key of theirs any more.
+    /// Removes masks without keys from the end of the list. No packet may see a key of theirs any more.
     pub(crate) fn take_masks_away(&mut self, layout: &TableLayout, maps: &Maps) {
         let Index::Ternary { n_masks, .. } = &layout.index else {
             return;

@@ -266,7 +266,7 @@ impl Loaded {
         })
     }
 
-    /// Reserves a port's place in the maps.
+    /// Reserves room for a port in the maps.
     fn enter(&mut self, port: &KernelPort) -> Result<(), ChangeError> {
         let index = port.interface.index();
         let has_place = self.image.heap.interface(index).is_some();
@@ -347,7 +347,7 @@ impl Loaded {
         }
     }
 
-    /// Assigns the counts that reused bodies have from their previous entries to the tables.
+    /// Adds to the tables the counts that reused bodies still have from their previous entries.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -427,8 +427,8 @@ impl Loaded {
         epoch >= self.next_epoch || epoch < drained.max(self.drained)
     }
 
-    /// Whether all packets see the last commit, and no counted packet is inside. Then a drain needs no grace period,
-    /// for example one before a viewer joins.
+    /// Whether all packets see the last commit, and no counted packet is inside. Then a drain, such as the one before a
+    /// viewer joins, needs no grace period.
     fn is_clear(&self) -> bool {
         let n_seen = self.progress.n_seen.load(Ordering::Acquire);
         let Ok(counters) = self.maps.get(self.counters) else {

@@ -93,7 +93,7 @@ pub(crate) enum Message {
     Look,
 }
 
-/// A body that another entry can use.
+/// A body ([`crate::image::Body`]) that another entry can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) table: TableRef,
@@ -174,7 +174,7 @@ impl Waiting {
         self.n_commits == 0 && self.drains.is_empty()
     }
 
-    /// Adds a commit or a drain. `free_from` returns when a commit's ops need not wait.
+    /// Adds a commit or a drain. `free_from` returns the moment after which a commit's ops need not wait.
     pub(crate) fn push(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) {
         if !self.behind.is_empty() {
             self.behind.push_back(message);
@@ -281,7 +281,7 @@ mod tests {
         Op::Group { body, replicas }
     }
 
-    /// What waits when nothing is made visible.
+    /// Returns what waits after these messages if nothing is made visible in between.
     fn waiting(messages: Vec<Message>) -> Waiting {
         let mut waiting = Waiting::default();
         for message in messages {

@@ -113,7 +113,7 @@ type Beginning = Vec<[u8; 8]>;
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
-    /// The program that runs on packets to one port when they leave. Ingress has already completed these packets.
+    /// The program that runs on packets to one port when they leave. It finds them complete, as egress has run.
     unicast: Program,
     programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
     state: Mutex<State>,

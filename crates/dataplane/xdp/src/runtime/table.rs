@@ -1,4 +1,5 @@
-//! A table in the kernel: bodies with two slots each, and the keys that lead to them.
+//! A table in the kernel: a body for each entry, with two slots for two versions of its action
+//! ([`crate::image::Body`]), and the keys that lead to the bodies.
 
 use std::io;
 

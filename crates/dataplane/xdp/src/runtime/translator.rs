@@ -1,5 +1,6 @@
-//! Translates control-plane changes into ops of the next commit. The translation runs within the control call; the
-//! writer's thread does the work that takes time.
+//! Translates control-plane changes into ops, the parts of the writer's next commit, and gives each entry a body, where
+//! the kernel has its action ([`crate::image::Body`]). The translation runs within the control call; the writer's
+//! thread does the work that takes time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender};

@@ -1,4 +1,4 @@
-//! Counts the frames that leave by our ports at the place where this is known: when a device takes the frames.
+//! Counts the frames that leave by the switch's ports, at the moment when this is known: when a device takes them.
 //!
 //! The kernel queues redirected frames, up to 16 for each device and processor. When it flushes a queue, it runs the
 //! device map's program on each frame, passes the remaining frames to the driver, and hits a tracepoint

@@ -25,7 +25,7 @@ use crate::image::{EncodedKey, GroupArg, TableLayout};
 const QUIET: Duration = Duration::from_millis(20);
 
 /// How long commits that need a grace period of RCU are held back after a drain. The controller that drained will write
-/// next, and its commit would otherwise wait for another grace period. Some control calls take this long.
+/// next, and its commit would otherwise wait for another grace period. Some control calls take as long as this.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
@@ -243,7 +243,7 @@ impl Writer {
         self.last_commit.elapsed() >= QUIET
     }
 
-    /// Frees resources that no packet sees any more, if it is time for that, and creates spares.
+    /// Frees resources that no packet sees any more, if it is time for that, and creates spares ([`FanOuts::stock`]).
     fn tidy(&mut self) -> io::Result<()> {
         self.free()?;
         let is_quiet = self.is_quiet();

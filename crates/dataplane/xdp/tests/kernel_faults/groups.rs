@@ -122,7 +122,7 @@ fn a_change_of_a_group_is_seen_within_20_ms() {
         beside.drain();
         let mut taken = Vec::new();
         for n in 1..=30_u16 {
-            // Usually nothing else happens when a viewer joins.
+            // Usually a viewer joins when nothing else happens.
             thread::sleep(Duration::from_millis(100));
             let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
             let start = Instant::now();

@@ -7,7 +7,7 @@ fn an_interface_that_goes_while_it_is_opened_is_said_to_be_missing() {
         veth_pair("v0", "v1");
         let interface = Interface::find("v1").expect("it is there");
         ip("link del v0");
-        // One of that name is no help: it has another number.
+        // A new interface of that name does not help: it has another index.
         veth_pair("v0", "v1");
         let opened = AfPacketPort::open_one(&interface, AfPacketConfig::default(), None);
         let error = opened.err().expect("an error");

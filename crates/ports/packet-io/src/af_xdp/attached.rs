@@ -359,8 +359,8 @@ fn expect_few(interface: &str, destinations: &[Destination]) -> Result<(), PortE
     }
 }
 
-/// Returns where a port's program is kept. The file's name has the network namespace and the interface's index there,
-/// so that two switches with the same folder never use one name for different interfaces.
+/// Returns where a port's program is kept. The file's name has the network namespace and the interface's index in this
+/// namespace, so that two switches with the same folder never use one name for different interfaces.
 ///
 /// # Errors
 /// The kernel does not report the namespace.

@@ -120,7 +120,7 @@ impl Filter<'_> {
         self.compare(IP + 24);
     }
 
-    /// Loads the UDP destination port into R5, or -1, which is no port.
+    /// Loads the UDP destination port into R5, or -1 if the packet has none.
     fn ipv4_port(&mut self) {
         let addresses = self.asm.label();
         self.asm.mov_imm(R5, u64::MAX);

@@ -9,8 +9,8 @@
 //! pages of the machine:      a        P         b        P         c        P
 //! ```
 //!
-//! A place is free again when the kernel reports that its frame has left (the completion ring). Drivers that
-//! send by zero copy refuse frames that cross a page boundary, so this is for copy mode.
+//! A place, the two pages for one frame, is free again when the kernel reports that the frame has left (the completion
+//! ring). Drivers that send by zero copy refuse frames that cross a page boundary, so this is for copy mode.
 //!
 //! Each page is a mapping, and the kernel limits a process's mappings. So only the first queues of a process share
 //! payloads; later queues write each payload as often as it is sent.
@@ -68,7 +68,7 @@ struct Shared {
     address: u64,
     /// The process's address of the same payload.
     start: NonNull<u8>,
-    /// How many places were given out since all were free. They are the first ones.
+    /// How many places were given out since all were free. These are the first places.
     n_used: usize,
     /// In how many of them the kernel still holds a frame.
     n_out: usize,
@@ -145,7 +145,7 @@ impl SharedPayloads {
     }
 
     /// Returns the address to write a frame's head to, so that the frame's payload follows the head in memory. `None`
-    /// if the payload has no identity, if this is the first frame with it, or if every place is in use.
+    /// if the payload has no identity, if this is the first frame with the payload, or if every place is in use.
     #[inline]
     pub(super) fn place(&mut self, frame: Frame<'_>) -> Option<u64> {
         let identity = frame.payload_identity()?;
@@ -247,7 +247,7 @@ mod tests {
         let first: Vec<u64> = std::iter::from_fn(|| shared.place(frame(&ones, 7))).collect();
         assert_eq!(first.len(), XDP_SHARERS);
         assert!(first.iter().all(|at| payload_at(&memory, *at) == 1));
-        // All but one have left: no place is given out twice, no page written over.
+        // All frames but one have left: no place is given out twice, no page written over.
         first[1..].iter().for_each(|at| shared.has_left(*at));
         assert_eq!(shared.place(frame(&ones, 7)), None);
         assert_eq!(shared.place(frame(&twos, 8)), None, "the first with it");
@@ -256,7 +256,7 @@ mod tests {
             (payload_at(&memory, first[0]), payload_at(&memory, other)),
             (1, 2)
         );
-        // The last has left too.
+        // The last frame has left too.
         shared.has_left(first[0]);
         let _first_with_it = shared.place(frame(&ones, 9));
         assert_eq!(shared.place(frame(&ones, 9)), Some(first[0]));
@@ -268,7 +268,7 @@ mod tests {
         let queues: Vec<_> = (0..=4 * n_most)
             .map(|_| SharedPayloads::map(AT).expect("no more mappings than there are"))
             .collect();
-        // Another test may have one.
+        // Another test may have a queue that shares payloads.
         let n_sharing = queues.iter().flatten().count();
         assert!(
             (n_most - 1..=n_most).contains(&n_sharing),

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_1071_holds() {
-        // Section 3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
+        // RFC 1071, section 3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
         let data = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(internet_checksum(0, &data), !0xddf2);
     }

@@ -3,8 +3,8 @@
 
 use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 
-/// Finishes the UDP or TCP checksum of a frame straight over IPv4 or IPv6 if it is partial. Returns
-/// whether it was.
+/// Finishes the checksum of a frame with UDP or TCP directly over IPv4 or IPv6, if it is partial. Returns whether it
+/// was.
 ///
 /// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the field. A finished field
 /// holds that number only if the number is the right checksum anyhow (then this function writes it again), or by chance
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame with the right checksum, and where its field is.
+    /// Makes frames with right checksums, each with the offset of its checksum field.
     fn frames(payload: &[u8]) -> [(Vec<u8>, usize); 4] {
         let ethernet = || PacketBuilder::ethernet2([2; 6], [4; 6]);
         let build = |builder: etherparse::PacketBuilderStep<etherparse::UdpHeader>, at| {

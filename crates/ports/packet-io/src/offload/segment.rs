@@ -23,11 +23,10 @@ const FLAGS: usize = 13;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Cuts `frame` and hands every segment to `take`, in order. Each segment has its own lengths, IPv4
-/// identification and header checksum, TCP sequence number and flags, and transport checksum.
-/// Returns the number of segments, or `None`, with nothing taken, if the frame is not the announced
-/// transport, straight over IPv4 or IPv6. All segments use one buffer; `take` sees `headroom` bytes
-/// before each frame, for a VLAN tag.
+/// Cuts `frame` and hands every segment to `take`, in order. Each segment has its own lengths, IPv4 identification and
+/// header checksum, TCP sequence number and flags, and transport checksum. Returns the number of segments, or `None`,
+/// without calling `take`, if the frame is not the announced transport straight over IPv4 or IPv6. All segments use one
+/// buffer; `take` sees `headroom` bytes before each frame, for a VLAN tag.
 pub fn segment(
     frame: &[u8],
     how: &Segmentation,

@@ -1,4 +1,4 @@
-//! Makes headers for a datagram, and finds a datagram in a frame. Pure.
+//! Makes headers for a datagram, and finds a datagram in a frame; no I/O.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -10,18 +10,19 @@
 //! *Order.* The writer stores the new data, issues a full barrier, then loads the words. A packet adds 1 to the word,
 //! which is a full barrier, then loads the data. At least one of them sees the other's store (Dekker): a packet that
 //! the writer does not see has not begun to read, and will read the new data. If the writer sees that a word has
-//! changed, or is even, the poll's last addition came before, and after all reads of that poll. This holds on x86,
-//! and on arm64, where an atomic operation with acquire and release semantics orders as a barrier does.
+//! changed, or is even, then the addition at the poll's end has happened, after all reads of that poll. This holds on
+//! x86, and on arm64, where an atomic operation with acquire and release semantics orders as a barrier does.
 //!
 //! *When no poll ends.* Polls on one processor neither overlap nor interrupt each other, as softirqs are off during
 //! each. So the tracepoint never fires within a running poll. The exception is a poll with budget 0 by netconsole,
 //! which does not count. A program that runs outside of any poll, such as a tun device's, also has softirqs off; it
 //! leaves the word odd until the next poll on that processor ends. (Before Linux 6.11 `BPF_PROG_TEST_RUN` has
-//! softirqs on, but its frames go nowhere.) Until then, if the tracepoint's program was not run, and on a processor
-//! that went offline, RCU ends the period: it waits in parallel ([`super::Graces`]). The same holds for a long poll.
+//! softirqs on, but its frames go nowhere.) Until then RCU, which waits in parallel
+//! ([`super::Graces`]), ends the period; so it does if the tracepoint's program was not run, a processor went offline,
+//! or a poll is long.
 //!
-//! *Whose word.* The words belong to an image, as does all that they guard. An earlier program, or one left by an
-//! earlier process, has its own. On PREEMPT_RT softirqs may be interrupted, so there are no such periods.
+//! *Whose word.* The words belong to an image, and so does all that they guard. An earlier program, or one left by an
+//! earlier process, has words of its own. On PREEMPT_RT softirqs may be interrupted, so there are no such periods.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
