@@ -52,7 +52,7 @@ class Moment:
 
 
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
-    """Reads all counters; refused packets only with `is_in_kernel`: otherwise they are offered again."""
+    """Reads all counters; refused packets only with `is_in_kernel`: others are offered again."""
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]
     wire_drops = device_drops(site.sfu, link.sfu_interface)
