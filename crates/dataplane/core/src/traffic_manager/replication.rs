@@ -96,7 +96,7 @@ pub(crate) struct ReplicationEntry {
 }
 
 impl ReplicationEntry {
-    /// The copies that a clone makes now.
+    /// The copies that a clone to this session makes now.
     pub(crate) fn copies(&self, groups: &ReplicationEntries) -> Arc<Copies> {
         let group = self.group.and_then(|group| groups.get(group));
         match group {

@@ -97,7 +97,7 @@ impl Run<'_> {
     }
 
     /// Runs a frame to its end and adds it to the tally. `Err` if the frame left the fast path, with the number of
-    /// frames sent there.
+    /// frames that the slow path sent.
     #[inline]
     fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
         let common = &frame.common;
