@@ -1,5 +1,5 @@
-//! Moves fields between a packet's block and bytes, one at a time: for headers that generated code
-//! does not unroll, and for hashes. Bytes are in network order: a header's first field has the
+//! Moves fields between a packet's block (its header vector, [`crate::layout`]) and bytes, one at a time: for headers
+//! that generated code does not move itself, and for hashes. Bytes are in network order: a header's first field has the
 //! highest bits.
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir};

@@ -1,4 +1,4 @@
-//! Controls, one block per node, and actions, whose primitives may jump.
+//! Controls, one basic block per node, and actions, whose primitives may jump.
 
 use std::{
     collections::{BTreeSet, HashMap},

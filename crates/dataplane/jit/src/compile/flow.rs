@@ -30,8 +30,8 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Continues in the block of a sleeping cache, and counts a packet down. Returns the block of a cache that is
-    /// awake.
+    /// Continues in the basic block for packets that bypass a sleeping cache, and counts such a packet down. Returns
+    /// the basic block for packets that use the cache.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");

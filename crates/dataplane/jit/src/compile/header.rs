@@ -13,7 +13,7 @@ use crate::{context::PassContext, layout::WORD_BYTES};
 /// Moves of a stack are unrolled up to this many elements.
 const STACK_ELEMENTS_MAX: usize = 16;
 
-/// A word of a field, and its offset in the block.
+/// A word of a field, and its offset in the packet's block.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     field: FieldId,

@@ -29,7 +29,7 @@ struct Applied<'p> {
     id: TableId,
     info: &'p TableInfo,
     node: &'p TableNode,
-    /// The address of the tables' records.
+    /// The address of the tables' [`TableRecord`]s.
     records: Value,
 }
 

@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Random prefixes near each other against a map of them.
+    /// Compares a trie with a map, both with random prefixes near each other.
     fn check(widths: &[u32], entries: usize) {
         let mut random = fastrand::Rng::with_seed(widths.iter().sum::<u32>().into());
         let bits = widths[0];

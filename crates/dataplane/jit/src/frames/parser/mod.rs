@@ -1,9 +1,9 @@
-//! The parser as code: one block per state.
+//! The parser as code: one basic block per state.
 //!
 //! Before a header's fields are loaded, one check makes sure that the frame has the header's bytes and that they are
 //! contiguous (the head of a recirculated frame may end among these bytes; then the runtime joins them). The same code,
-//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). This
-//! code only stores the number of a parser error in the context.
+//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). The
+//! parser only stores the number of a parser error in the context; the pass (`passes.rs`) writes the metadata.
 
 mod extract;
 mod reparse;
@@ -175,7 +175,7 @@ impl Writer<'_, '_, '_, '_> {
         b.def_var(at, taken);
         b.ins().jump(exit, &[]);
         b.switch_to_block(next);
-        // The definitions on the error path do not hold here.
+        // The value that `at` got on the error path does not hold here.
         b.def_var(at, taken);
     }
 

@@ -14,11 +14,11 @@ struct Entry {
 /// How the masks of a test's entries are chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Masks {
-    /// From a few, so that tuples form and end.
+    /// Chosen from a few, so that tuples form and end.
     Few,
     /// Random for each entry.
     Own,
-    /// Mostly from a few.
+    /// Mostly chosen from a few.
     Mixed,
 }
 
