@@ -220,7 +220,7 @@ impl PayloadIds {
     }
 }
 
-/// A construct that an engine leaves to the interpreter, or that an offload leaves to the engine.
+/// A part of the program that an engine leaves to the interpreter, or an offload to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// An action, a parser state or a source line.

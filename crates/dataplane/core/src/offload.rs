@@ -185,7 +185,7 @@ pub enum OffloadStatus {
     Waiting,
     /// Prepares the program, and punts everything until then.
     Loading,
-    /// Forwards, and leaves these constructs to the engine.
+    /// Forwards, and leaves these parts of the program to the engine.
     Forwarding(Vec<Interpreted>),
     /// Refused the program for this reason.
     Refused(String),

@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetadataSlot {
     word: u32,
-    /// 0 where there is no field.
+    /// 0 if there is no such field.
     words: u32,
     /// A mask of the field's width, if the field is unsigned and has one word; 0 for any other field.
     mask: u64,

@@ -22,7 +22,7 @@ use crate::context::Requests;
 /// not part of the frame; generated code moves eight bytes at a time.
 pub(crate) const SLACK_BYTES: usize = 16;
 
-/// Bytes of a buffer: an Ethernet frame with its tags, and the slack.
+/// Bytes of a buffer: an Ethernet frame with its tags, and `SLACK_BYTES`.
 const BUFFER_BYTES: usize = 2048;
 
 /// Frames begin on a cache line, as they do in the memory of the port to which they are copied. So no load of that copy
@@ -146,7 +146,7 @@ impl Packet {
         self.copies = 1;
     }
 
-    /// Takes over the frame of another packet from byte `from` on.
+    /// Begins with the frame of another packet, from byte `from` on.
     #[inline]
     fn begin_as(&mut self, other: &Packet, from: usize) {
         self.begin();

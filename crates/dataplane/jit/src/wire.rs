@@ -178,7 +178,7 @@ pub(crate) fn write_bits(bytes: &mut [u8], offset: usize, words: &[u64], bits: u
                 [mask(part) << shift, (word & mask(part)) << shift].map(|it| it.to_le_bytes()[0]);
             let byte = &mut bytes[(end - 1) / 8];
             *byte = *byte & !ones | value;
-            // At most 8 bits.
+            // `part` is at most 8.
             word >>= part;
             (end, n_bits) = (end - part, n_bits - part);
         }

@@ -185,7 +185,7 @@ impl Bmv2Renderer {
         }
     }
 
-    /// Logs the end of the running part.
+    /// Logs the end of the part of the pipeline that runs.
     fn close(&mut self) {
         let Some((stage, packet)) = self.open.take() else {
             return;

@@ -84,7 +84,7 @@ impl Entry {
     }
 }
 
-/// Packets without a rate, by priority.
+/// Packets queued while no queue had a rate, by priority.
 #[derive(Debug, Default)]
 struct Rings {
     rings: [VecDeque<(Nanos, Entry)>; N_QUEUES],
@@ -107,7 +107,7 @@ struct Timed {
 #[derive(Debug, Default)]
 struct Holds {
     held: BTreeSet<PortId>,
-    /// The packets by port and priority, in order of departure. Every port here has a packet.
+    /// The packets by port and priority, in order of departure. A port is here only while it has a packet.
     waiting: BTreeMap<PortId, [VecDeque<(Place, EgressPacket)>; N_QUEUES]>,
 }
 
@@ -121,7 +121,7 @@ impl Holds {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Takes the packet of the highest priority whose port is released.
+    /// Takes a packet whose port is released, of the highest priority among these.
     fn pop(&mut self) -> Option<(usize, Place, EgressPacket)> {
         let free = self
             .waiting

@@ -9,7 +9,8 @@ use crate::{
     traffic_manager::packet::{Common, IngressPacket},
 };
 
-/// Uncounted frames that left one after the other, with the same port, stream, arrival time and drain epoch.
+/// Frames that left one after the other and are not counted yet, with the same port, stream, arrival time and drain
+/// epoch.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,

@@ -1,10 +1,10 @@
 //! From the program to machine code: the module, and the means to write a function.
 //!
 //! An [`Emit`] writes one function; it knows where the context and the packet's block (its header vector,
-//! [`crate::layout`]) are. In signatures, `Block` is a basic block of Cranelift. Sibling modules add to [`Emit`]:
-//! expressions, primitives, controls, tables. A sibling that cannot compile something returns an `Err` with the reason,
-//! before it generates anything with an effect; the caller then leaves the whole construct (a primitive, a condition, a
-//! key) to the interpreter.
+//! [`crate::layout`]) are. A method of it is described by what the code that it writes does. In signatures, `Block` is
+//! a basic block of Cranelift. Sibling modules add to [`Emit`]: expressions, primitives, controls, tables. A sibling
+//! that cannot compile something returns an `Err` with the reason, before it generates anything with an effect; the
+//! caller then leaves the whole construct (a primitive, a condition, a key) to the interpreter.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod arithmetic;

@@ -49,7 +49,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// Runs the first half of [`Native::arrive`]. `epoch`: the engine's, if the frame is parsed ahead, else 0.
+    /// Runs the first half of [`Native::arrive`]. `epoch` is the engine's if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -84,7 +84,7 @@ impl Native {
         usize::try_from(self.context.consumed).expect("a usize has 64 bits")
     }
 
-    /// Runs the pass of a resubmitted or recirculated packet. The packet's old block becomes the spare block.
+    /// Runs the pass of a resubmitted or recirculated packet. The packet's old block becomes the engine's spare block.
     #[inline(never)]
     pub(super) fn arrive_again(
         &mut self,

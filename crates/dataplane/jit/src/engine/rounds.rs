@@ -27,7 +27,7 @@ pub(super) struct RoundCode {
 
 /// The pass after which the rounds stopped.
 enum Stopped {
-    /// The last of as many rounds as are allowed.
+    /// The last round that the caller allows.
     Enough,
     /// Ingress, with its result.
     Ingress(u64),
@@ -132,7 +132,7 @@ impl Native {
         rounds
     }
 
-    /// Recirculates the packet with its headers in the block; its frame would have this length.
+    /// Recirculates the packet with its headers in the block; `frame_len` is the length that its frame would have.
     #[inline]
     fn keep_headers(&mut self, handle: PacketHandle, frame_len: usize) {
         let packet = self.packets.pool.same_mut(handle);

@@ -57,7 +57,7 @@ const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 /// fill first.
 const POOR_WINDOWS_MAX: u32 = 16;
 
-/// How many lookups bypass the cache once it was not worth its cost.
+/// How many packets bypass the cache (it sleeps) once it was not worth its cost.
 const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
@@ -316,7 +316,7 @@ mod tests {
             let flow = packet % flows;
             cache.prefetch(&[flow, !flow]);
             cache.find(&[flow, !flow]);
-            // A window may have ended.
+            // If a window ended, `hits` began again.
             let is_hit = cache.hits == before + 1 || (cache.lookups, cache.hits) == (1, 1);
             hits += u32::from(is_hit && packet + 1_000 >= packets);
         }

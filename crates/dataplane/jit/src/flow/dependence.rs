@@ -109,7 +109,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// What a variable depends on that nobody has written. Times and queue metadata differ from packet to packet, so
+    /// What a variable depends on if nothing has written it. Times and queue metadata differ from packet to packet, so
     /// they depend on anything.
     fn first(&self, variable: Variable) -> Inputs {
         let Variable::Field(field) = variable else {

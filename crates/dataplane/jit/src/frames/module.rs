@@ -1,4 +1,4 @@
-//! A program's functions that handle frames.
+//! A program's generated functions that handle frames.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 use cranelift_codegen::ir::types;

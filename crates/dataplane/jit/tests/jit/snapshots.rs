@@ -1,5 +1,5 @@
-//! Control calls that are taken back, and ports that go down, on the native engine and on the interpreter: both forward
-//! like a switch that never saw a change.
+//! Control calls that are taken back: the native engine and the interpreter forward as if the calls had never been
+//! made. Ports that go down or are disabled: both engines forward alike.
 
 use std::collections::BTreeSet;
 use std::path::Path;

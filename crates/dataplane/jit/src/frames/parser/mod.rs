@@ -46,7 +46,7 @@ struct Writer<'e, 'f, 'u, 'p> {
     standing: Option<Standing>,
 }
 
-/// Writes the parser's body. The code after it finds `consumed` and `parser_error` of the context set.
+/// Writes the body of the parser's function. Code after it finds `consumed` and `parser_error` of the context set.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);
@@ -58,7 +58,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     e.store_context(code, offset_of!(PassContext, parser_error));
 }
 
-/// Writes every state; the code continues at the writer's exit.
+/// Writes the code of every state, which ends at the writer's `exit`.
 fn states<'e, 'f, 'u, 'p>(
     e: &'e mut Emit<'f, 'u, 'p>,
     standing: Option<Standing>,

@@ -28,7 +28,7 @@ pub(super) struct Standing {
     old: Value,
     /// The headers that were not extracted yet: one bit for each place in the deparser's order.
     left: Variable,
-    /// The block to jump to when the parser gives up.
+    /// The basic block to jump to when the parser gives up.
     otherwise: Block,
 }
 

@@ -72,7 +72,7 @@ impl Check {
         words
     }
 
-    /// A key near an entry, or any.
+    /// A key that nearly or fully matches some entry, or a random key.
     fn key(&mut self) -> Vec<u64> {
         let mut key = self.random_words(false);
         if !self.model.is_empty() && self.random.u8(0..5) > 0 {

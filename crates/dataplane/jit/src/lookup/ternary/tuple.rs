@@ -100,7 +100,7 @@ impl Tuple {
         self.mark(store.value(entry));
     }
 
-    /// Adds an entry; false if too many entries have its value.
+    /// Adds an entry; false if too many entries have the same value.
     pub(super) fn insert(&mut self, store: &mut Store, entry: u32) -> bool {
         let rank = store.rank(entry);
         let head = self.heads.lookup(store.value(entry));
