@@ -1,5 +1,5 @@
 //! Finds, when a program is loaded, which parts of a new packet's block (its header vector, [`crate::layout`]) must be
-//! made blank (invalid and zero): the parts that the program may read before it writes them.
+//! made blank (zero, headers invalid): the parts that the program may read before it writes them.
 //!
 //! Metadata that nobody reads needs no value. A header that the parser alone fills, and that it reads only after
 //! extracting it, is made blank at the parser's end if it was not extracted. The fields of an invalid header matter

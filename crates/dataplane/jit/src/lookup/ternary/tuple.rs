@@ -50,7 +50,7 @@ impl Tuple {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // A tree's nodes are two thirds full.
+        // Assumes that the tree's nodes are two thirds full.
         let ranks = self.ranks.len() * size_of::<(Rank, u32)>() * 3 / 2;
         self.heads.memory_bytes() + self.filter.capacity() * size_of::<u64>() + ranks
     }
