@@ -65,8 +65,8 @@ use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it ([`crate::Program::ir`]).
 ///
-/// Expressions have infinite precision and are truncated where they are stored. Each construct documents the result of
-/// its undefined operations; the interpreter defines the semantics of everything else.
+/// Expressions have infinite precision and are truncated where they are stored. The types say what an operation gives
+/// where P4 leaves it undefined; the interpreter defines the semantics of everything else.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
@@ -191,7 +191,7 @@ pub struct CloneCopies {
     pub truncate_bytes: Option<usize>,
 }
 
-/// All clones of one session, behind one handle.
+/// The clones that one pass makes for a session, behind one handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clones {
     /// The handle, which stands for every clone.
@@ -220,7 +220,7 @@ impl PayloadIds {
     }
 }
 
-/// A construct that an engine leaves to the interpreter, or that an offload leaves to the engine.
+/// A part of the program that an engine leaves to the interpreter, or an offload to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// An action, a parser state or a source line.

@@ -11,23 +11,23 @@
 //!    no queues, so order and timing are its own: of one port's packets, those that it forwards and those that it punts
 //!    may overtake each other.
 //! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
-//!    offload counts nothing for it. Punting is always correct. Frames of generators, packet-outs and the engine's
-//!    output never pass an offload.
+//!    offload counts nothing for it. Punting is always correct. Frames of packet generators, packet-outs and the
+//!    engine's output never pass an offload.
 //! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
 //!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
-//!    until the next program. What it learns about a program holds until [`Offload::forget_program`], even if it is
-//!    loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the engine
-//!    forwards everything.
+//!    until the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if
+//!    the program is loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the
+//!    engine forwards everything.
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. It
 //!    says what the offload must read again, not which call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
 //!    of them or none. The switch commits at the end of each control call, or at the end of a batch
-//!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at its end. The engine sees
-//!    each call at once. An offload may show commits late, but in order.
+//!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
+//!    engine sees each call at once. An offload may show commits late, but in order.
 //! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the switch's counters, so
-//!    that each number read from the switch is the sum of both. The additions are consistent: every received or
-//!    replicated packet is sent, dropped or reported as inside. Counters in an offload are never reset: a control call
-//!    that writes a counter collects first.
+//!    that each number read from the switch is what engine and offload counted together. The additions are consistent:
+//!    every received or replicated packet is sent, dropped or reported as inside. Counters in an offload are never
+//!    reset: a control call that writes a counter collects first.
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
 //! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register or run a meter. If
@@ -44,7 +44,8 @@
 //! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
 //!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
 //!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is
-//!    readable. A digest without room is lost and counted; its packet goes on. A punted packet has made no digest.
+//!    readable. A digest for which the offload has no room is lost and counted; its packet goes on. A punted packet has
+//!    made no digest.
 //! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, no packet is inside, and everything is counted.
 //!    Packets inside leave first or are dropped for the given reason. The switch stops an offload before it replaces
 //!    the program, while a trace is on or a port is disabled, after a failure, and before it removes the offload. A
@@ -156,7 +157,8 @@ pub trait Offload: Send {
     /// Punts everything from now on. Packets inside leave or are dropped for `reason`.
     ///
     /// # Errors
-    /// A port was not given back; its frames reach nobody, for the returned reason.
+    /// The offload could not give a port back, for the returned reason; the port's frames reach neither offload nor
+    /// switch.
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String>;
 }
 
@@ -183,7 +185,7 @@ pub enum OffloadStatus {
     Waiting,
     /// Prepares the program, and punts everything until then.
     Loading,
-    /// Forwards, and leaves these constructs to the engine.
+    /// Forwards, and leaves these parts of the program to the engine.
     Forwarding(Vec<Interpreted>),
     /// Refused the program for this reason.
     Refused(String),

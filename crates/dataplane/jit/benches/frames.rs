@@ -1,8 +1,7 @@
-//! Measures the cost of headers by the way they are edited, and of checksums by the way they are
-//! updated: CSV on standard output, in nanoseconds per packet through a whole switch that has no
-//! network interfaces.
+//! Measures what headers cost, depending on how they are edited, and what checksums cost, depending on how they are
+//! updated. Prints CSV: nanoseconds per packet through a whole switch that has no network interfaces.
 //!
-//! With `added`, the program puts this many headers of eight bytes in front of the others. With
+//! In rows named `added`, the program puts this many headers of eight bytes in front of the others. In rows named
 //! `edited`, the frame already has this many headers, and the program changes a field of each.
 #![allow(
     clippy::unwrap_used,

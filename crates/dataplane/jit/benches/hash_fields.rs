@@ -1,6 +1,6 @@
-//! Measures the cost of a flow cache's key by the number of its fields and by their places: the
-//! experiment of PISCES (a hash over five fields or two; the hashed fields moved into the first
-//! cache line) with the native engine's hash, on packets' blocks.
+//! Measures what a flow cache's key costs, depending on the number of its fields and on their places in a packet's
+//! block (the header vector): the experiment of PISCES (a hash over five fields or two; the hashed fields moved into
+//! the first cache line) with the native engine's hash.
 //!
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench hash_fields` prints CSV. A packet's block has
 //! 512 bytes; its hashed fields, a word each, are side by side from its first cache line on, or one

@@ -1,11 +1,10 @@
 //! Measures what a lookup costs in each structure, and in a hash map of the standard library and a
 //! linear search, with 10, 1,000 and 100,000 entries.
 //!
-//! `taskset -c 1 cargo bench -p dataplane-jit --bench lookup [-- FILTER]` prints a Markdown table.
-//! The keys are 4,096 random keys that hit, the same in every row of a set. In the column "one after
-//! the other", the next lookup begins when the last has ended, as in the tables of a packet. In the
-//! column "many at once", the processor may overlap the lookups. Each number is the least of thirty
-//! rounds.
+//! `taskset -c 1 cargo bench -p dataplane-jit --bench lookup [-- FILTER]` prints a Markdown table. The keys are 4,096
+//! random keys that hit; rows of one set and one number of entries have the same keys. In the column "one after the
+//! other", the next lookup begins when the last has ended, as in the tables of a packet. In the column "many at once",
+//! the processor may overlap the lookups. Each number is the least of thirty rounds.
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement stops at what it did not expect"
@@ -180,7 +179,7 @@ fn exact<const W: usize>(bench: &Bench, set: &str, widths: &[u32], entries: usiz
     writes(set, entries, "ExactMap", start);
 }
 
-/// Prints the cost of removing an entry and inserting it again, measured over a thousand.
+/// Prints the cost of removing an entry and inserting it again, the mean of a thousand times.
 fn writes(set: &str, entries: usize, name: &str, start: Instant) {
     let ns = start.elapsed().as_nanos() / 1_000;
     println!("| {set} | {entries} | {name}: remove and insert | {ns} | |");

@@ -37,7 +37,7 @@ struct Loaded {
     interpreted: Vec<Interpreted>,
 }
 
-/// Compiles for the state that a switch makes; its engine is the interpreter, which gets no packet.
+/// Compiles for the state that a switch makes; the switch's engine is the interpreter, which gets no packet.
 struct Timed(Arc<Mutex<Loaded>>);
 
 impl EngineFactory for Timed {

@@ -1,10 +1,10 @@
-//! Finds, when a program is loaded, which parts of a new packet's block must be made blank: the
-//! parts that the program may read before it writes them.
+//! Finds, when a program is loaded, which parts of a new packet's block (its header vector, [`crate::layout`]) must be
+//! made blank (zero, headers invalid): the parts that the program may read before it writes them.
 //!
-//! Metadata that nobody reads needs no value. A header that only the parser fills, and reads only
-//! after extracting it, is made blank at the parser's end if it was not extracted. The fields of an
-//! invalid header matter only to code that reads them without a validity check, since `setValid()`
-//! zeroes them. Stacks, unions and headers with varbit fields are made blank before the parser.
+//! Metadata that nobody reads needs no value. A header that the parser alone fills, and that it reads only after
+//! extracting it, is made blank at the parser's end if it was not extracted. The fields of an invalid header matter
+//! only to code that reads them without a validity check, since `setValid()` zeroes them. Stacks, unions and headers
+//! with varbit fields are made blank before the parser.
 
 use dataplane::engine::ir::{
     ExtractTarget, FieldId, HeaderId, Ir, KeyPart, ParserOp, State, StateId,
@@ -38,7 +38,7 @@ impl Blanks {
         let usage = Usage::of_everything(ir);
         let ids = (0..).take(ir.fields.len()).map(FieldId);
         let mut is_read: Vec<bool> = ids.map(|field| usage.field(field).is_read()).collect();
-        // The traffic manager reads these.
+        // The traffic manager reads the multicast group, the priority and `egress_spec`.
         let metadata = &ir.metadata;
         let read_by_target = [metadata.mcast_grp, metadata.priority]
             .into_iter()

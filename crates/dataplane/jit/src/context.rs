@@ -1,9 +1,8 @@
 //! What generated code reads and writes besides the packet's block.
 //!
-//! A generated function gets two pointers: the [`PassContext`] and the packet's block (see
-//! [`crate::layout`]). Both are exclusively its own while it runs. The engine fills the context
-//! before a pass and reads it afterwards; offsets are taken with `offset_of!`, so fields may be
-//! added anywhere.
+//! A generated function gets two pointers: the [`PassContext`] and the packet's block (its header vector, see
+//! [`crate::layout`]). Both are exclusively its own while it runs. The engine fills the context before a pass and reads
+//! it afterwards; offsets are taken with `offset_of!`, so fields may be added anywhere.
 
 use std::ffi::c_void;
 
@@ -16,7 +15,7 @@ use dataplane::engine::{
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
-    /// 0 or 1.
+    /// 1 if a clone is requested, else 0.
     pub clone: u32,
     pub clone_session: u32,
     /// Number of the field list that the clone keeps, plus 1; 0 keeps nothing.
@@ -88,7 +87,7 @@ pub struct PassContext {
     /// bytes that the parser did not consume.
     pub payload: *const u8,
     pub payload_len: u64,
-    /// In nanoseconds.
+    /// The time of the pass, in nanoseconds.
     pub now: u64,
     /// The packet's length as counters and meters count it.
     pub ingress_bytes: u64,
@@ -105,7 +104,7 @@ pub struct PassContext {
     pub arrays: *const *mut u64,
     /// Two counters for each table in the order of ids: hits, misses.
     pub table_counters: *mut u64,
-    /// The records of the tables in the order of ids.
+    /// One [`crate::tables::TableRecord`] for each table in the order of ids.
     pub tables: *const c_void,
     /// The engine's runtime, for the functions of [`crate::runtime`].
     pub runtime: *mut c_void,
@@ -113,7 +112,7 @@ pub struct PassContext {
     pub state: *mut c_void,
     /// The engine's packets, for the functions of [`crate::packets`].
     pub packets: *mut c_void,
-    /// The payload change that the last egress pass requested; the deparser runs first.
+    /// The payload change that the last egress pass requested; the extern makes it after the deparser.
     pub payload_call: PayloadCall,
 }
 

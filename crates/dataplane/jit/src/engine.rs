@@ -55,7 +55,7 @@ pub(crate) struct Native {
     /// Whether replicas share one place in a queue, and a packet passes egress and deparser in one call.
     fuses_fanout: bool,
     changes_payloads: bool,
-    /// A number that starts at 1 and increases when a control call changes what the parser reads.
+    /// Starts at 1 and increases when a control call changes what the parser reads. Not an epoch of a drain or of AOM.
     epoch: u64,
     /// In a box because generated code has its address.
     packets: Box<Packets>,
@@ -160,7 +160,7 @@ impl Native {
         }
         let copy_block = self.program.passes.copy_block;
         pool.replicate(handle, |copy, original| {
-            // SAFETY: both are blocks of the layout that the code is for.
+            // SAFETY: both arguments are blocks of the layout that the code is for.
             unsafe { copy_block(copy.as_mut_ptr(), original.as_ptr()) };
         })
     }
@@ -182,7 +182,7 @@ fn keep_variable(ir: &Ir, layout: &Layout, list: FieldListId, (from, to): (&Pack
         if slot.variable {
             let first = (slot.offset / WORD_BYTES) as usize;
             let words = first..first + slot.words as usize;
-            // SAFETY: the block is the packet's, and of the layout.
+            // SAFETY: the block is the packet's and has this layout.
             let vector = unsafe { Vector::new(to.vector.as_mut_ptr().cast()) };
             let bits = vector.variable_bits(layout, ir.fields[field.index()].header);
             to.vector[words.clone()].copy_from_slice(&from.vector[words.clone()]);
@@ -256,7 +256,7 @@ impl Engine for Native {
             .requests
             .digest_request()
             .expect("the pass asked for a digest");
-        // SAFETY: the block is the packet's, and of the layout.
+        // SAFETY: the block is the packet's and has this layout.
         let vector = unsafe { Vector::new(packet.vector.as_mut_ptr().cast()) };
         frames::digest(state, &self.packets.layout, vector, requested)
     }
@@ -291,7 +291,7 @@ impl Engine for Native {
         if let Some((clone, original)) = pool.pair_mut(clone, handle) {
             clone.consumed = consumed;
             let (block, list) = (clone.vector.as_mut_ptr(), original.requests.clone_list);
-            // SAFETY: both are blocks of the layout that the code is for.
+            // SAFETY: both arguments are blocks of the layout that the code is for.
             unsafe { clone_metadata(block, original.vector.as_ptr(), list.into()) };
             if let Some(list) = Requests::list_of(list) {
                 keep_variable(state.program().ir(), layout, list, (original, clone));
@@ -378,7 +378,7 @@ impl Engine for Native {
         let copy = pool.share_rest(handle);
         if let Some((clone, original)) = pool.pair_mut(copy, handle) {
             let list = original.requests.clone_list.into();
-            // SAFETY: both are blocks of the layout that the code is for.
+            // SAFETY: both arguments are blocks of the layout that the code is for.
             unsafe { clone_block(clone.vector.as_mut_ptr(), original.vector.as_ptr(), list) };
         }
         self.cloned(copy, copies)

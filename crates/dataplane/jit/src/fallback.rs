@@ -1,5 +1,5 @@
-//! Runs constructs that have no native code: converts the packet's block to the interpreter's header vector, runs the
-//! interpreter, and writes the block back.
+//! Runs constructs (statements, expressions, keys) that have no native code: converts the packet's block to the
+//! interpreter's header vector, runs the interpreter, and writes the block back.
 #![expect(
     unsafe_code,
     reason = "the payload and the arguments are where generated code has them"
@@ -38,7 +38,7 @@ pub(crate) enum Interpretable {
 #[derive(Debug, Clone)]
 pub(crate) struct Construct {
     pub what: Interpretable,
-    /// The action that contains it, for its arguments.
+    /// The action that contains the construct, if any; tells which arguments an entry has.
     pub action: Option<ActionId>,
 }
 
@@ -62,7 +62,7 @@ impl Arguments {
         let slots = (0..info.params.len()).filter_map(|index| param_slot(info, index));
         slots
             .map(|slot| {
-                // SAFETY: the entry is one of this action and has words for its parameters, see `new`.
+                // SAFETY: the entry runs this action and has words for the action's parameters, see `new`.
                 let words = unsafe {
                     std::slice::from_raw_parts(self.0.add(slot.start as usize), slot.len())
                 };

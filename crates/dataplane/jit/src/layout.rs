@@ -1,4 +1,5 @@
-//! The layout of a packet's state: one flat block of words, laid out when a program is loaded.
+//! The layout of a packet's header vector: one flat block of 64-bit words, laid out when a program is loaded. This
+//! crate calls it the packet's block.
 //!
 //! The block begins with what every pass touches: one validity byte a header, then the `nextIndex` of each stack and
 //! the width of each varbit field (32 bits each). The metadata fields follow, those that nobody reads last. Then come
@@ -8,8 +9,8 @@
 //!
 //! A field is *unpacked* or *packed*. An unpacked field takes as many 8-byte words as it needs, the lowest first,
 //! sign-extended to whole words if it is signed and zero-extended otherwise. A packed field stays as it is on the wire,
-//! in a copy of its header's bytes at the beginning of the header's place. The choice is a matter of speed alone
-//! ([`crate::packing`]): every access works on both.
+//! in a copy of its header's bytes at the beginning of the header's part of the block. The choice is a matter of speed
+//! alone ([`crate::packing`]): every access works on both.
 
 use std::ops::Range;
 
@@ -285,7 +286,7 @@ impl Layout {
 }
 
 /// The maximum width of any varbit field, in bits. All varbit fields get this room, so that each of them may be copied
-/// into each other one.
+/// into any other.
 fn widest_variable(ir: &Ir) -> u32 {
     let widths = ir.headers.iter().filter_map(|header| {
         header.variable_field?;

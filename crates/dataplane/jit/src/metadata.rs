@@ -10,13 +10,14 @@ use crate::{
     wire,
 };
 
-/// A metadata field in the block. A field that a program lacks or never reads is not written, and reads as 0.
+/// A metadata field in a packet's block ([`crate::layout`]). A field that a program lacks or never reads is not
+/// written, and reads as 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetadataSlot {
     word: u32,
-    /// 0 where there is no field.
+    /// 0 if there is no such field.
     words: u32,
-    /// The bits of a number that an unsigned field of one word takes; 0 for any other field.
+    /// A mask of the field's width, if the field is unsigned and has one word; 0 for any other field.
     mask: u64,
     bits: u32,
     signed: bool,

@@ -1,5 +1,5 @@
 //! The optimisations of the native engine. Each can be turned off, so that benchmarks can measure its worth and tests
-//! can check that it agrees with the interpreter when it is the only optimisation.
+//! can check that the engine agrees with the interpreter when only one is on.
 
 /// All optimisations are on by default. With all optimisations off, the engine is what the benchmarks call naive:
 /// native code and nothing else.

@@ -2,7 +2,8 @@
 //!
 //! A packet's frame is its *head*, bytes that belong to this packet alone, and its *payload*, a part of a buffer that
 //! clones and replicas share. A new frame has no head; the deparser writes one, and never touches the payload. The
-//! first [`Packet::consumed`] bytes of a parsed packet are in the vector; the bytes after them are its rest.
+//! first [`Packet::consumed`] bytes of a parsed packet are in its header vector (in other files: its block); the bytes
+//! after them are its rest.
 //!
 //! Packets and buffers are reused last in, first out, so that those of a burst stay in the cache. [`crate::layout`]
 //! defines what the vector's words mean.
@@ -21,11 +22,11 @@ use crate::context::Requests;
 /// not part of the frame; generated code moves eight bytes at a time.
 pub(crate) const SLACK_BYTES: usize = 16;
 
-/// Bytes of a buffer: an Ethernet frame with its tags, and the slack.
+/// Bytes of a buffer: an Ethernet frame with its tags, and `SLACK_BYTES`.
 const BUFFER_BYTES: usize = 2048;
 
-/// Frames begin on a cache line, as in the memory of the port that they are copied to: then no load of the copy crosses
-/// a line.
+/// Frames begin on a cache line, as they do in the memory of the port to which they are copied. So no load of that copy
+/// crosses a line.
 const LINE_BYTES: usize = 64;
 
 /// The highest number of spare buffers for longer frames. Further buffers are freed, so that a burst of long frames
@@ -116,9 +117,10 @@ pub(crate) struct Packet {
     payload: Payload,
     /// Bytes of the frame that the parser took.
     pub consumed: usize,
-    /// Code of the field list that the packet keeps when it comes to ingress again.
+    /// The field list that the packet keeps when it comes to ingress again, as [`Requests::list_code`].
     pub kept_list: u32,
-    /// The engine's epoch when the first half of ingress ran ahead, if the second half has not run; otherwise 0.
+    /// The engine's `epoch` (a counter in `engine.rs`, not a drain's) when the first half of ingress ran ahead, if the
+    /// second half has not run; otherwise 0.
     pub parsed_ahead: u64,
     /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once it has ended.
     pub copies: u32,
@@ -144,7 +146,7 @@ impl Packet {
         self.copies = 1;
     }
 
-    /// Takes over the frame of another packet from byte `from` on.
+    /// Begins with the frame of another packet, from byte `from` on.
     #[inline]
     fn begin_as(&mut self, other: &Packet, from: usize) {
         self.begin();

@@ -5,7 +5,7 @@
 //! | `arrive` | a new frame: ingress metadata, parser, checksum verification, ingress control |
 //! | `begin` and `go_on` | the same in two halves, so that the first can run ahead |
 //! | `arrive_again` | a frame that was resubmitted or recirculated |
-//! | `arrive_headers` | a recirculated packet whose headers are in a block |
+//! | `arrive_headers` | a recirculated packet whose headers are in a block (a header vector, [`crate::layout`]) |
 //! | `depart` | egress metadata, egress control and, if the packet simply leaves by its port, the deparser |
 //! | `copy`, `clone` | the part of a packet's block that a replica or a clone gets |
 //!

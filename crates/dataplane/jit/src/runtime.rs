@@ -64,7 +64,7 @@ pub struct Runtime {
     pub(crate) program: Program,
     pub(crate) layout: Layout,
     pub(crate) constructs: Vec<Construct>,
-    /// The interpreter's header vector, for constructs that it runs.
+    /// The interpreter's header vector, for constructs that the interpreter runs.
     pub(crate) phv: Phv,
     pub(crate) tables: NativeTables,
     /// Scratch: the input of a calculation.
@@ -144,7 +144,7 @@ impl Runtime {
         self.forget_flows();
     }
 
-    /// Whether the ingress control has a flow cache that is awake.
+    /// Whether the ingress control has a flow cache, and packets do not bypass it now.
     pub(crate) fn has_ingress_flows(&self) -> bool {
         let flow = self.flows.get(INGRESS_FLOW);
         flow.is_some_and(|flow| !flow.is_asleep())
@@ -251,7 +251,7 @@ unsafe extern "C" fn execute_direct_meter(
     }
 }
 
-/// The action that an entry, or the default action, of a table with an action profile resolves to.
+/// The words of the action to which an entry or the default action resolves, in a table with an action profile.
 unsafe extern "C" fn resolve(
     context: *mut PassContext,
     vector: *mut u8,
@@ -304,7 +304,7 @@ unsafe extern "C" fn resolve(
     tables.keep_resolved(program, id, entry, call, !is_choice)
 }
 
-/// Runs a construct in the interpreter.
+/// Runs a construct ([`fallback`]) in the interpreter.
 ///
 /// # Safety
 /// Context, block and arguments are those of the running pass.

@@ -21,11 +21,11 @@ use crate::{
     vector,
 };
 
-/// Offset in an entry of its action's position in the table's list: 32 bits.
+/// Offset of an entry's action number, which is its position in the table's list of actions: 32 bits.
 pub(crate) const ENTRY_ACTION: u32 = 0;
-/// Offset in an entry of the hit flag: 32 bits, 0 or 1.
+/// Offset of an entry's hit flag: 32 bits, 0 or 1.
 pub(crate) const ENTRY_HIT: u32 = 4;
-/// Offset in an entry of the arguments.
+/// Offset of an entry's arguments.
 const ENTRY_ARGS: u32 = 8;
 /// The action of an entry that runs nothing.
 const NO_ACTION: u32 = u32::MAX;

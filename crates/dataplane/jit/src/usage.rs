@@ -30,7 +30,7 @@ pub(crate) struct Usage<'p> {
 }
 
 impl<'p> Usage<'p> {
-    /// Counts the controls, and what parser and deparser do besides extracting and emitting.
+    /// Counts the accesses of the controls, and those of parser and deparser besides extracting and emitting.
     pub(crate) fn of_program(ir: &'p Ir) -> Self {
         let mut usage = Self::of_controls(ir);
         for state in &ir.parser.states {
@@ -102,7 +102,7 @@ impl<'p> Usage<'p> {
         }
     }
 
-    /// Counts what happens between checksum verification and checksum update.
+    /// Counts the accesses between checksum verification and checksum update.
     pub(crate) fn of_controls(ir: &'p Ir) -> Self {
         let mut usage = Self::of_nothing(ir);
         for primitive in ir.actions.iter().flat_map(|action| &action.primitives) {

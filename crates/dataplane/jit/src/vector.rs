@@ -1,4 +1,4 @@
-//! Access to the packet's block for functions that generated code calls.
+//! Access to the packet's block (its header vector, [`crate::layout`]) for functions that generated code calls.
 #![expect(unsafe_code, reason = "the block is where generated code has it")]
 
 use std::{ops::Range, ptr};

@@ -1,5 +1,5 @@
-//! Moves fields between a packet's block and bytes, one at a time: for headers that generated code
-//! does not unroll, and for hashes. Bytes are in network order: a header's first field has the
+//! Moves fields between a packet's block (its header vector, [`crate::layout`]) and bytes, one at a time: for headers
+//! that generated code does not move itself, and for hashes. Bytes are in network order: a header's first field has the
 //! highest bits.
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir};
@@ -178,7 +178,7 @@ pub(crate) fn write_bits(bytes: &mut [u8], offset: usize, words: &[u64], bits: u
                 [mask(part) << shift, (word & mask(part)) << shift].map(|it| it.to_le_bytes()[0]);
             let byte = &mut bytes[(end - 1) / 8];
             *byte = *byte & !ones | value;
-            // At most 8 bits.
+            // `part` is at most 8.
             word >>= part;
             (end, n_bits) = (end - part, n_bits - part);
         }

@@ -1,6 +1,6 @@
-//! The time that packets have been inside, as programs read it: the native engine with each of its optimisations
-//! against the interpreter, with a clock that runs between passes, and with one that stands still while many passes run
-//! at once.
+//! Compares the time that packets have been inside, as programs read it, on the native engine with each of its
+//! optimisations and on the interpreter: with a clock that runs between passes, and with one that stands still while
+//! many passes run at once.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,8 +14,9 @@ use dataplane::{
 use dataplane_jit::{NativeFactory, NativeOptions};
 use testkit::p4::program_of;
 
-/// Every copy gets the time, and after it the time that it had before. `kind` says what else happens: 1 a group, 2
-/// rounds with a clone each, 3 a resubmission, 4 a clone at ingress, 5 a round without a clone.
+/// A copy leaves with the time inside in `inside`, and in `before` with what `inside` was when the copy last came to
+/// ingress. `kind` says what else happens: 1 a group, 2 rounds with a clone each, 3 a resubmission, 4 a clone at
+/// ingress, 5 a round without a clone.
 const PROGRAM: &str = "#define V1MODEL_NANOSECONDS_INSIDE
 #include <core.p4>
 #include <v1model.p4>
@@ -133,7 +134,7 @@ fn batches() -> Vec<Vec<Vec<u8>>> {
     [batches.clone(), batches].concat()
 }
 
-/// With a clock that is read before each step.
+/// Runs the batches with a clock that is read before each step.
 fn step_by_step(switch: &mut Switch) -> Vec<OwnedTransmit> {
     let (mut now, mut left) = (1_000, Vec::new());
     for batch in batches() {
@@ -152,7 +153,7 @@ fn step_by_step(switch: &mut Switch) -> Vec<OwnedTransmit> {
     left
 }
 
-/// With a clock that stands still while everything runs.
+/// Runs the batches with a clock that stands still while everything runs.
 fn at_once(switch: &mut Switch) -> Vec<OwnedTransmit> {
     let (mut now, mut left) = (1_000, Vec::new());
     for batch in batches() {
@@ -167,7 +168,7 @@ fn at_once(switch: &mut Switch) -> Vec<OwnedTransmit> {
     left
 }
 
-/// None, each alone, all.
+/// The optimisations: none, each alone, all.
 fn choices() -> Vec<NativeOptions> {
     let alone = NativeOptions::NAMES.iter().map(|name| {
         let mut options = NativeOptions::NAIVE;

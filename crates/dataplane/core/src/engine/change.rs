@@ -43,7 +43,7 @@ pub enum TableChange<'a> {
     Modified(EntryIndex),
     /// An entry was removed; its index may be reused.
     Removed {
-        /// The index it had.
+        /// Its former index.
         entry: EntryIndex,
         /// Its former key.
         key: &'a [Matcher],

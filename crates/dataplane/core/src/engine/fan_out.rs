@@ -120,7 +120,7 @@ impl State {
     }
 }
 
-/// The only clone of a session, not truncated.
+/// The clone of a session that makes only one, and does not truncate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoneClone {
     /// Port and `egress_rid` of the clone.

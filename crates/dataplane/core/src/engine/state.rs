@@ -1,5 +1,5 @@
-//! The state of a program: tables, externs, counters. The architecture owns the state; control calls write it; the
-//! engine reads and writes it in passes. Every engine has the same kind of state.
+//! The state of a program: tables, externs, counters. The switch owns the state; control calls write it; the engine
+//! reads and writes it in passes. Every engine has the same kind of state.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};

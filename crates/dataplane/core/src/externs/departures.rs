@@ -1,13 +1,13 @@
 //! Sends the copies of one packet. Copies whose payload an extern changes ([`crate::PayloadExtern`]) are held, so that
 //! one call of the extern serves many copies.
 //!
-//! The order of copies is preserved. A copy without a request leaves with the shared payload, but while earlier copies
-//! are held, it is held, too.
+//! The order of copies is preserved. A copy that calls no extern leaves with the shared payload: at once, or after the
+//! copies that are held before it.
 
 use super::payload::{Asking, PayloadCall, PayloadExterns, Work};
 use crate::{Frame, PortId, limits};
 
-/// Receives the copies of a packet that leave.
+/// Receives a packet's copies as they leave.
 pub trait Leave {
     /// Sends a copy out of a port.
     fn leave(&mut self, port: PortId, frame: Frame<'_>);

@@ -425,8 +425,8 @@ fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
     .collect()
 }
 
-/// Fills in the text of `log_msg` as BMv2 does: each `{}` takes an argument, whatever the braces enclose; `\{` and `\}`
-/// are literal braces. A `None` argument is secret.
+/// Fills in the text of `log_msg` as BMv2 does: each pair of braces takes the next argument, whatever stands between
+/// them; `\{` and `\}` are literal braces. A `None` argument is secret.
 fn fill_in(format: &str, args: &[Option<Int>]) -> String {
     let (mut out, mut rest, mut args) = (String::new(), format, args.iter());
     while let Some(at) = rest.find(['\\', '{']) {

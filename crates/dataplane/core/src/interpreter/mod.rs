@@ -335,7 +335,7 @@ impl Interpreter {
         changed.map(|_| ())
     }
 
-    /// Returns the handle itself, or a copy's handle if it stands for several packets.
+    /// Returns the given handle. If it stands for several packets, copies one of them and returns the copy's handle.
     fn own(&mut self, packet: PacketHandle) -> PacketHandle {
         let original = self.packet(packet);
         if original.references == 1 {
@@ -454,7 +454,7 @@ impl Engine for Interpreter {
     ) -> Clones {
         let mut phv = self.blank_vector();
         let ir = &self.program.ir;
-        // Parsers may branch on the ingress port, so the clone needs the same one.
+        // Parsers may branch on the ingress port, so the clone needs the original's.
         let ingress_port = Int::from(input.ingress_port.0);
         phv.set(ir, ir.metadata.ingress_port, ingress_port);
         let original = &self.packets[packet.0 as usize];

@@ -1,5 +1,6 @@
-//! Parts of the reference interpreter, for engines that cannot compile a construct: the engine
-//! converts the packet to the interpreter's form, runs the construct and converts it back.
+//! Parts of the reference interpreter, for engines that cannot compile some statement, expression or parser state: the
+//! engine converts the packet to the interpreter's form, has the interpreter run that part, and converts the packet
+//! back.
 
 use std::sync::Arc;
 

@@ -216,8 +216,8 @@ impl Phv {
         }
     }
 
-    /// `push_front` (`up`) or `pop_front` by `count`; new elements are invalid. P4_16 1.2.5,
-    /// section 8.18.
+    /// `push_front` if `up`, else `pop_front`, by `count` elements; new elements are invalid. P4_16 1.2.5, section
+    /// 8.18.
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
         let size = ir.stack_size(stack);
         let next = self.next_index(stack);

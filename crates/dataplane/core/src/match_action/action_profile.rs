@@ -38,7 +38,7 @@ pub enum EntryAction {
 pub struct Choices<T> {
     /// Each item with the sum of the weights up to and including its own.
     items: Vec<(u64, T)>,
-    /// The port that each item watches; empty if none watches any.
+    /// The port that each item watches; empty if no item watches a port.
     watches: Vec<Option<PortId>>,
 }
 

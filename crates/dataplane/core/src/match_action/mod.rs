@@ -108,8 +108,8 @@ impl Tables {
             .collect()
     }
 
-    /// Returns the call that runs: the entry's or the default action. `hash` computes the selector's hash and is called
-    /// only for a group.
+    /// Returns the action that runs, with its arguments: the entry's or the default action. `hash` computes the
+    /// selector's hash and is called only for a group.
     pub(crate) fn call(
         &self,
         id: TableId,

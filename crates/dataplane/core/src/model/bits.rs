@@ -32,7 +32,7 @@ impl BitWriter {
             value::push_be_bytes(&mut self.bytes, value, bits);
             return;
         }
-        // The first part of the value is the bits that exceed whole bytes.
+        // The highest bits, which do not fill a byte, come first.
         let first = match bits % 8 {
             0 => 8,
             rest => rest,

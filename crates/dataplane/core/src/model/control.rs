@@ -127,9 +127,10 @@ pub struct ProfileGroup {
     pub max_size: u32,
     /// Whether `max_size` counts members instead of weights.
     pub counts_members: bool,
-    /// Member ids and weights, from 1; on reading, in the order in which the hash counts them.
+    /// Ids of members, each with a weight of at least 1. The switch returns them in the order in which the hash counts
+    /// them.
     pub members: Vec<(u32, u32)>,
-    /// Members that take part only while a port is up; on reading, in the order of `members`.
+    /// Ids of members that take part only while their port is up. The switch returns them in the order of `members`.
     pub watched: Vec<(u32, PortId)>,
 }
 
@@ -155,9 +156,9 @@ pub struct MeterConfig {
 pub struct MeterCounts {
     /// Packets within the committed rate, and all packets while the meter has no configuration.
     pub green: CounterValue,
-    /// Packets above the committed rate, within the peak rate.
+    /// Packets above the committed rate, within the peak rate or the excess burst.
     pub yellow: CounterValue,
-    /// Packets above the peak rate.
+    /// Packets above the peak rate or beyond the excess burst.
     pub red: CounterValue,
 }
 

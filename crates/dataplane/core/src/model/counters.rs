@@ -47,9 +47,9 @@ pub struct TableCounters {
 /// since the last [`crate::Switch::collect`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Frames that arrived, including those of generators.
+    /// Frames that arrived, including those of packet generators.
     pub received: u64,
-    /// Frames of generators.
+    /// Frames that packet generators made.
     pub generated: u64,
     /// Clones made.
     pub created_by_clone: u64,

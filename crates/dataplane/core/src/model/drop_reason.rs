@@ -64,7 +64,7 @@ drop_reasons! {
     RecirculationLimit => "recirculation_limit",
     /// The packet was resubmitted too often.
     ResubmitLimit => "resubmit_limit",
-    /// The clone would be a clone of clones over too many generations. Only the clone is dropped.
+    /// The clone would be the clone of a clone, and so on over too many generations. Only the clone is dropped.
     CloneLimit => "clone_limit",
     /// The loops of one action ran too many rounds.
     LoopLimit => "loop_limit",

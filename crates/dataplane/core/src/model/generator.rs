@@ -118,7 +118,7 @@ pub struct GeneratorCounters {
     pub sent: u64,
     /// Frames that the switch refused; each also counts as a drop of the switch.
     pub dropped: u64,
-    /// Frames, accepted or refused, that the generator made only when the following frame was due, too.
+    /// Frames, accepted or refused, that the generator made only when the following frame was due already.
     pub late: u64,
     /// The longest delay of a frame after its due time.
     pub late_max_ns: u64,

@@ -6,8 +6,8 @@ pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 /// Packets waiting for ingress: several bursts of a receive ring (1,024 frames).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// Packets waiting to run ingress again. Each packet inside the switch adds at most one, because recirculated packets
-/// run before new packets; the replicas of the largest group may each add a clone.
+/// Packets waiting to run ingress again. They run before new packets, so at most they come from the replicas of one
+/// group, each of which may leave a clone that recirculates.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
 /// Packets waiting in one queue of an output port. An empty queue has room for all replicas of the largest group. A
@@ -27,8 +27,8 @@ pub const PAYLOAD_ARGS_MAX: usize = 4;
 /// Bytes that an extern may add to a payload: a header and an authentication tag.
 pub const PAYLOAD_GROWTH_BYTES_MAX: usize = 256;
 
-/// Recirculations of one packet. A walk over a group of 4,096 viewers costs one pass per viewer; sixteen such walks in
-/// a row are allowed.
+/// Recirculations of one packet. `sfu_recirculation.p4` recirculates a packet once per viewer, and a group has up to
+/// 4,096 viewers: sixteen such groups in a row are allowed.
 pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
 
 /// Resubmissions of one packet: as many as recirculations, since a program may use either for a loop that it counts in
@@ -39,8 +39,9 @@ pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 /// loop.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
-/// Scheduler steps without a transmitted frame in one call of `transmit`, beyond `max_frames`: the drops of a receive
-/// batch (64 frames). A program whose packets recirculate up to the limit must not keep the caller from its other work.
+/// A call of `transmit` ends after `max_frames` + this many scheduler steps, even if fewer frames have left: enough for
+/// the drops of a receive batch (64 frames). A program whose packets recirculate up to the limit must not keep the
+/// caller from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;
 
 /// Packet generators of a switch: enough for several flows, each with its own rate.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::limits;
 
-/// See the module.
+/// A hash map of many small maps.
 #[derive(Debug)]
 pub struct ShardedMap<K, V> {
     /// Empty before the first insertion.

@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{place}: {message}")]
 pub struct LoadError {
-    /// The object, for example `table "viewers"`.
+    /// The object that is wrong, for example `table "viewers"`.
     pub place: String,
     /// What was expected and what was found.
     pub message: String,
@@ -22,7 +22,7 @@ pub struct LoadError {
 pub enum MeterUnit {
     /// Counts each packet as 1.
     Packets,
-    /// Counts the packet's length when it entered the control.
+    /// Counts each packet as its length in bytes when it entered the control.
     Bytes,
 }
 
@@ -58,8 +58,8 @@ pub struct KeyField {
 }
 
 impl KeyField {
-    /// The rank of a bit pattern among the field's values, from 0 for the least. The rank of a rank is the bit pattern
-    /// again.
+    /// The rank of a bit pattern among the field's values, from 0 for the least. Applied to a rank, this returns the
+    /// bit pattern again.
     pub fn order(&self, bits: &Int) -> Int {
         if self.is_signed {
             bits ^ self.sign()
@@ -140,7 +140,7 @@ impl TableInfo {
 }
 
 /// Whether p4c or our compiler gives such a name to a table that it generates. The name of a table of the P4 source
-/// contains the name of its control.
+/// begins with its control's name and a dot.
 pub(crate) fn is_generated_name(table: &str) -> bool {
     table.starts_with("tbl_") && !table.contains('.')
 }

@@ -11,8 +11,8 @@ use super::{
 use crate::RegisterId;
 
 impl Program {
-    /// The registers that packets both write and read, and all meters. Each has its kind and name, for example
-    /// `register "seen"`. Registers that packets only write are for the controller, and are left out.
+    /// The registers that packets both write and read, and all meters, each as its kind and name, for example `register
+    /// "seen"`. Registers that packets only write are for the controller, and are left out.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();

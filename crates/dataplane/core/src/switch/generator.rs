@@ -126,7 +126,7 @@ impl Generator {
 }
 
 impl Switch {
-    /// When the next frame of any generator is due; 0 if a run is pending.
+    /// When the next frame of any generator is due; 0 if a generator waits for its first frame.
     pub fn next_generated(&self) -> Option<Nanos> {
         self.generators.iter().filter_map(Generator::next_due).min()
     }

@@ -288,7 +288,7 @@ impl Switch {
         false
     }
 
-    /// Runs `work` on the architecture; `None` without a program.
+    /// Runs `work` with the loaded engine; `None` without a program.
     fn run<T>(
         &mut self,
         now: Nanos,

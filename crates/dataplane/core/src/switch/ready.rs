@@ -61,8 +61,8 @@ impl ProgramLoader {
 }
 
 impl ReadyProgram {
-    /// The switch that holds the program, for control calls: the program starts with what they write. Generators must
-    /// not be written here; they belong to the real switch.
+    /// The switch that holds the program, for control calls: the program starts with what they write. Packet generators
+    /// must not be written here; they belong to the real switch.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }

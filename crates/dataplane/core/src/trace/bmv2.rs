@@ -69,7 +69,7 @@ pub struct Bmv2Renderer {
     text: String,
     /// Severity and end of each line in `text`.
     ends: Vec<(Severity, usize)>,
-    /// The running part of the pipeline, with its packet's line prefix.
+    /// The part of the pipeline that runs, and how its packet's lines begin.
     open: Option<(Stage, String)>,
     /// The previous part of the pipeline.
     last: Option<Stage>,
@@ -77,7 +77,7 @@ pub struct Bmv2Renderer {
     parsed_bits: usize,
     /// Whether the next action is that of the table applied last.
     follows_table: bool,
-    /// The last copy reported, whose port needs no second line.
+    /// The copy reported last; the line about the copy names its port, so that no second line is needed.
     copy: Option<Arc<str>>,
     /// The last packet for which a multicast was reported.
     multicast: Option<Arc<str>>,
@@ -185,7 +185,7 @@ impl Bmv2Renderer {
         }
     }
 
-    /// Logs the end of the running part.
+    /// Logs the end of the part of the pipeline that runs.
     fn close(&mut self) {
         let Some((stage, packet)) = self.open.take() else {
             return;

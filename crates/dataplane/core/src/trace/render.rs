@@ -101,7 +101,7 @@ impl TraceRenderer {
     /// Whether the event is omitted.
     fn is_folded(&self, event: &TraceEvent) -> bool {
         match &event.kind {
-            // Later passes parse what the deparser wrote, and its fields were already shown.
+            // Later passes parse what the deparser wrote, whose fields were shown already.
             TraceKind::Extract(_) | TraceKind::Transition { .. } => event.pass > 1,
             TraceKind::Assign { old, new } => {
                 (old.value == *new && !old.is_secret) || is_temporary(&old.name)
@@ -249,7 +249,7 @@ fn text_of(value: &TraceValue) -> String {
     format_value(&value.name, value.width_bits, &value.value)
 }
 
-/// The words of a field's own name: `src_addr` of `ipv4.src_addr`.
+/// The words of a field's name without the header's: `src` and `addr` of `ipv4.src_addr`.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     let name = name.rsplit('.').next().unwrap_or(name);
     name.split(|c: char| !c.is_ascii_alphanumeric())

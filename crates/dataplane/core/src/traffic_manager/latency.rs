@@ -79,7 +79,7 @@ struct Times {
 }
 
 impl Times {
-    /// Returns `None` only for invalid bounds, which constants are not.
+    /// Never returns `None`, because the bounds are valid constants.
     fn new() -> Option<Self> {
         let bounds = Histogram::new_with_bounds(1, limits::LATENCY_NS_MAX, 2);
         Some(Self {

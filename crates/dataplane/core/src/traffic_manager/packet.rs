@@ -51,7 +51,8 @@ pub(crate) struct IngressPacket {
     pub instance_type: InstanceType,
 }
 
-/// A packet that waits for egress, or all of its waiting copies. The handle may stand for further copies.
+/// A packet that waits for egress, or all copies of a packet, which wait together. The handle may stand for further
+/// copies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EgressPacket {
     pub common: Common,

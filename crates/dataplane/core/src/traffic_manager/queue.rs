@@ -43,7 +43,8 @@ enum Entry {
 #[derive(Debug)]
 struct Many {
     packet: EgressPacket,
-    /// How many packets waited in the queue of each of the batch's ports before the batch; the same for all ports.
+    /// How many packets waited before the batch, in the queue of each of its ports; the number is the same for all
+    /// ports.
     depth: usize,
     copies: Arc<Copies>,
     /// How many copies have left.
@@ -83,7 +84,7 @@ impl Entry {
     }
 }
 
-/// Packets without a rate, by priority.
+/// Packets queued while no queue had a rate, by priority.
 #[derive(Debug, Default)]
 struct Rings {
     rings: [VecDeque<(Nanos, Entry)>; N_QUEUES],
@@ -101,16 +102,17 @@ struct Timed {
     sequence: u64,
 }
 
-/// Packets held back since a port was held, including those of ports already released.
+/// The held ports, and the packets whose turn came while their port was held. A released port's packets stay here until
+/// they leave.
 #[derive(Debug, Default)]
 struct Holds {
     held: BTreeSet<PortId>,
-    /// The packets by port and priority, in order of departure. Every port here has a packet.
+    /// The packets by port and priority, in order of departure. A port is here only while it has a packet.
     waiting: BTreeMap<PortId, [VecDeque<(Place, EgressPacket)>; N_QUEUES]>,
 }
 
 impl Holds {
-    /// Whether a packet to this port must wait, or stay behind others that wait.
+    /// Whether a packet to this port must wait here: the port is held, or earlier packets to the port wait.
     fn is_in_the_way(&self, port: PortId) -> bool {
         self.held.contains(&port) || self.waiting.contains_key(&port)
     }
@@ -119,7 +121,7 @@ impl Holds {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Takes the packet of the highest priority whose port is released.
+    /// Takes a packet whose port is released, of the highest priority among these.
     fn pop(&mut self) -> Option<(usize, Place, EgressPacket)> {
         let free = self
             .waiting
@@ -263,7 +265,8 @@ pub(crate) struct Departure {
 pub(crate) struct ReplicaBatch {
     pub packet: EgressPacket,
     pub queue: usize,
-    /// How many packets waited in the queue of each of the batch's ports before the batch; the same for all ports.
+    /// How many packets waited before the batch, in the queue of each of its ports; the number is the same for all
+    /// ports.
     depth: usize,
     copies: Arc<Copies>,
     /// How many copies of the packet left before.
@@ -423,7 +426,7 @@ impl EgressQueues {
         (self.timed.is_none() && copies.ports.iter().all(fits)).then_some(depth)
     }
 
-    /// Appends all copies of a packet as one item, which is equivalent to one after the other. `depth` comes from
+    /// Appends all copies of a packet as one item, with the same result as one after the other. `depth` comes from
     /// [`EgressQueues::common_depth`].
     pub(crate) fn push_all(
         &mut self,
@@ -472,7 +475,8 @@ impl EgressQueues {
         }
     }
 
-    /// Serves ports without held packets first; moves packets of other ports behind those held.
+    /// Takes the next packet to a port without held packets; moves the packets to other ports that come before it
+    /// behind those held. If there is no such packet, takes a held packet whose port is released.
     #[cold]
     fn pop_past_holds(&mut self, now: Nanos) -> Option<Departure> {
         while let Some(departure) = self.pop_next(now) {

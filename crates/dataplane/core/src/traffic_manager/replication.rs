@@ -96,7 +96,7 @@ pub(crate) struct ReplicationEntry {
 }
 
 impl ReplicationEntry {
-    /// The copies that a clone makes now.
+    /// The copies that a clone to this session makes now.
     pub(crate) fn copies(&self, groups: &ReplicationEntries) -> Arc<Copies> {
         let group = self.group.and_then(|group| groups.get(group));
         match group {
@@ -188,7 +188,7 @@ pub(crate) struct ReplicationEntries {
     /// Indexed by id, up to the highest id ever used.
     places: Vec<Option<ReplicationEntry>>,
     down: PortSet,
-    /// Number of entries that go to a multicast group.
+    /// Number of clone sessions whose clones also go to a multicast group.
     n_to_groups: usize,
 }
 
@@ -232,7 +232,7 @@ impl ReplicationEntries {
         })
     }
 
-    /// Clone sessions by id; those that go to a group include its replicas.
+    /// Clone sessions by id; a session that clones to a multicast group includes the group's replicas.
     pub(crate) fn with_groups(&self, groups: &Self, first: u32) -> impl Iterator<Item = Written> {
         self.from(first).map(move |mut written| {
             let session = &mut written.session;
@@ -244,7 +244,7 @@ impl ReplicationEntries {
         })
     }
 
-    /// Ids of the sessions that go to this multicast group.
+    /// Ids of the sessions that clone to this multicast group.
     pub(crate) fn to_group(&self, group: u32) -> impl Iterator<Item = u32> {
         let n_looked_at = match self.n_to_groups {
             0 => 0,

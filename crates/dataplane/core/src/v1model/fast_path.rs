@@ -9,7 +9,8 @@ use crate::{
     traffic_manager::packet::{Common, IngressPacket},
 };
 
-/// Uncounted frames that left one after the other, with the same port, stream, arrival time and drain epoch.
+/// Frames that left one after the other and are not counted yet, with the same port, stream, arrival time and drain
+/// epoch.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,
@@ -97,7 +98,7 @@ impl Run<'_> {
     }
 
     /// Runs a frame to its end and adds it to the tally. `Err` if the frame left the fast path, with the number of
-    /// frames sent there.
+    /// frames that the slow path sent.
     #[inline]
     fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
         let common = &frame.common;

@@ -95,8 +95,8 @@ impl V1Model {
         self.state.set_program(program, config.random_seed);
     }
 
-    /// Swaps the program, its state and its groups with another model's. Queue lengths and rates stay. No packet may be
-    /// inside either model.
+    /// Swaps the program, its state and its groups with another model's. The capacities and rates of the queues stay.
+    /// No packet may be inside either model.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         let egress = self.traffic.egress.emptied();
         mem::swap(&mut self.traffic, &mut other.traffic);

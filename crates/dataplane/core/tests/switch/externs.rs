@@ -17,7 +17,7 @@ const RATES: MeterConfig = MeterConfig {
     excess_burst: 0,
 };
 
-/// Sets `pkt.left` to the colour of `meter[pkt.kind]`, or leaves 0x77.
+/// Sets `pkt.left` to the colour of `meter[pkt.kind]`; 0x77 stays there if no such cell exists.
 fn metered() -> Switch {
     let mut b = Builder::default();
     let meter = json!({"name": "meter", "id": 0, "is_direct": false, "size": 4, "rate_count": 2,

@@ -1,4 +1,4 @@
-//! Packet generators: counts, pace, lateness, control calls, program change. In virtual time.
+//! Packet generators: counts, pace, lateness, control calls, program change. The tests choose the time.
 
 use std::sync::Arc;
 

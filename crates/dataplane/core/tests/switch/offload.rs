@@ -377,7 +377,7 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
         switch.begin_batch();
         insert(switch, 2, "forward", 3).unwrap();
         insert(switch, 4, "forward", 5).unwrap();
-        // Collecting within the batch must not show half of it.
+        // `collect` within the batch must not show half of the batch.
         switch.collect();
         switch.end_batch();
     });
@@ -401,7 +401,7 @@ fn a_program_is_forgotten_when_it_is_replaced_and_not_when_it_is_loaded_anew() {
     pair.with.set_trace(None);
     assert!(pair.forwards());
     let n_before = pair.core().n_forgotten;
-    // Also while nothing forwards.
+    // A program is also forgotten if the offload does not forward.
     pair.with.begin_batch();
     pair.with.set_program(program(false).program());
     pair.with.set_program(program(false).program());
@@ -447,7 +447,7 @@ fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     assert!(switch.is_drained(first));
     let second = switch.begin_drain();
     assert!(switch.is_drained(first) && !switch.is_drained(second));
-    // A packet in the engine does.
+    // A packet that is in the engine when a drain begins delays it.
     core().run(0);
     switch.handle_frame(0, PortId(0), &[1, 0, 0, 0]);
     let third = switch.begin_drain();
@@ -475,7 +475,7 @@ fn a_program_is_replaced_while_frames_are_inside() {
     }
     assert_eq!(pair.run(0).len(), 8);
     pair.assert_equal();
-    // After its removal, the engine serves all ports.
+    // Once the offload is removed, the engine serves all ports.
     pair.with.set_offload(None);
     assert!(!pair.receive(1, 0, &[2, 0, 0, 0]));
     assert_eq!(pair.run(1).len(), 1);
@@ -512,7 +512,7 @@ fn all_frames_are_punted_while_somebody_listens_to_a_trace() {
     pair.with.set_trace(Some(Box::new(Silent)));
     assert_eq!(pair.with.offload_status(), Some(&OffloadStatus::Waiting));
     assert!(!pair.receive(0, 0, &[1, 0, 0, 0]));
-    // When it is loaded again, it finds what was written meanwhile.
+    // When the offload is loaded again, it finds what was written meanwhile.
     pair.both(|switch| {
         insert(switch, 2, "flood", 3).unwrap();
         switch.insert_multicast_group(group(3, &[4, 5])).unwrap();

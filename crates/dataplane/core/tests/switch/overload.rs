@@ -1,5 +1,5 @@
-//! Overload: more frames arrive than can be sent. Simulates a machine on which every pass takes
-//! time and a full receive ring loses frames. In virtual time.
+//! Overload: more frames arrive than can be sent. Simulates, in virtual time, a machine on which every pass takes time
+//! and a full receive ring loses frames.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use dataplane::{
 use testkit::builder::*;
 
 const SECOND: u64 = 1_000_000_000;
-/// Many times what the queues hold.
+/// Long enough to send many times the packets that the queues hold.
 const DURATION_NS: u64 = SECOND / 8;
 /// Duration of a pass, ingress or egress.
 const PASS_NS: u64 = 1_000;
@@ -56,7 +56,7 @@ struct Class {
     offered: u64,
     /// By viewer.
     copies: Vec<u64>,
-    /// The longest time from ring to leaving.
+    /// The longest time that a copy spends in the switch.
     latency_ns: u64,
 }
 
@@ -135,7 +135,7 @@ impl Machine {
             let class = &mut self.classes[usize::from(priority)];
             class.copies[usize::from(viewer)] += 1;
             n_copies += 1;
-            // An ingress pass makes all copies of its packet but one, whether they are sent or not.
+            // An ingress pass counts all copies of its packet but one as replicas, whether they are sent or not.
             let counters = self.switch.counters();
             let n_ingress = counters.created_by_replication / (self.n_viewers - 1);
             let passes = n_ingress + n_copies;
@@ -227,7 +227,7 @@ fn latency_is_bounded_by_the_queues() {
     let mut machine = Machine::new(true, 64);
     machine.run(machine.capacity() * 10, u64::MAX);
     let queue = SwitchConfig::default().egress_queue_packets as u64;
-    // A full queue with the ingress passes in between.
+    // The time that a full queue takes to leave, with the ingress passes in between.
     let bound = queue * PASS_NS * 11 / 10;
     let latency = machine.classes[0].latency_ns;
     assert!(
@@ -297,7 +297,7 @@ fn times_in_the_switch_are_kept_by_port_and_stream() {
         panic!("{latency:?}");
     };
     assert_eq!(summary.packets, 3);
-    // One per millisecond.
+    // One copy leaves per millisecond: after 0, 1 and 2 ms.
     assert_eq!(summary.sum_ns, 3_000_000);
     assert!(summary.max_ns.abs_diff(2_000_000) < 20_000, "{summary:?}");
     assert_eq!(latency.streams, [(Stream::MulticastGroup(1), summary)]);

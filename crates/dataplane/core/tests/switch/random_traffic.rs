@@ -166,7 +166,7 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             let mut frame: Vec<u8> = (0..seeded.below(12))
                 .map(|_| seeded.next().to_be_bytes()[0])
                 .collect();
-            // Mostly existing ports, and short walks.
+            // Most ports exist, and packets make few passes.
             if let Some(left) = frame.get_mut(1) {
                 *left %= 12;
             }

@@ -333,7 +333,7 @@ fn a_rate_spaces_departures_in_virtual_time() {
     assert_eq!(drain(&mut switch, 1_000_009), []);
     switch.handle_timeout(1_000_010);
     assert_eq!(drain(&mut switch, 1_000_010).len(), 1);
-    // A late poll does not delay what was due later.
+    // A packet that was due meanwhile leaves at the next poll, however late.
     assert_eq!(drain(&mut switch, 9_000_000).len(), 1);
     assert_eq!(switch.poll_timeout(), None);
     assert_accounted(&switch);
@@ -540,8 +540,8 @@ fn timestamps_depths_and_lengths_are_filled_in() {
     );
 }
 
-/// A program that reads the time inside: each egress pass writes its low 16 bits to `pkt.value`;
-/// `left` is the number of remaining recirculations, each of which leaves a clone by port 7.
+/// A program that reads the time inside: each egress pass writes that time's low 16 bits to `pkt.value`; `left` is the
+/// number of remaining recirculations, each of which leaves a clone by port 7.
 fn stamper() -> Builder {
     let mut b = Builder::default();
     let fields = b.json["header_types"][2]["fields"].as_array_mut();

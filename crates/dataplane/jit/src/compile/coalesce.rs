@@ -47,7 +47,7 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
     dead
 }
 
-/// Removes the fields that a number reads from those that are overwritten before a read.
+/// Removes from `later`, the fields that are overwritten before a read, those that a number reads.
 fn read(ir: &Ir, expr: &Expr, later: &mut HashSet<FieldId>) {
     if !later.is_empty() {
         let usage = Usage::of_number(ir, expr);

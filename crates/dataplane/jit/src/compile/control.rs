@@ -1,4 +1,4 @@
-//! Controls, one block per node, and actions, whose primitives may jump.
+//! Controls, one basic block per node, and actions, whose primitives may jump.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -35,13 +35,13 @@ impl Control {
 }
 
 struct Running {
-    /// One block for each primitive that is a jump's target.
+    /// One basic block for each primitive that is a jump's target.
     leaders: HashMap<usize, Block>,
     after: Block,
-    /// How many jumps went back.
+    /// How many jumps backwards were made.
     rounds: Option<Variable>,
     exited: Option<Variable>,
-    /// Where a packet goes that leaves the control.
+    /// Where a packet goes when it leaves the control.
     end: Block,
 }
 
@@ -53,7 +53,7 @@ impl Emit<'_, '_, '_> {
         if let Some(cache) = self.flow_cache(start, capacity) {
             let awake = self.while_asleep(&cache);
             self.nodes(start, end);
-            // Constructs left to the interpreter are reported once.
+            // Constructs left to the interpreter are reported once, though the control is written twice.
             let n_explained = self.unit.explained.len();
             self.begin(awake);
             self.begin_flow(cache);
@@ -163,7 +163,8 @@ impl Emit<'_, '_, '_> {
         self.args = None;
     }
 
-    /// Continues after an action. Cached field values stay valid if only one way leads here.
+    /// Continues after an action. Cached field values stay valid if the action `is_straight`: then only one way leads
+    /// here.
     fn leave_action(&mut self, running: &Running, reached: bool, is_straight: bool) {
         if is_straight {
             self.jump(running.after);
@@ -220,8 +221,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Ends the block as the primitive requires. Returns whether the next primitive is reached from
-    /// here.
+    /// Ends the basic block as `flow`, the effect of the primitive, requires. Returns whether the next primitive is
+    /// reached from here.
     fn follow(&mut self, running: &mut Running, position: usize, flow: Flow) -> bool {
         match flow {
             Flow::Next => true,

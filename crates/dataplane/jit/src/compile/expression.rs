@@ -198,7 +198,7 @@ impl Emit<'_, '_, '_> {
         }))
     }
 
-    /// The words that `of` gives for the header that was found, or `nothing`.
+    /// The words that `of` gives for the header that was found; if none was found, those that `nothing` gives.
     pub(super) fn of_found(
         &mut self,
         found: &Found,

@@ -30,8 +30,8 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Continues in the block of a sleeping cache, and counts a packet down. Returns the block of a cache that is
-    /// awake.
+    /// Continues in the basic block for packets that bypass a sleeping cache, and counts such a packet down. Returns
+    /// the basic block for packets that use the cache.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
@@ -45,8 +45,8 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    /// Prefetches the record of a packet that comes to a control soon. The engine does not call it while the cache
-    /// sleeps.
+    /// Prefetches the flow record of a packet that comes to a control soon. The engine does not run this code while
+    /// packets bypass the cache.
     pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());
@@ -58,7 +58,7 @@ impl Emit<'_, '_, '_> {
         self.call_any(function, &[address, key], None);
     }
 
-    /// Finds the flow of a packet that comes to a control.
+    /// Finds the flow record of a packet that comes to a control.
     pub(super) fn begin_flow(&mut self, cache: Box<FlowCache>) {
         let key = self.inputs(cache.plan());
         let key = self.on_stack(key);

@@ -10,10 +10,10 @@ use dataplane::engine::ir::{
 use super::{Emit, Emitted, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::{context::PassContext, layout::WORD_BYTES};
 
-/// Moves of a stack are unrolled up to this many elements.
+/// Unrolled code moves stacks of up to this many elements.
 const STACK_ELEMENTS_MAX: usize = 16;
 
-/// A word of a field, and its offset in the block.
+/// A word of a field, and its offset in the packet's block.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     field: FieldId,
@@ -134,7 +134,7 @@ impl Emit<'_, '_, '_> {
         self.for_found(found, body)
     }
 
-    /// Generates `body` for the header that was found.
+    /// Generates `body` for the header that was found; if an index chooses at run time, for each possible header.
     pub(super) fn for_found(
         &mut self,
         found: Found,

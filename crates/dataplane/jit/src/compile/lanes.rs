@@ -122,7 +122,7 @@ fn number_of(names: Names<'_>, exprs: [&Expr; LANES]) -> Option<Number> {
                 _ => None,
             })?;
             let are_lanes = fields.iter().all(|field| is_lane(names, *field));
-            // One field in all lanes may have any width up to a word.
+            // A field that all lanes share may have any width up to a word.
             let is_one = fields == [fields[0]; LANES] && names.widths.field(fields[0]).words == 1;
             (are_lanes || is_one).then_some(Number::Fields(fields))
         }

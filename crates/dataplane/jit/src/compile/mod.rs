@@ -1,8 +1,10 @@
 //! From the program to machine code: the module, and the means to write a function.
 //!
-//! An [`Emit`] writes one function; it knows where the packet's block and the context are. Sibling modules add to it:
-//! expressions, primitives, controls, tables. A sibling that cannot compile something returns an `Err` with the reason,
-//! before it generates anything with an effect; the caller then leaves the whole construct to the interpreter.
+//! An [`Emit`] writes one function; it knows where the context and the packet's block (its header vector,
+//! [`crate::layout`]) are. A method of it is described by what the code that it writes does. In signatures, `Block` is
+//! a basic block of Cranelift. Sibling modules add to [`Emit`]: expressions, primitives, controls, tables. A sibling
+//! that cannot compile something returns an `Err` with the reason, before it generates anything with an effect; the
+//! caller then leaves the whole construct (a primitive, a condition, a key) to the interpreter.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod arithmetic;
@@ -53,7 +55,7 @@ pub(crate) use listing::Listing;
 /// the function: 20,000 parser states in a row took half a minute.
 const OPTIMISED_NODES: usize = 8_000;
 
-/// The context of expressions; the layout gives the widths of fields.
+/// What the range of an expression depends on; the layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
 #[derive(Debug, Error)]
@@ -178,7 +180,7 @@ impl<'p> Unit<'p> {
     }
 
     /// Makes a function that takes the context and the packet's block and has no result. `body` writes the function's
-    /// code and ends every block but the last; the function returns at the end of the last block.
+    /// code and ends every basic block but the last; the function returns at the end of the last one.
     pub(crate) fn define(
         &mut self,
         name: &str,
@@ -309,7 +311,7 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     /// The packet's block.
     pub vector: Value,
     regions: [AliasRegion; 4],
-    /// Words of fields that are in registers at this point of the current block.
+    /// Words of fields that are in registers at this point of the current basic block.
     known: Known,
     functions: HashMap<&'static str, FuncRef>,
     pub action: Option<ActionId>,
@@ -319,7 +321,7 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     bound: &'p [Int],
     /// The packet's flow, if the control has a cache.
     flow: Option<flow::Flow>,
-    /// Fields that the primitive need not write: a later primitive writes them before anything reads them.
+    /// Fields that the current primitive need not write: a later primitive writes them before anything reads them.
     dead: Vec<FieldId>,
     /// The current place in the program, for explanations.
     pub place: String,

@@ -1,4 +1,4 @@
-//! Fields that stay packed among their header's bytes.
+//! Fields that stay packed among their header's bytes ([`crate::layout`]).
 
 use cranelift_codegen::ir::{MemFlagsData, Value};
 

@@ -268,7 +268,7 @@ impl Emit<'_, '_, '_> {
         self.begin_inner(yes);
         let value = body(self);
         self.b.ins().jump(after, &[BlockArg::Value(value)]);
-        // Field values that `body` cached are not known on the other way.
+        // Field values that `body` cached are not known if the condition is 0.
         self.begin(after);
         result
     }
@@ -287,7 +287,7 @@ impl Emit<'_, '_, '_> {
         self.if_true(inside, body)
     }
 
-    /// Checks that a place can be written natively. The caller must call this before it makes blocks.
+    /// Checks that a place can be written natively. The caller must call this before it makes basic blocks.
     pub(crate) fn check_place(&mut self, place: &Place) -> Emitted {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],
@@ -338,7 +338,7 @@ impl Emit<'_, '_, '_> {
         words.max().unwrap_or(1) as usize
     }
 
-    /// Writes a value of a known interval to a place that [`Emit::check_place`] accepted.
+    /// Writes a value of a known range to a place that [`Emit::check_place`] accepted.
     pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Emitted {
         match to {
             Place::Field(field) => {
@@ -357,7 +357,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Writes a value of a known interval to a field, cut to its width.
+    /// Writes a value of a known range to a field, cut to the field's width.
     pub(crate) fn put_field(&mut self, field: FieldId, value: Words, range: &Range) {
         let slot = self.layout().field(field);
         let mut words = self.extend(value, range.is_signed(), slot.words as usize);

@@ -29,7 +29,7 @@ struct Applied<'p> {
     id: TableId,
     info: &'p TableInfo,
     node: &'p TableNode,
-    /// The address of the tables' records.
+    /// The address of the tables' [`TableRecord`]s.
     records: Value,
 }
 
@@ -37,7 +37,7 @@ struct Applied<'p> {
 #[derive(Debug, Clone, Copy)]
 enum Hit {
     Known(bool),
-    /// The hit flag of this entry says it at run time.
+    /// The hit flag of this entry tells it at run time.
     Entry(Value),
 }
 
@@ -327,7 +327,7 @@ impl<'p> Emit<'_, '_, 'p> {
             self.begin(plain);
             after
         });
-        // Nobody reads the counter of an entry of a table without counters.
+        // If a table declares no counters, nobody reads those of its entries.
         if applied.info.with_counters || !specialised {
             let bytes = self.load_context(types::I64, offset_of!(PassContext, ingress_bytes));
             self.increase(account, size32(PACKETS), None);

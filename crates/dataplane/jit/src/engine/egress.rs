@@ -37,8 +37,8 @@ impl Native {
         let block = packet.vector.as_mut_ptr();
         let instance_type = input.instance_type as u64;
         let depart = self.program.passes.depart;
-        // SAFETY: context and block are the packet's, the code is the program's, and `out` is null or
-        // has room for every header and the slack.
+        // SAFETY: context and block are the packet's, the code is the program's, and `out` is null or has room for
+        // every header and `SLACK_BYTES` more.
         let written = unsafe { depart(&raw mut *self.context, block, input, instance_type, out) };
         if written == NOT_WRITTEN {
             return None;
@@ -137,11 +137,12 @@ impl Native {
         Ok(pool.packet(handle).frame_len())
     }
 
-    /// Deparses a block in front of the packet's rest. Returns the length of the headers.
+    /// Writes a block's headers as bytes, in front of the bytes that the parser did not consume. Returns the length of
+    /// the headers.
     ///
     /// # Safety
-    /// The block is of the engine's layout, and nobody else uses it now; `write` is the code of the engine's
-    /// program, and the context was attached in this pass.
+    /// The block has the engine's layout, and nobody else uses it now; `write` is the code of the engine's program, and
+    /// the context was attached in this pass.
     pub(super) unsafe fn write_block(
         &mut self,
         state: &State,
@@ -162,8 +163,8 @@ impl Native {
         let (packet, scratch) = self.packets.pool.with_scratch(handle);
         let out = packet.deparse_into(scratch, len);
         let context = &raw mut *self.context;
-        // SAFETY: the context is the packet's, the block of the layout, the code is the program's, and
-        // `out` has room for every header and the slack.
+        // SAFETY: the context is the packet's, the block has the engine's layout, the code is the program's, and `out`
+        // has room for every header and `SLACK_BYTES` more.
         let written = checked(unsafe { write(context, block, out) }, len);
         let (packet, scratch) = self.packets.pool.with_scratch(handle);
         packet.deparsed(scratch, written);

@@ -1,8 +1,9 @@
 //! Egress of the copies of one packet, one after the other, in one call ([`Engine::fan_out`]).
 //!
-//! A copy that is only transmitted never takes a place in the pool. It goes through egress in the *scratch packet*, a
-//! block and room for headers that all copies use; the bytes after the headers are the original's. A copy that is
-//! dropped, cloned or recirculated gets a place in the pool.
+//! A copy that is only transmitted never takes a place in the pool of packets (`packet.rs`). It goes through egress in
+//! the *scratch packet*: a block (header vector) and a buffer for headers, which all copies use one after the other.
+//! The bytes after the headers are the original's. A copy that is dropped, cloned or recirculated gets a place in the
+//! pool.
 //!
 //! [`Engine::fan_out`]: dataplane::engine::Engine::fan_out
 
@@ -21,7 +22,7 @@ use crate::{
 
 pub(super) struct Scratch {
     pub block: Box<[u64]>,
-    /// Room for the headers and the slack.
+    /// Room for the headers and `SLACK_BYTES` more.
     pub head: Box<[u8]>,
 }
 
@@ -65,7 +66,7 @@ impl Native {
             // store of each field has reached the cache.
             let next = copies.next_copy();
             let Some(input) = &next else { break };
-            // SAFETY: both are blocks of the layout that the code is for.
+            // SAFETY: both arguments are blocks of the layout that the code is for.
             unsafe { copy_block(self.scratch.block.as_mut_ptr(), original) };
             self.context.requests = requests;
             self.context.packet_length = packet_length;
@@ -102,8 +103,8 @@ impl Native {
         }
         let (context, depart) = (&raw mut *self.context, self.program.passes.depart);
         let (instance_type, out) = (input.instance_type as u64, head.as_mut_ptr());
-        // SAFETY: the context is about the packet, the block is of the layout, the code is the
-        // program's, and the head has room for every header and the slack.
+        // SAFETY: the context is about the packet, the block has the program's layout, the code is the program's, and
+        // the head has room for every header and `SLACK_BYTES` more.
         let written = unsafe { depart(context, block.as_mut_ptr(), input, instance_type, out) };
         if written == NOT_WRITTEN {
             return None;
@@ -114,7 +115,7 @@ impl Native {
     /// The frame of the scratch packet, whose headers have `written` bytes.
     #[inline(always)]
     pub(super) fn scratch_frame(&self, written: usize, payload_id: u64) -> Frame<'_> {
-        // SAFETY: the context points to the packet's rest, which stays where it is.
+        // SAFETY: the context points to the bytes that the parser did not consume, which stay where they are.
         let [_, payload] = unsafe { packets::pieces(&self.context) };
         Frame {
             head: &self.scratch.head[..written],

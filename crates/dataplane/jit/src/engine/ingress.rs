@@ -7,13 +7,14 @@
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
 //! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect, because the
 //! engine does it only for a parser that keeps no state between packets and reads nothing that changes except by
-//! control calls. Such a control call increases the engine's `epoch`, and the pass begins again.
+//! control calls. Such a control call increases the engine's `epoch` (not an epoch of a drain), and the pass begins
+//! again.
 //!
 //! **Re-parse.** The parser would mostly extract the same headers that the deparser would write of a recirculating
-//! packet. So the headers stay in the packet's old block (the header vector of the last pass), and the parser's states
-//! copy them from there (`frames/parser/reparse.rs`). The engine writes the headers as bytes only if the parser's outcome would differ, or
-//! if the ingress control wants a clone or a resubmission, which begins with the frame as it came to ingress. The old
-//! block is kept until the control has run.
+//! packet. So the headers stay in the packet's old block (its header vector from the last pass), and the parser's
+//! states copy them from there (`frames/parser/reparse.rs`). The engine writes the headers as bytes only if the
+//! parser's outcome would differ, or if the ingress control wants a clone or a resubmission, which begins with the
+//! frame as it came to ingress. The old block is kept until the control has run.
 
 use dataplane::{
     DropReason, PortId,
@@ -48,7 +49,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// Runs the first half of [`Native::arrive`]. `epoch`: the engine's, if the frame is parsed ahead, else 0.
+    /// Runs the first half of [`Native::arrive`]. `epoch` is the engine's if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -83,7 +84,7 @@ impl Native {
         usize::try_from(self.context.consumed).expect("a usize has 64 bits")
     }
 
-    /// Runs the pass of a resubmitted or recirculated packet. The packet's old block becomes the spare block.
+    /// Runs the pass of a resubmitted or recirculated packet. The packet's old block becomes the engine's spare block.
     #[inline(never)]
     pub(super) fn arrive_again(
         &mut self,
@@ -108,8 +109,7 @@ impl Native {
         let block = self.attach(state, handle, false);
         let (context, old) = (&raw mut *self.context, self.spare.as_ptr());
         let (arrive_again, how) = (self.program.passes.arrive_again, input.instance_type as u64);
-        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
-        // code is the program's.
+        // SAFETY: context and new block are the packet's, the old block has the same layout, the code is the program's.
         unsafe { arrive_again(context, block, old, len, list, how) }
     }
 
@@ -129,8 +129,7 @@ impl Native {
         let list = packet.kept_list.into();
         std::mem::swap(&mut packet.vector, &mut self.spare);
         let (block, old) = (packet.vector.as_mut_ptr(), self.spare.as_ptr());
-        // SAFETY: context and new block are the packet's, the old block is one of the same layout, the
-        // code is the program's.
+        // SAFETY: context and new block are the packet's, the old block has the same layout, the code is the program's.
         unsafe { arrive_headers(&raw mut *self.context, block, old, len, list) }
     }
 

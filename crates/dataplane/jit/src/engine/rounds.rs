@@ -27,7 +27,7 @@ pub(super) struct RoundCode {
 
 /// The pass after which the rounds stopped.
 enum Stopped {
-    /// The last of as many rounds as are allowed.
+    /// The last round that the caller allows.
     Enough,
     /// Ingress, with its result.
     Ingress(u64),
@@ -76,7 +76,8 @@ impl Native {
         self.attach(state, handle, true);
         let depart = self.program.passes.depart;
         let rest_len = self.packets.pool.packet(handle).rest_len();
-        // SAFETY: the context points to the packet's rest, which stays where it is in all rounds.
+        // SAFETY: the context points to the bytes that the parser did not consume, which stay where they are in all
+        // rounds.
         let [_, payload] = unsafe { packets::pieces(&self.context) };
         let shared = Frame {
             head: &[],
@@ -131,7 +132,7 @@ impl Native {
         rounds
     }
 
-    /// Recirculates the packet with its headers in the block; its frame would have this length.
+    /// Recirculates the packet with its headers in the block; `frame_len` is the length that its frame would have.
     #[inline]
     fn keep_headers(&mut self, handle: PacketHandle, frame_len: usize) {
         let packet = self.packets.pool.same_mut(handle);
@@ -190,7 +191,7 @@ impl Native {
         let lone = clones.clone_of(state, requests.clone_session)?;
         let (block, list) = (&mut self.scratch.block, requests.clone_list.into());
         let clone_block = self.program.passes.clone_block;
-        // SAFETY: both are blocks of the layout that the code is for.
+        // SAFETY: both arguments are blocks of the layout that the code is for.
         unsafe { clone_block(block.as_mut_ptr(), packet.vector.as_ptr(), list) };
         let queue = match lone.queue {
             0 => self.slots.priority.get(block),

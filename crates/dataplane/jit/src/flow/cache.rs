@@ -1,4 +1,4 @@
-//! The records of a control's flows.
+//! The records of a control's flows; the parent module says what records and their cells are.
 #![expect(
     unsafe_code,
     reason = "generated code calls the cache with plain pointers and fills the cells it is given"
@@ -19,11 +19,11 @@ const WAYS: usize = 2;
 /// The number of records of a cache. Most records have 64 to 192 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
-    /// 128 to 384 KiB, which the second-level cache holds beside the tables. With more, a packet of one of ten thousand
-    /// flows waits longer for its record than the lookups take.
+    /// 2,048 records: 128 to 384 KiB, which the second-level cache holds beside the tables. With more, a packet of one
+    /// of ten thousand flows waits longer for its record than the lookups take.
     Near,
-    /// Records are prefetched ([`FlowCache::prefetch`]), so packets do not wait for them: 96 % of ten thousand flows
-    /// have a record.
+    /// Up to 65,536 records, which are prefetched ([`FlowCache::prefetch`]), so that packets do not wait for them: 96 %
+    /// of ten thousand flows have a record.
     Prefetched,
 }
 
@@ -57,7 +57,7 @@ const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 /// fill first.
 const POOR_WINDOWS_MAX: u32 = 16;
 
-/// How many lookups bypass the cache once it was not worth its cost.
+/// How many packets bypass the cache (it sleeps) once it was not worth its cost.
 const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
@@ -250,7 +250,7 @@ impl FlowCache {
     }
 }
 
-/// The low half of a record's first word.
+/// The generation of a record: the low half of its first word.
 fn generation_of(record: &[u64]) -> u32 {
     u32::try_from(record[0] & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
@@ -316,7 +316,7 @@ mod tests {
             let flow = packet % flows;
             cache.prefetch(&[flow, !flow]);
             cache.find(&[flow, !flow]);
-            // A window may have ended.
+            // If a window ended, `hits` began again.
             let is_hit = cache.hits == before + 1 || (cache.lookups, cache.hits) == (1, 1);
             hits += u32::from(is_hit && packet + 1_000 >= packets);
         }

@@ -57,13 +57,13 @@ impl Inputs {
     }
 }
 
-/// What variables hold at a place of a control, as functions of what they held when the control
-/// began. A variable that is not in the map still holds its first value.
+/// What variables hold at a point of a control, as functions of what they held when the control began. A variable that
+/// is not in the map still holds its first value.
 #[derive(Debug, Clone)]
 pub(crate) struct Values<'p> {
     ir: &'p Ir,
     written: BTreeMap<Variable, Inputs>,
-    /// What decided that this place is reached.
+    /// What decided that this point is reached.
     pub reached: Inputs,
 }
 
@@ -76,7 +76,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Merges the values of another way to this place.
+    /// Merges the values of another way to this point.
     pub(crate) fn join(&mut self, other: &Self) {
         for (variable, theirs) in &other.written {
             let ours = self.variable(*variable);
@@ -109,7 +109,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// What a variable depends on that nobody has written. Times and queue metadata differ from packet to packet, so
+    /// What a variable depends on if nothing has written it. Times and queue metadata differ from packet to packet, so
     /// they depend on anything.
     fn first(&self, variable: Variable) -> Inputs {
         let Variable::Field(field) = variable else {
@@ -206,8 +206,8 @@ impl<'p> Values<'p> {
         })
     }
 
-    /// Makes a variable depend on `value` and on what decided that this place is reached. If the
-    /// variable may stay unwritten (not `surely`), it also depends on its inputs so far.
+    /// Makes a variable depend on `value` and on what decided that this point is reached. If the variable may stay
+    /// unwritten (not `surely`), it also depends on its inputs so far.
     fn write(&mut self, variable: Variable, value: &Inputs, surely: bool) {
         let mut value = value.and(&self.reached);
         if !surely {

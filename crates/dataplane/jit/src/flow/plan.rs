@@ -164,7 +164,7 @@ impl<'p> Follower<'p> {
         {
             actions.push(default.action);
         }
-        // Only one of several actions runs.
+        // If there are several actions, only one runs.
         let surely = actions.len() == 1 && info.key.is_empty();
         for action in actions {
             self.action(values, action, &found, surely);

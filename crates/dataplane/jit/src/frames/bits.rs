@@ -1,4 +1,5 @@
-//! Unrolled moves of bit fields between bytes in network order and the words of a packet's block.
+//! Unrolled moves of bit fields between bytes in network order and the words of a packet's block (its header vector,
+//! [`crate::layout`]).
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;

@@ -1,5 +1,6 @@
-//! Functions that generated parsers, deparsers and calculations call, for bytes of frames and for fields that are not
-//! unrolled. Every function gets the context of the pass. A block is that of the pass's packet, or of a copy of it.
+//! Functions that generated parsers, deparsers and calculations call, for bytes of frames and for headers that
+//! generated code does not move itself. Every function gets the context of the pass. A block (header vector,
+//! [`crate::layout`]) is that of the pass's packet, or of a copy of the packet.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context and the packet's block"
@@ -60,7 +61,8 @@ unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     point(context, packets.pool.frame(packets.current));
 }
 
-/// Ends the parser of a frame that may be in two pieces: points the context to the rest.
+/// Ends the parser of a frame that may be in two pieces: points the context to the bytes that the parser did not
+/// consume.
 unsafe extern "C" fn leave_rest(context: *mut PassContext) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };
@@ -197,7 +199,8 @@ unsafe extern "C" fn calculate_packed(
 /// The one's complement sum of the bytes that follow the headers. With `begins_low`, the first byte is the low byte of
 /// a 16-bit word.
 unsafe extern "C" fn sum_payload(context: *mut PassContext, begins_low: u64) -> u64 {
-    // SAFETY: called by generated code only, in a pass: the context's pieces are the packet's rest.
+    // SAFETY: called by generated code only, in a pass: the context's pieces are the bytes that the parser did not
+    // consume.
     let rest = unsafe { pieces(&*context) };
     sum::of_pieces(rest, begins_low != 0).into()
 }
@@ -279,7 +282,7 @@ unsafe extern "C" fn is_member(
     u64::from(found)
 }
 
-/// The low words of a number that has no native code.
+/// The low words of a numeric expression that has no native code.
 unsafe extern "C" fn interpret_number(
     context: *mut PassContext,
     block: *mut u8,

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::compile::Emit;
 
-/// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the pool's slack. Returns
-/// the number of bytes.
+/// Writes the deparser's body: the valid headers to `out`, which has room for all of them and `SLACK_BYTES` more.
+/// Returns the number of bytes.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     prepare(e);
     headers(e, out)
@@ -96,7 +96,7 @@ fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     bits::add_const(&mut e.b, out, u64::from(declared.fixed_bits / 8))
 }
 
-/// The bits of the `number`-th word, the first bit highest, that the ranges cover.
+/// A mask of the bits that the ranges cover in a header's `number`-th word; the first bit is the highest.
 fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     let (start, end) = (number * 64, number * 64 + 64);
     let masks = ranges.iter().map(|range| {
@@ -110,7 +110,7 @@ fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     masks.fold(0, |all, mask| all | mask)
 }
 
-/// Writes one word of a header: the packed bits from the copy, and the joined bits.
+/// Writes one word of a header: the packed bits, from the copy of the header's bytes in the block, and the joined bits.
 fn put_word(
     e: &mut Emit<'_, '_, '_>,
     number: u32,

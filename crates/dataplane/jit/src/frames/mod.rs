@@ -16,5 +16,5 @@ pub(crate) use digest::digest;
 pub(crate) use incremental::Sums;
 pub(crate) use module::{Deparse, FrameCode, Frames, Measure};
 
-/// Code for a header is unrolled up to this many words of the header in the packet's block.
+/// Code for a header is unrolled up to this many words of the header in the packet's block (its header vector).
 const UNROLLED_WORDS_MAX: u32 = 48;

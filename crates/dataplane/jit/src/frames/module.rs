@@ -1,4 +1,4 @@
-//! A program's functions that handle frames.
+//! A program's generated functions that handle frames.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 use cranelift_codegen::ir::types;
@@ -49,7 +49,7 @@ pub(crate) struct Frames {
     pub reparse: Option<Reparse>,
 }
 
-/// Functions with which a recirculated packet keeps its headers in a block, without bytes.
+/// Functions for a recirculated packet whose headers stay in its block (header vector) and do not become bytes.
 pub(crate) struct Reparse {
     measure: FuncId,
     /// The parser of headers in a block. Takes the context, the new block and the old block; returns

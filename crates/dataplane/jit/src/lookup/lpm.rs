@@ -55,7 +55,7 @@ struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix of an entry or a key without its lowest `after` bits.
+    /// The prefix that remains of a key without the key's lowest `after` bits.
     fn new(key: &[u64], after: u32) -> Self {
         let mut words = [0; WORDS_MAX];
         for (word, (to, from)) in words.iter_mut().zip(key).enumerate() {
@@ -365,7 +365,7 @@ mod tests {
         words.map(|(word, at)| cut_word(*word, at, after)).collect()
     }
 
-    /// The word whose lowest bit is the key's `at`.
+    /// A word of [`cut`]'s key; its lowest bit is bit `at` of the key.
     fn cut_word(word: u64, at: u32, after: u32) -> u64 {
         match after.saturating_sub(at) {
             after @ 0..64 => word >> after << after,
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Random prefixes near each other against a map of them.
+    /// Compares a trie with a map, both with random prefixes near each other.
     fn check(widths: &[u32], entries: usize) {
         let mut random = fastrand::Rng::with_seed(widths.iter().sum::<u32>().into());
         let bits = widths[0];

@@ -2,8 +2,9 @@
 //!
 //! The engine makes a [`TableIndex`] for each table, inserts the table's entries, and applies every change
 //! ([`dataplane::engine::Engine`]'s `changed`). Generated code packs the key as [`TableIndex::shape`] says, with zeros
-//! where no field is, and with a range field's value replaced by its place in the field's order ([`KeyField::order`]).
-//! It calls the function that [`TableIndex::function`] returned when the program was compiled (see [`super::call`]).
+//! where no field is, and with a range field's value replaced by its rank among the field's values
+//! ([`KeyField::order`]). It calls the function that [`TableIndex::function`] returned when the program was compiled
+//! (see [`super::call`]).
 
 use dataplane::{
     KeyField, MatchKind, TableInfo,
@@ -309,7 +310,7 @@ mod tests {
         }
     }
 
-    /// As the interpreter's index has it.
+    /// Whether a value matches, decided as by the interpreter's index.
     fn matches(matcher: &Matcher, bits: u32, value: &Int) -> bool {
         match matcher {
             Matcher::Exact(wanted) | Matcher::Optional(Some(wanted)) => wanted == value,

@@ -1,5 +1,5 @@
-//! Operations on blocks between passes: blanking for the parser, copying for a replica or a clone, keeping a field
-//! list. The words that they touch are known when a program is loaded.
+//! Operations on blocks (header vectors, [`crate::layout`]) between passes: blanking for the parser, copying for a
+//! replica or a clone, keeping a field list. The words that they touch are known when a program is loaded.
 
 use std::ops::Range;
 
@@ -67,7 +67,7 @@ fn copy(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value
     }
 }
 
-/// Copies words by a call; `from` is the first word, `to` the block.
+/// Copies words by a call; `from` points to the first word, `to` to the destination's block.
 fn copy_call(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value)) {
     let to = bits::add_const(&mut e.b, to, offset(words.start).into());
     let n_words = e.constant(words.len() as u64);

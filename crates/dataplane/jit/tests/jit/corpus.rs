@@ -1,4 +1,4 @@
-//! The project's own programs: each has native code, and those that matter have nothing else.
+//! The project's own programs: each has native code, and those that matter leave nothing to the interpreter.
 
 use std::{
     collections::BTreeMap,

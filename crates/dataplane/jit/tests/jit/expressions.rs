@@ -335,7 +335,7 @@ fn words_in(layout: &Layout, block: &[u64], field: FieldId) -> Vec<u64> {
     words
 }
 
-/// The interpreter's header vector as a block.
+/// The interpreter's header vector as a block of the native engine ([`Layout`]).
 fn to_block(ir: &Ir, layout: &Layout, phv: &Phv) -> Vec<u64> {
     let mut bytes = layout.blank().to_vec();
     for header in headers(ir) {

@@ -1,4 +1,5 @@
-//! The flow cache against the interpreter: few flows, many writes to tables between their packets.
+//! Compares the native engine with its flow cache and the interpreter: few flows, many writes to tables between their
+//! packets.
 
 use dataplane::{
     ActionCall, MatchField, MatchKind, Nanos, OwnedTransmit, PortId, Program, Switch, SwitchConfig,
@@ -9,7 +10,7 @@ use fastrand::Rng;
 use testkit::p4::{json_of, program_of};
 
 /// The traffic: `steps` steps, of which one in `write_one_in` is a control call and the others are frames. The frames
-/// are of few flows or, if it alternates, of many and few for 20,000 steps each. Up to `together` frames wait; some of
+/// are of few flows or, if `alternates`, of many and few for 20,000 steps each. Up to `together` frames wait; some of
 /// them leave before others come, or before a control call.
 #[derive(Clone, Copy)]
 struct Traffic {
@@ -41,8 +42,8 @@ const MANY_FLOWS: Traffic = Traffic {
     together: 12,
 };
 
-/// Keys that are read as they came, computed, written by other tables' actions, and read from a
-/// register, which no cache may remember.
+/// A program whose keys are read as they came, computed, written by other tables' actions, and read from a register,
+/// which no cache may remember.
 const TEXT: &str = r"
 #include <core.p4>
 #include <v1model.p4>
@@ -109,8 +110,8 @@ fn program() -> Program {
     program_of(TEXT)
 }
 
-/// The same, but the parser adds what the ingress control wrote into a register for the packet before. P4 cannot
-/// express that, `BMv2`'s JSON can.
+/// The same program, but the parser adds what the ingress control wrote into a register for the packet before. P4
+/// cannot express that, `BMv2`'s JSON can.
 fn program_with_stateful_parser() -> Program {
     let mut json = serde_json::to_value(json_of(TEXT)).unwrap();
     let states = json["parsers"][0]["parse_states"].as_array_mut().unwrap();
@@ -185,7 +186,7 @@ fn entry(random: &mut Rng, program: &Program, table: TableId) -> TableEntry {
     TableEntry::new(key, priority, call(random, program, table))
 }
 
-/// A control call, the same for both.
+/// Makes the same random control call on both switches.
 fn write(random: &mut Rng, program: &Program, switches: &mut [Switch; 2]) {
     if random.u8(0..8) == 0 {
         let set = program.value_sets().next().unwrap().0;

@@ -66,7 +66,7 @@ fn agree(text: &str, frames: impl Iterator<Item = Vec<u8>> + Clone) -> usize {
     left
 }
 
-/// The parts around a program's headers and controls.
+/// A v1model program with these headers and these statements of parser and controls.
 fn v1(
     headers: &str,
     parse: &str,

@@ -1,4 +1,4 @@
-//! The native engine beside the interpreter, and what it is compiled to.
+//! Compares the native engine with the interpreter, and checks what programs are compiled to.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

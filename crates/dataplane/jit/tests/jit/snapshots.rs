@@ -1,5 +1,5 @@
-//! Control calls that are taken back, and ports that go down, on the native engine and on the interpreter: both forward
-//! like a switch that never saw a change.
+//! Control calls that are taken back: the native engine and the interpreter forward as if the calls had never been
+//! made. Ports that go down or are disabled: both engines forward alike.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -107,7 +107,7 @@ fn set_up(switch: &mut Switch) {
         ..ProfileGroup::default()
     };
     switch.insert_group(of, group).unwrap();
-    // Other addresses keep the mark of `I.ordered`.
+    // Frames to other addresses keep the mark that `I.ordered` gives them.
     for dst in 8..16 {
         let key = vec![MatchField::Exact(vec![dst])];
         let entry = TableEntry::new(key, 0, TableAction::Group(GROUP));
@@ -218,7 +218,7 @@ fn ports_that_go_down_and_come_up_are_followed_alike() {
             }
         }
     }
-    // With each of three members, with none, and the copies with and without the backup.
+    // A frame leaves with the mark of each of three members or of none, or as copies with or without the backup.
     assert_eq!(ways.len(), 6, "{ways:?}");
 }
 

@@ -74,7 +74,7 @@ fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
 
 /// RFC 1071: the one's complement of the one's complement sum.
 fn internet_checksum(bytes: &[u8]) -> u16 {
-    // Adds two 16-bit words at a time; folding joins their sums.
+    // Adds two 16-bit words at a time, as a 32-bit word; folding adds the two sums.
     let (words, rest) = bytes.as_chunks::<4>();
     let words = words
         .iter()
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn hash_ex_takes_its_bytes_as_signed() {
-        // FNV-1a's offset basis and prime, then the final mix; computed by hand for no byte.
+        // The final mix. Below, 2_166_136_261 and 16_777_619 are FNV-1a's offset basis and prime.
         let mixed = |mut hash: u32| {
             hash = hash.wrapping_add(hash << 13);
             hash ^= hash >> 7;

@@ -1,5 +1,5 @@
-//! The fields and headers that constructs of a program may read and write, on any path of a packet. A header selected
-//! at run time counts as every header that it may be.
+//! The fields and headers that statements and expressions of a program may read and write, on any path of a packet. A
+//! header selected at run time counts as every header that it may be.
 
 use super::{
     AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, ParserOp, Place,
@@ -9,7 +9,7 @@ use crate::RegisterId;
 
 /// Receives the accesses.
 pub trait Accesses {
-    /// An expression reads a field, valid or not.
+    /// An expression reads a field, whether or not its header is valid.
     fn read(&mut self, field: FieldId);
 
     /// A header is compared with another.
@@ -40,16 +40,16 @@ pub trait Accesses {
     fn mark_to_drop(&mut self) {}
 }
 
-/// Walks constructs and reports their accesses.
+/// Walks statements and expressions, and reports their accesses.
 pub struct Walk<'p, 'a, A: ?Sized> {
-    /// The program of the constructs.
+    /// The program of the statements and expressions.
     pub ir: &'p Ir,
     /// The receiver of the accesses.
     pub to: &'a mut A,
 }
 
 impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
-    /// The headers that an expression may select; reports the reads of its index.
+    /// Returns the headers that an expression may select, and reports what its index reads.
     fn headers(&mut self, header: &HeaderExpr) -> Vec<HeaderId> {
         match header {
             HeaderExpr::Element { index, .. } => self.number(index),

@@ -27,7 +27,7 @@ pub enum Algorithm {
     Identity,
     /// XXH64 with seed 0.
     Xxh64,
-    /// FNV-1a with a final mix, as BMv2's tests use it.
+    /// BMv2's `hash_ex`: FNV-1a over signed bytes, with a final mix.
     HashEx,
     /// A random number; ignores the bytes.
     Random,

@@ -130,7 +130,7 @@ impl Intrinsic {
     }
 }
 
-/// A field that simple_switch expects in a header of its own, and v1model.p4 has in `standard_metadata`.
+/// A field that v1model.p4 has in `standard_metadata`, and simple_switch first looks for in the header `$header`.
 macro_rules! field {
     ($meaning:ident, $header:literal, $name:literal) => {
         Intrinsic::read(

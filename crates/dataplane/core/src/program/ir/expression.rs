@@ -1,4 +1,5 @@
-//! Expressions and places. Numbers have infinite precision and are truncated where they are stored.
+//! Expressions, and the places that statements assign to. Numbers have infinite precision and are truncated where they
+//! are stored.
 
 use super::{FieldId, HeaderId, StackId, UnionId, UnionStackId};
 use crate::{RegisterId, value::Int};

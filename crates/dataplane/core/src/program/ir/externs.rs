@@ -27,7 +27,7 @@ pub enum CalculationInput {
 /// An algorithm and its input.
 #[derive(Debug, Clone)]
 pub struct Calculation {
-    /// Empty for a selector.
+    /// The name; empty if the calculation is an action selector's.
     pub name: String,
     /// How the bytes are reduced to a number.
     pub algorithm: Algorithm,
@@ -97,7 +97,7 @@ pub struct CounterArray {
 pub struct MeterKind {
     /// The unit of rates and bursts.
     pub unit: MeterUnit,
-    /// 2 in v1model; 1 has no peak rate.
+    /// Number of rates: 2 in v1model; a meter with 1 has no peak rate.
     pub rates: usize,
 }
 

@@ -23,7 +23,7 @@ fn members_at(ir: &Ir, unions: &[UnionId], offset: u32) -> Vec<HeaderId> {
     members.copied().collect()
 }
 
-/// The headers that an expression may select, by index.
+/// The headers that an expression may select, in the order of the stack's elements.
 pub fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
     match header {
         HeaderExpr::Header(header) => vec![*header],

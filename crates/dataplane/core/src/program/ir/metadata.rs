@@ -124,7 +124,7 @@ impl StandardMetadata {
         }
     }
 
-    /// The fields that the target writes at a moment, in this order.
+    /// The fields that the target writes at a moment, in the order in which it writes them.
     pub fn written_at(&self, moment: Moment) -> &[(Meaning, FieldId)] {
         &self.written[moment as usize]
     }

@@ -225,7 +225,7 @@ pub struct InitialEntry {
     pub priority: i32,
     /// The action that a hit runs.
     pub action: BoundAction,
-    /// Whether the control plane may not remove it.
+    /// Whether the program declares it as constant, so that the control plane may not change it.
     pub is_const: bool,
 }
 

@@ -36,7 +36,7 @@ pub enum ParserOp {
         /// The value.
         from: Expr,
     },
-    /// Assigns bits after the position, without consuming them.
+    /// Assigns bits that follow the parser's position in the frame, without consuming them.
     SetLookahead {
         /// The destination.
         to: Place,
@@ -73,7 +73,7 @@ pub enum KeyPart {
         /// Width to truncate the value to.
         bits: u32,
     },
-    /// Bits after the position, not consumed.
+    /// Bits that follow the parser's position in the frame, not consumed.
     Lookahead {
         /// First bit, counted from the position.
         offset: u32,
@@ -138,7 +138,7 @@ pub struct Parser {
     pub start: Option<StateId>,
 }
 
-/// The program's numbers of the core library's errors.
+/// The numbers that the program gives to the errors of core.p4.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreErrors {
     /// `NoError`

@@ -54,9 +54,9 @@ pub enum Primitive {
     Push(AnyStack, Expr),
     /// `pop_front`
     Pop(AnyStack, Expr),
-    /// Continues at this primitive, earlier or later.
+    /// Continues at the primitive with this index in the action.
     Jump(usize),
-    /// Continues at this primitive if the value is zero.
+    /// Continues at the primitive with this index if the value is zero.
     JumpIfZero(Expr, usize),
     /// Ends the control after this action.
     Exit,
@@ -119,7 +119,7 @@ pub enum Primitive {
     },
     /// Asks for a digest, made at the end of ingress.
     Digest(DigestId),
-    /// Asks to truncate the packet; the shortest length counts.
+    /// Asks to truncate the packet; if asked several times, the shortest length counts.
     Truncate(Expr),
     /// `assert` or `assume`: drops the packet for this reason unless the condition holds.
     Check(BoolExpr, DropReason),
@@ -132,7 +132,7 @@ pub enum Primitive {
     },
     /// Asks for a clone, made at the end of the control.
     Clone {
-        /// The session; only the low bits up to `limits::CLONE_SESSION_ID_MAX` count.
+        /// The id of the session, of which only the low 15 bits count.
         session: Expr,
         /// The metadata that the clone preserves.
         list: Option<FieldListId>,

@@ -1,8 +1,8 @@
-//! The ranges of expressions. A range is all numbers of a given width; the range of an expression
+//! The ranges of expressions. A range is all numbers of a given width and signedness; the range of an expression
 //! follows from the ranges of its operands.
 //!
-//! Expressions have infinite precision. The range decides how many words hold a value exactly, and
-//! whether the words are signed.
+//! Expressions have infinite precision. The range decides how many 64-bit words hold a value exactly, and whether the
+//! words are signed.
 
 use dashu_int::ops::BitTest;
 
@@ -119,7 +119,7 @@ impl Widths for Ir {
     }
 }
 
-/// The context of expressions.
+/// What the range of an expression depends on, beside the expression.
 #[derive(Debug)]
 pub struct Names<'a, W> {
     /// The program of the expressions.

@@ -1,5 +1,5 @@
-//! Converts BMv2 JSON to a verified program. Names become ids; an unknown name is an error with its position. A loaded
-//! program cannot fail later.
+//! Converts BMv2 JSON to a verified program. Names become ids; the error for an unknown name says which object has it.
+//! A loaded program cannot fail later.
 
 mod action;
 mod arity;
@@ -260,7 +260,7 @@ fn hide_arguments(primitive: &mut Primitive, is_secret: impl Fn(&Expr) -> bool) 
     }
 }
 
-/// The program's numbers of core.p4's errors, or their defaults.
+/// The program's numbers for core.p4's errors. An error that the program does not declare has a default number.
 fn core_errors(errors: &[(String, u32)]) -> CoreErrors {
     let code = |name: &str, otherwise: u32| {
         let declared = errors.iter().find(|(other, _)| other == name);

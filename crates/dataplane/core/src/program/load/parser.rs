@@ -14,7 +14,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// The object with this name, or the only one.
+/// The object with the wanted name; if none has it, the list's only object.
 fn pick<'j, T>(list: &'j [T], name: impl Fn(&T) -> &str, wanted: &str) -> Option<&'j T> {
     let named = list.iter().find(|object| name(object) == wanted);
     named.or(match list {

@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Switch {
-    /// Adds a generator with an id from 1, and starts it if `runs`.
+    /// Adds a packet generator, whose id must be at least 1, and starts it if `runs`.
     ///
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`.

@@ -16,9 +16,9 @@ impl Switch {
     }
 
     /// Enables or disables a port; initially every port is enabled. Frames that arrive or leave by a disabled port are
-    /// dropped ([`DropReason::PortDisabled`]), including those already queued, and watchers treat it as down. Frames of
-    /// generators still arrive. The setting survives a change of program. While a port is disabled, an offload punts
-    /// everything.
+    /// dropped ([`DropReason::PortDisabled`]), including those already queued, and action profiles and multicast groups
+    /// that watch the port treat it as down. Frames of packet generators still arrive. The setting survives a change of
+    /// program. While a port is disabled, an offload punts everything.
     pub fn set_port_enabled(&mut self, port: PortId, is_enabled: bool) {
         let before = self.model.state.ports_down();
         if !self.model.state.ports_disabled.set(port, !is_enabled) {

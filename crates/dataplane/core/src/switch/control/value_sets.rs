@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Switch {
-    /// Replaces the members of a value set; each has one match per part of its key. Ranges are not
+    /// Replaces the members of a value set; each member has one match per part of the set's key. Ranges are not
     /// supported, as in BMv2.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! Extraction: moves a header's bytes into the packet's block. Packed fields are copied with the
-//! bytes around them, eight bytes at a time; other fields become words.
+//! Extraction: moves a header's bytes into the packet's block (its header vector). Packed fields ([`crate::layout`])
+//! are copied with the bytes around them, eight bytes at a time; other fields become words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
@@ -70,7 +70,7 @@ impl Writer<'_, '_, '_, '_> {
         }
     }
 
-    /// The offsets of the words of a header's wire copy.
+    /// The offsets of the words of a header's wire copy (`Layout::packed`).
     fn words_of(&self, header: HeaderId) -> Vec<u32> {
         self.e.layout().packed(header).step_by(8).collect()
     }
@@ -120,7 +120,7 @@ impl Writer<'_, '_, '_, '_> {
         self.advance(bytes);
     }
 
-    /// Has the runtime extract; `bits` is the width of a varbit field.
+    /// Writes a call of `extract` in `calls.rs`; `bits` is the width of a varbit field.
     pub(super) fn extract_at_run_time(&mut self, target: &ExtractTarget, bits: Option<Value>) {
         let (kind, of, member) = match target {
             ExtractTarget::Header(header) => (0, header.0, 0),

@@ -1,9 +1,9 @@
-//! The parser as code: one block per state.
+//! The parser as code: one basic block per state.
 //!
 //! Before a header's fields are loaded, one check makes sure that the frame has the header's bytes and that they are
 //! contiguous (the head of a recirculated frame may end among these bytes; then the runtime joins them). The same code,
-//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). This
-//! code only stores the number of a parser error in the context.
+//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). The
+//! parser only stores the number of a parser error in the context; the pass (`passes.rs`) writes the metadata.
 
 mod extract;
 mod reparse;
@@ -46,7 +46,7 @@ struct Writer<'e, 'f, 'u, 'p> {
     standing: Option<Standing>,
 }
 
-/// Writes the parser's body. The code after it finds `consumed` and `parser_error` of the context set.
+/// Writes the body of the parser's function. Code after it finds `consumed` and `parser_error` of the context set.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);
@@ -58,7 +58,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     e.store_context(code, offset_of!(PassContext, parser_error));
 }
 
-/// Writes every state; the code continues at the writer's exit.
+/// Writes the code of every state, which ends at the writer's `exit`.
 fn states<'e, 'f, 'u, 'p>(
     e: &'e mut Emit<'f, 'u, 'p>,
     standing: Option<Standing>,
@@ -175,7 +175,7 @@ impl Writer<'_, '_, '_, '_> {
         b.def_var(at, taken);
         b.ins().jump(exit, &[]);
         b.switch_to_block(next);
-        // The definitions on the error path do not hold here.
+        // The value that `at` got on the error path does not hold here.
         b.def_var(at, taken);
     }
 

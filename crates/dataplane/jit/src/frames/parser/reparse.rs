@@ -1,4 +1,5 @@
-//! Re-parse: runs the parser of a recirculating packet over the headers in its old block instead of bytes.
+//! Re-parse: runs the parser of a recirculating packet over the headers in its old block (header vector) instead of
+//! bytes.
 //!
 //! The deparser would write the valid headers in its order, and the parser would extract them from the bytes. If the
 //! parser extracts the header that comes next in the deparser's order, the header would get the same fields again, so
@@ -27,7 +28,7 @@ pub(super) struct Standing {
     old: Value,
     /// The headers that were not extracted yet: one bit for each place in the deparser's order.
     left: Variable,
-    /// The block to jump to when the parser gives up.
+    /// The basic block to jump to when the parser gives up.
     otherwise: Block,
 }
 

@@ -1,5 +1,5 @@
-//! The entries that are in no tuple. They are in blocks of up to 64 entries in the order of rank, and bitmaps filter
-//! the entries of a block.
+//! The entries that are in no tuple (a hash map of entries with one mask, see the parent module). They are in blocks of
+//! up to 64 entries in the order of rank, and bitmaps filter the entries of a block.
 //!
 //! For each group of four key bits and each of its 16 values, a block has one word that says which of its entries allow
 //! the value. The bitwise AND of the words for a key's groups gives the entries that may match, and the first of them
@@ -11,7 +11,7 @@ use super::store::{Rank, Store};
 /// Entries of a block: the bits of a word.
 const BLOCK_ENTRIES: usize = 64;
 
-/// Two neighbours with at most this many entries together are merged.
+/// Two neighbouring blocks with at most this many entries together are merged.
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
 /// Up to this many entries, comparing each entry costs less than the bitmaps: a comparison takes about as long as the

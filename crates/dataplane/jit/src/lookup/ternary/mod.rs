@@ -245,7 +245,7 @@ impl TernaryIndex {
         }
     }
 
-    /// Adds an entry to its tuple; false if too many entries have its value.
+    /// Adds an entry to its tuple; false if too many entries have the same value.
     fn chain(&mut self, tuple: u32, entry: u32) -> bool {
         let is_in = self.tuples[tuple as usize].insert(&mut self.store, entry);
         self.reorder(tuple);

@@ -14,11 +14,11 @@ struct Entry {
 /// How the masks of a test's entries are chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Masks {
-    /// From a few, so that tuples form and end.
+    /// Chosen from a few, so that tuples form and end.
     Few,
     /// Random for each entry.
     Own,
-    /// Mostly from a few.
+    /// Mostly chosen from a few.
     Mixed,
 }
 
@@ -72,7 +72,7 @@ impl Check {
         words
     }
 
-    /// A key near an entry, or any.
+    /// A key that nearly or fully matches some entry, or a random key.
     fn key(&mut self) -> Vec<u64> {
         let mut key = self.random_words(false);
         if !self.model.is_empty() && self.random.u8(0..5) > 0 {

@@ -50,7 +50,7 @@ impl Tuple {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // A tree's nodes are two thirds full.
+        // Assumes that the tree's nodes are two thirds full.
         let ranks = self.ranks.len() * size_of::<(Rank, u32)>() * 3 / 2;
         self.heads.memory_bytes() + self.filter.capacity() * size_of::<u64>() + ranks
     }
@@ -100,7 +100,7 @@ impl Tuple {
         self.mark(store.value(entry));
     }
 
-    /// Adds an entry; false if too many entries have its value.
+    /// Adds an entry; false if too many entries have the same value.
     pub(super) fn insert(&mut self, store: &mut Store, entry: u32) -> bool {
         let rank = store.rank(entry);
         let head = self.heads.lookup(store.value(entry));
