@@ -267,7 +267,10 @@ impl Pool {
     #[inline]
     pub(crate) fn packet(&self, handle: PacketHandle) -> &Packet {
         let packet = &self.packets[handle.0 as usize];
-        assert!(packet.copies > 0, "a packet that has ended is not used");
+        assert!(
+            packet.copies > 0,
+            "the handle of a packet that has ended was used"
+        );
         packet
     }
 
@@ -276,7 +279,10 @@ impl Pool {
     #[inline]
     pub(crate) fn packet_mut(&mut self, handle: PacketHandle) -> &mut Packet {
         let packet = &mut self.packets[handle.0 as usize];
-        assert!(packet.copies > 0, "a packet that has ended is not used");
+        assert!(
+            packet.copies > 0,
+            "the handle of a packet that has ended was used"
+        );
         packet
     }
 
@@ -564,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a packet that has ended is not used")]
+    #[should_panic(expected = "the handle of a packet that has ended was used")]
     fn a_packet_that_has_ended_does_not_end_again() {
         let mut pool = Pool::new(4);
         let of = packet(&mut pool, &[7, 8, 9, 10], 1);
@@ -573,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a packet that has ended is not used")]
+    #[should_panic(expected = "the handle of a packet that has ended was used")]
     fn the_bytes_of_a_packet_that_has_ended_are_not_read() {
         let mut pool = Pool::new(4);
         let of = packet(&mut pool, &[7; 4_000], 1);
