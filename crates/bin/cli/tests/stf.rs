@@ -251,7 +251,7 @@ fn an_index_that_no_array_has_is_refused_up_to_the_last_number() {
     ] {
         let (code, _, error) = stf(command);
         assert_eq!(code, Some(1), "{command}");
-        let expected = "index 18446744073709551615 of 4 cells";
+        let expected = "expected an index below 4, found 18446744073709551615";
         assert!(error.contains(expected), "{command}: {error}");
     }
 }

@@ -294,7 +294,8 @@ impl Profile {
         };
         let size = group.max_size;
         if size > 0 && total > u64::from(size) {
-            let message = format!("{}: {of} is {total}, its size is {size}", what());
+            let found = format!("{of} is {total}, but the group's max_size is {size}");
+            let message = format!("{}: {found}", what());
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         Ok(members)
@@ -314,7 +315,7 @@ impl Profile {
         let max_size = self.group(group.id)?.max_size;
         if max_size != group.max_size {
             let found = format!(
-                "its size is {max_size}, and cannot become {}",
+                "its max_size is {max_size}, and cannot become {}",
                 group.max_size
             );
             return invalid(format!("{}: group {}: {found}", self.what, group.id));

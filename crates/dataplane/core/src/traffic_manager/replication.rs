@@ -43,9 +43,9 @@ impl Copies {
 
 /// Refuses too many replicas, duplicates, and invalid ports.
 fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
-    let max = limits::REPLICAS_PER_GROUP_MAX;
-    if replicas.len() > max {
-        let message = format!("{what}: {} replicas, the most is {max}", replicas.len());
+    let (max, found) = (limits::REPLICAS_PER_GROUP_MAX, replicas.len());
+    if found > max {
+        let message = format!("{what}: expected at most {max} replicas and backups, found {found}");
         return refuse(ControlErrorKind::ResourceExhausted, message);
     }
     let mut seen = HashSet::new();
@@ -56,8 +56,10 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
             return invalid(format!("{what}: port {port}, expected 0 to {max}"));
         }
         if !seen.insert(*replica) {
-            let message = format!("{what}: a replica has port {port} and instance {instance}, too");
-            return invalid(message);
+            return invalid(format!(
+                "{what}: port {port} and instance {instance} are given twice: \
+                 another copy to the port needs another instance"
+            ));
         }
     }
     Ok(())

@@ -65,7 +65,8 @@ fn a_meter_beyond_the_end_leaves_the_destination_as_it_was() {
     assert_eq!(left_at(&mut switch, 0, &[4, 0, 0, 0]), 0x77);
     let refused = switch.set_meter_cell(meter, 4, None).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::OutOfRange);
-    assert_eq!(refused.message, "meter \"meter\": index 4 of 4 cells");
+    let expected = "meter \"meter\": expected an index below 4, found 4";
+    assert_eq!(refused.message, expected);
     let mut wrong = RATES;
     wrong.peak_rate = 999;
     let refused = switch.set_meter_cell(meter, 0, Some(wrong)).unwrap_err();

@@ -102,7 +102,10 @@ fn names_that_mean_nothing_are_named() {
     let value = "/actions/0/primitives/0/parameters/1/value";
     refused(
         &change(value, json!(1)),
-        &["action \"set\"", "parameter 1 of 1"],
+        &[
+            "action \"set\"",
+            "action parameter 1 does not exist: there are 1, counted from 0",
+        ],
     );
     refused(
         &change(&format!("{table}/type"), json!("indirect")),

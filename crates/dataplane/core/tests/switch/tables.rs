@@ -377,11 +377,11 @@ fn registers_and_counters_are_read_and_written_by_index() {
     for (refused, message) in [
         (
             switch.register_cell(r, 4).unwrap_err(),
-            "register \"r\": index 4 of 4 cells",
+            "register \"r\": expected an index below 4, found 4",
         ),
         (
             switch.counter_cell(c, 4).unwrap_err(),
-            "counter \"c\": index 4 of 4 cells",
+            "counter \"c\": expected an index below 4, found 4",
         ),
     ] {
         assert_eq!(refused.kind, ControlErrorKind::OutOfRange);

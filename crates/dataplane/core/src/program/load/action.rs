@@ -106,7 +106,11 @@ impl Call<'_, '_> {
     fn param(&self, index: usize) -> Load<&Value> {
         let params = &self.json.parameters;
         let (found, n_params) = (params.get(index), params.len());
-        found.ok_or_else(|| self.at.error(format!("parameter {index} of {n_params}")))
+        found.ok_or_else(|| {
+            self.at.error(format!(
+                "parameter {index} does not exist: there are {n_params}, counted from 0"
+            ))
+        })
     }
 
     fn number(&self, index: usize) -> Load<Expr> {
@@ -203,8 +207,9 @@ impl Call<'_, '_> {
                 }
                 let (size, found) = (ir.stack_size(to), ir.stack_size(from));
                 if size != found {
-                    let message = format!("a stack of {found} does not fit one of {size}");
-                    return self.at.fail(message);
+                    return self.at.fail(format!(
+                        "a stack of {found} elements cannot be assigned to one of {size}"
+                    ));
                 }
                 Primitive::AssignStack { to, from }
             }

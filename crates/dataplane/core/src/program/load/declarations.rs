@@ -127,7 +127,10 @@ impl<'a> Loader<'a> {
         let union_type = context.find(types, "header union type", &union.union_type)?;
         let (expected, found) = (union_type.headers.len(), members.len());
         if found != expected {
-            return context.fail(format!("its type has {expected} members, it has {found}"));
+            let name = &union.union_type;
+            return context.fail(format!(
+                "expected {expected} members, as its type \"{name}\" has, found {found}"
+            ));
         }
         let id = UnionId(index_u32(self.ir.unions.len()));
         for member in &members {

@@ -323,7 +323,9 @@ impl At<'_, '_> {
     fn param(&self, index: u32) -> Load<Expr> {
         let n_params = self.context.param_bits.len();
         if index as usize >= n_params {
-            return self.fail(format!("parameter {index} of {n_params}"));
+            return self.fail(format!(
+                "action parameter {index} does not exist: there are {n_params}, counted from 0"
+            ));
         }
         Ok(Expr::Param(index as usize))
     }

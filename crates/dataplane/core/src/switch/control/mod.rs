@@ -50,7 +50,8 @@ fn place((kind, name): (&str, &str), index: u64, cells: usize) -> Controlled<usi
     match usize::try_from(index) {
         Ok(place) if place < cells => Ok(place),
         _ => {
-            let message = format!("{kind} \"{name}\": index {index} of {cells} cells");
+            let found = format!("expected an index below {cells}, found {index}");
+            let message = format!("{kind} \"{name}\": {found}");
             refuse(ControlErrorKind::OutOfRange, message)
         }
     }

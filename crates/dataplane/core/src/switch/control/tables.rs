@@ -40,7 +40,9 @@ impl Target<'_> {
             ));
         }
         if !self.info.has_priority() && priority != 0 {
-            return invalid(format!("{what} has no priorities, found {priority}"));
+            return invalid(format!(
+                "{what} has no priorities: expected a priority of 0, found {priority}"
+            ));
         }
         if self.info.key.is_empty() {
             return invalid(format!("{what} has no key, so it has no entries"));

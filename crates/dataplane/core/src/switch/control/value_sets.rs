@@ -25,7 +25,7 @@ impl Switch {
         let what = format!("value set \"{}\"", declared.name);
         let (size, found) = (declared.max_size, members.len());
         if found > size {
-            let message = format!("{what}: {found} members, its size is {size}");
+            let message = format!("{what}: expected at most {size} members, found {found}");
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         let members = members.into_iter();
