@@ -484,7 +484,7 @@ pub struct P4rt {
     pub deadline: Option<Duration>,
 }
 
-/// Seconds with up to nine decimals.
+/// Parses seconds with up to nine decimals.
 fn seconds(text: &str) -> Result<Duration, String> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let found = text.parse().ok().filter(|_| text.chars().all(is_number));
@@ -633,7 +633,7 @@ mod tests {
 
     use super::{Args, Section};
 
-    /// A command and those below it.
+    /// The long help of a command and of all commands below it.
     fn with_all_below(command: &mut clap::Command) -> Vec<String> {
         let mut helps = vec![command.render_long_help().to_string()];
         for below in command.get_subcommands_mut() {

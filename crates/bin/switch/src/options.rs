@@ -883,7 +883,7 @@ fn number(text: Option<&&str>, key: &str, max: u64) -> Result<Option<u64>, Strin
     }
 }
 
-/// Parses a time with its unit, in nanoseconds.
+/// Parses a time with its unit; returns nanoseconds.
 fn read_period(text: &str) -> Result<u64, String> {
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Loads the PROGRAM of the command line: BMv2 JSON with its P4Info.
+//! Loads the PROGRAM of the command line: P4 source, or BMv2 JSON with its P4Info.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) path: PathBuf,
     /// BMv2 JSON.
     pub(crate) json: String,
-    /// `None` for a .json program that was given without one.
+    /// `None` for a .json program without `--p4info`.
     pub(crate) p4info: Option<P4Info>,
 }
 

@@ -498,7 +498,7 @@ impl Service {
         }
     }
 
-    /// The option for its address, which depends on the name under which the switch was started.
+    /// The option that sets the service's address. Its name depends on the name under which the switch was started.
     fn option(self, options: &Options) -> &'static str {
         match (self, &options.bmv2) {
             (Service::P4Runtime, None) => "--grpc",

@@ -260,7 +260,7 @@ impl Apply {
         Ok(held.into_iter().filter_map(of_entity).collect())
     }
 
-    /// Writes the changes in batches. If it stops before the end, the next run continues from the switch's state.
+    /// Writes the changes in batches. If writing stops before the end, the next run continues from the switch's state.
     async fn write(
         &mut self,
         changes: &[Change],
@@ -279,7 +279,7 @@ impl Apply {
             }
             Ok(())
         };
-        // This also notices a signal between two batches.
+        // A signal that comes between two batches is noticed too.
         let written = unless_interrupted(all).await;
         progress.end();
         match written {

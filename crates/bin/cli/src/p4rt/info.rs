@@ -159,7 +159,7 @@ fn match_word(field: &config::MatchField) -> &'static str {
     }
 }
 
-/// `9 bits` or `name`, and the names of values.
+/// A type in words: `9 bits`, or `name` for a string, then the names of its values.
 fn type_words(ty: &ValueType) -> String {
     let mut words = match ty.format.bits() {
         0 => "name".to_owned(),

@@ -284,7 +284,7 @@ fn one_shot(schema: &Schema, set: &ActionProfileActionSet) -> Vec<String> {
     words
 }
 
-/// `forward(dst=08:00:00:00:01:11, port=2)`
+/// An action with its parameters: `forward(dst=08:00:00:00:01:11, port=2)`.
 pub fn call(schema: &Schema, action: &Action) -> String {
     let name = name_text(&schema.short(Object::Action, action.action_id));
     let params = schema

@@ -91,7 +91,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Writes a batch. `places` has a place for each update, for messages.
+    /// Writes a batch. `places` says where the command of each update stands, for messages.
     async fn send(&mut self, updates: Vec<Update>, atomicity: Atomicity, places: &[Place]) -> Done {
         let n = updates.len();
         let written = self.client.write_batch(updates, atomicity);

@@ -54,7 +54,7 @@ impl Recent {
         }
     }
 
-    /// Adds the maxima that the event loops have seen since the last call to the current part. Returns `None` if the
+    /// Adds to the current part the maxima that the event loops have seen since the last call. Returns `None` if the
     /// switch has stopped.
     pub(crate) async fn take(&self, device: &Device) -> Option<()> {
         let recent = self.clone();

@@ -240,7 +240,7 @@ fn a_link_that_goes_down_is_reported_without_a_frame() {
                 assert_eq!(transitions, Value::UintVal(n_transitions));
             }
             ip("link del b1");
-            // It may report the link down first.
+            // The switch may report first that the link is down.
             while next_values(&mut answers).await != [text("NOT_PRESENT")] {}
             veth_pair("b0", "b1");
             // The port may be opened before its other end is up.
