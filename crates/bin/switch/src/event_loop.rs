@@ -39,7 +39,7 @@ use ports::AttachedPorts;
 /// ports, with up to 4,096 queued frames, wait for one batch only.
 const RX_BATCH_FRAMES: usize = 64;
 
-/// Pieces of submitted work that run before frames are processed. A controller that writes without pause so delays
+/// Pieces of submitted work that run before frames are processed. So a controller that writes without pause delays
 /// frames by some tens of microseconds.
 const WORK_BATCH: usize = 64;
 
@@ -140,7 +140,7 @@ struct LastLook {
 /// A time without receiving, after which frames may have waited for too long.
 struct Absence {
     age_max: Nanos,
-    /// Whether the loop was stopped or not scheduled for longer than `age_max`: its own work was not what took so long.
+    /// Whether the loop was stopped or not scheduled for longer than `age_max`, and not just busy with work of its own.
     was_away: bool,
 }
 

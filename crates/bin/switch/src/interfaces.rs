@@ -11,8 +11,8 @@
 //! - Every loop has the new port.
 //!
 //! If an interface goes while its port is being opened, opening fails. If the interface goes later, the kernel reports
-//! that, since the monitor has listened from before. A bound port follows its interface's index, whatever its name
-//! becomes; a lost port waits for the name from the command line.
+//! that to the monitor, which has listened since before the opening. A bound port follows its interface's index even if
+//! the interface is renamed; a lost port waits for the name from the command line.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -248,7 +248,7 @@ struct Watch {
     handle: LoopHandle,
     exits_on_loss: bool,
     stop: Arc<Stop>,
-    /// Whether the events do not give the whole state, so that it must be read.
+    /// Whether the whole state must be read, because the events do not give it.
     is_to_look: bool,
     /// Whether the kernel has refused to report the interfaces.
     is_unwatched: bool,

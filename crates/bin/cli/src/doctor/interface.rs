@@ -5,8 +5,7 @@ use packet_io::probe::{InterfaceReport, Permissions};
 
 use super::Finding;
 
-/// Largest MTU whose frames fit one AF_XDP buffer: a page without its headroom, the Ethernet header
-/// and two tags.
+/// Largest MTU whose frames fit one AF_XDP buffer: a page minus the headroom, the Ethernet header and two VLAN tags.
 const XDP_MTU_MAX: usize =
     packet_io::limits::XDP_LARGE_CHUNK_BYTES - packet_io::limits::XDP_CHUNK_HEADROOM_BYTES - 22;
 

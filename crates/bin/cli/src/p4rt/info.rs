@@ -23,7 +23,7 @@ pub const KINDS: &[Object] = &[
     Object::PacketHeader,
 ];
 
-/// One line: the program's name and its size.
+/// One line: the program's name, and how many objects of each kind it has.
 pub fn summary(schema: &Schema) -> String {
     match schema.lack {
         Some(Lack::Pipeline) => return "no pipeline".to_owned(),

@@ -159,8 +159,8 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     words
 }
 
-/// Secret fields that the switch omits. A replay of the line is then refused, instead of creating an entry that matches
-/// any value.
+/// The words for secret fields that the switch omits. They make a replay of the line fail, instead of creating an entry
+/// that matches any value.
 fn omitted(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     let is_omitted = |field: &&config::MatchField| {
         is_secret(&field.annotations) && !found.iter().any(|it| it.field_id == field.id)

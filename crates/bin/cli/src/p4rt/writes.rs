@@ -19,7 +19,7 @@ const FAILED_SHOWN_MAX: usize = 20;
 pub(super) struct Batch {
     atomicity: Atomicity,
     updates: Vec<Update>,
-    /// The place of the command of each update.
+    /// Where the command of each update stands.
     places: Vec<Place>,
 }
 

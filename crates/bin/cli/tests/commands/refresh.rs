@@ -48,7 +48,7 @@ impl Follower {
         }
     }
 
-    /// Starts it with a closed standard error.
+    /// Starts the process with a closed standard error.
     fn start_unheard(bench: &Bench) -> Follower {
         let mut command = bench.command("viewer refresh --every 1");
         command.stdout(Stdio::piped()).stderr(unread());

@@ -28,7 +28,7 @@ impl Recent {
     pub(crate) async fn keep(self, device: Arc<Device>) {
         while self.take(&device).await.is_some() {
             tokio::time::sleep(PART).await;
-            // Maxima that nobody has read since belong to the part that ends.
+            // Maxima since the last call of `take` belong to the part that ends.
             if self.take(&device).await.is_none() {
                 return;
             }

@@ -378,7 +378,7 @@ fn the_switch_stops_though_subscribers_read_nothing() {
             narrow.ask_for_everything().await,
             wide.ask_for_everything().await,
         );
-        // Wait until many times what fits into the narrow connection was due.
+        // Wait until many more answers were due than fit into the narrow connection.
         let mut clock = Gnmi::of(&switch).await;
         let mut samples = clock.ask_for_everything().await;
         for _ in 0..400 {

@@ -142,7 +142,7 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let refused = plain.expect_err("not let in");
     assert_has(&refused.to_string(), "it speaks TLS only");
     switch.wait_for_line(&["a client at 127.0.0.1 was not let in: it does not speak TLS"]);
-    // First half of a renewal, then all of it.
+    // First only the certificate is renewed, then its key too.
     let next = here.authority.issue(HERE, Good::Now);
     write(here.server.certificate.clone(), &next.certificate);
     switch.wait_for_line(&[

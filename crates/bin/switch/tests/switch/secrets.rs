@@ -103,8 +103,8 @@ async fn a_secret_is_read_as_zeros_and_everything_else_as_it_was_written() {
     switch.stop("-TERM");
 }
 
-/// Traces one packet of 0x11 bytes through a program with these entries, and with these ports beside port 1; returns
-/// the trace and its file's mode.
+/// Traces a packet of bytes 0x11 through the program `name` with its entries; the switch has these ports beside port 1.
+/// Returns the trace and its file's mode.
 fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let folder = TemporaryFolder::new("secret-trace");
     let (capture, trace) = (folder.path("1.pcap"), folder.path("trace"));
