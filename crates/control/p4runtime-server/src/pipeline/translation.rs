@@ -580,7 +580,7 @@ mod tests {
         assert_eq!(number(&names, "a"), Ok(vec![7]));
         let read = |number: u8| String::from_utf8(names.name(&[number])).unwrap();
         assert_eq!([0, 1, 5, 7].map(read), ["", "1", "5", "a"]);
-        // The number has another name; the number is too wide; the name is unknown.
+        // 7 and 0 have other names, 8 is too wide, and the name x is unknown.
         assert_eq!(number(&names, "7"), Err(Code::InvalidArgument));
         assert_eq!(number(&names, "0"), Err(Code::InvalidArgument));
         assert_eq!(number(&names, "8"), Err(Code::OutOfRange));

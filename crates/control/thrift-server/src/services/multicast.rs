@@ -49,7 +49,7 @@ fn refuse<T>(code: MulticastCode, message: impl Into<String>) -> Result<T, Refus
 }
 
 impl Multicast {
-    /// Forgets all nodes and groups if the pipeline is another one than before, since that pipeline has none of the
+    /// Forgets all nodes and groups if the pipeline is another one than before, since the new pipeline has none of the
     /// groups.
     fn be_of(&mut self, generation: u64) {
         if self.generation != generation {
@@ -363,7 +363,7 @@ async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The positions of the ones in a map, counted from its last character.
+/// The positions of the digits 1 in a map, counted from its last character.
 fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
     if map.len() > MAP_BITS_MAX || map.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
         let message = format!("expected a map of {MAP_BITS_MAX} characters 0 and 1 at most");
