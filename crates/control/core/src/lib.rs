@@ -37,9 +37,9 @@
 //!   with all its initial state. The unit is the piece and not the batch, because the offload punts some packets to the
 //!   engine, which sees each piece, and the offload and the engine must agree while frames pass. A read first collects
 //!   the offload's counts. A drain also waits for packets in the offload.
-//! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without a
-//!   pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every worker
-//!   has it.
+//! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without
+//!   a pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every
+//!   worker has it.
 //! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
 //!   ([`Error::Replaced`]). Once the work has started, this can happen only if some code replaces programs without the
 //!   device.

@@ -322,7 +322,7 @@ pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Op
     })
 }
 
-/// Like BMv2, leaves an existing group unchanged.
+/// Creates a group. Like BMv2, leaves an existing group unchanged.
 async fn create_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
@@ -346,7 +346,7 @@ async fn create_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     Ok(Answer::I32(handle))
 }
 
-/// Like BMv2, accepts a missing group.
+/// Deletes a group. Like BMv2, accepts a missing group.
 async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
