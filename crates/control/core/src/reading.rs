@@ -278,7 +278,7 @@ impl Reading {
         Ok(Some((first, all?)))
     }
 
-    /// Registers that differ between workers have no single value.
+    /// The error for a register cell that has different values in different workers.
     fn differs(&self, register: RegisterId, cell: u64) -> ControlError {
         let mut registers = self.pipeline.program().registers();
         let name = registers.find(|(id, _)| *id == register);

@@ -199,7 +199,7 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
         return false;
     };
     let is_named = elem.name == ANY || unqualified(&elem.name) == *name;
-    // Only the list has keys, even if the element is a wildcard.
+    // An element with keys matches only the list, also if the element is a wildcard.
     let has_keys = elem.key.is_empty() || *name == INTERFACE[1];
     is_named && has_keys && matches(rest, below)
 }

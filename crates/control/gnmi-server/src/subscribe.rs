@@ -231,7 +231,7 @@ fn streamed(
             vec![Watch {
                 every: Some(every.unwrap_or(lowest)),
                 is_of_changes: subscription.suppress_redundant,
-                // Otherwise each sample is a heartbeat.
+                // Without `suppress_redundant` each sample sends every value, so a heartbeat adds nothing.
                 heartbeat: heartbeat.filter(|_| subscription.suppress_redundant),
                 ..Watch::new(&query.name, all)
             }]

@@ -239,7 +239,8 @@ impl Peer {
                     message,
                 }
             }
-            // A FAILED_PRECONDITION without this word is about registers that differ between workers, or about ports.
+            // A FAILED_PRECONDITION without the word "pipeline" is about registers that differ between workers, or
+            // about ports.
             Code::FailedPrecondition if what != PIPELINE && message.contains("pipeline") => {
                 ClientError::NoPipeline
             }

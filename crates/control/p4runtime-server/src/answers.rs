@@ -154,7 +154,8 @@ impl AnswerSender {
     }
 
     /// Ends the stream of answers, and waits until the client has taken all of them. If the client takes nothing for
-    /// `stall`, this discards the waiting answers, and after another twice `stall` it closes the connection.
+    /// `stall`, this discards the waiting answers. If it then takes nothing for twice `stall`, this closes the
+    /// connection.
     pub(crate) async fn finish(self, end: Result<(), Status>) {
         self.end(end);
         if self.is_taken(1).await {

@@ -65,7 +65,7 @@ impl Server {
         notifications::publish(ctx, events, socket)
     }
 
-    /// Serves until `shutdown` resolves. Calls in progress then are abandoned or complete without an answer.
+    /// Serves until `shutdown` resolves. Calls in progress at that time are abandoned, or complete without an answer.
     pub async fn serve(
         self,
         listener: impl Into<Listener>,

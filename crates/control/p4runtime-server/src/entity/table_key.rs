@@ -117,8 +117,8 @@ fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> En
     ))
 }
 
-/// An optional match in the match kind that the data plane has for the field. It matches one value, or every value if
-/// `value` is `None`.
+/// Converts an optional match to the match kind that the data plane has for the field. It matches one value, or every
+/// value if `value` is `None`.
 fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
     match (field.key.kind, value) {
         (MatchKind::Ternary, Some(value)) => MatchField::Ternary {

@@ -19,7 +19,7 @@ pub(crate) struct Table {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) table: TableId,
-    /// In the key's order.
+    /// The match fields, in the order of the table's key.
     pub(crate) fields: Vec<Field>,
     pub(crate) actions: Vec<Action>,
     pub(crate) is_const: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Action {
     pub(crate) name: String,
     pub(crate) action: ActionId,
     pub(crate) scope: Scope,
-    /// In the program's order.
+    /// The parameters, in the program's order.
     pub(crate) params: Vec<Param>,
 }
 

@@ -63,7 +63,7 @@ fn order(conference: &Conference, group: u16) -> Vec<u8> {
         .collect()
 }
 
-/// The operation is refused with that message and changes nothing.
+/// Checks that the operation is refused with this message and changes nothing.
 fn refused<T: std::fmt::Debug>(
     conference: &mut Conference,
     message: &str,
