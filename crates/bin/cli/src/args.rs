@@ -191,7 +191,7 @@ impl Global {
             let alone = alone.or(self.tls_server_name.as_ref().map(|_| "--tls-server-name"));
             return match alone {
                 Some(option) => Err(Failure::new(format!(
-                    "{option}: expected --tls-ca FILE beside it, which makes the connection one of TLS, found none"
+                    "{option}: expected --tls-ca FILE beside it for a TLS connection, found none"
                 ))),
                 None => Ok(SwitchAddress::plain(address)),
             };

@@ -55,8 +55,10 @@ impl fmt::Display for InForce {
             InForce::CommandLine(path) => write!(f, "{}", path.display()),
             InForce::StateFile { source, file } => {
                 // Not every compiler writes the path.
-                let source = source.as_deref().unwrap_or("that");
-                write!(f, "{source} of state file {}", file.display())
+                if let Some(source) = source {
+                    write!(f, "{source} ")?;
+                }
+                write!(f, "of state file {}", file.display())
             }
         }
     }

@@ -29,7 +29,7 @@ impl Kind {
     /// Describes such a value, for messages to a user who has to write one.
     pub fn expected(self) -> String {
         match self {
-            Kind::Text => "a name".to_owned(),
+            Kind::Text => "a string".to_owned(),
             Kind::Bits(MAC_BITS) => {
                 "an Ethernet address like \"08:00:00:00:01:11\", or a number of 48 bits".to_owned()
             }

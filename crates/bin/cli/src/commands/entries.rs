@@ -120,13 +120,18 @@ fn first_lack(named: &P4Info, running: &P4InfoIndex) -> Option<String> {
     });
     if let Some(table) = table {
         let name = name_of(table.preamble.as_ref());
-        return Some(format!("table \"{name}\" like that"));
+        return Some(format!("table \"{name}\" with the same id and key"));
     }
     let action = named.actions.iter().find(|action| {
         let other = running.action_by_id(id_of(action.preamble.as_ref()));
         other.is_none_or(|other| params(other).ne(params(action)))
     });
-    action.map(|it| format!("action \"{}\" like that", name_of(it.preamble.as_ref())))
+    action.map(|it| {
+        format!(
+            "action \"{}\" with the same id and parameters",
+            name_of(it.preamble.as_ref())
+        )
+    })
 }
 
 fn keys(table: &Table) -> impl Iterator<Item = (u32, &str, i32, &Option<match_field::Match>)> {

@@ -204,7 +204,9 @@ fn offloads(report: &InterfaceReport) -> Finding {
         return Finding::advice("offloads", found, advice);
     }
     if on("lro") {
-        let advice = format!("super-frames are cut up again: ethtool -K {name} lro off");
+        let advice = format!(
+            "LRO joins frames, and the switch must cut them apart again: ethtool -K {name} lro off"
+        );
         return Finding::advice("offloads", found, advice);
     }
     Finding::ok("offloads", found)

@@ -159,10 +159,10 @@ fn match_word(field: &config::MatchField) -> &'static str {
     }
 }
 
-/// A type in words: `9 bits`, or `name` for a string, then the names of its values.
+/// A type in words: `9 bits`, or `string`, then the names of its values.
 fn type_words(ty: &ValueType) -> String {
     let mut words = match ty.format.bits() {
-        0 => "name".to_owned(),
+        0 => "string".to_owned(),
         1 => "1 bit".to_owned(),
         bits => format!("{bits} bits"),
     };

@@ -484,7 +484,10 @@ fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
     if let Some(spec) = OPTIONS.iter().find(|spec| spec.long == long) {
         if !spec.place.is_of(name) {
             let other = name.other().as_str();
-            return format!("option {shown} is one of {other}, not of {}", name.as_str());
+            return format!(
+                "option {shown} belongs to {other}, not to {}",
+                name.as_str()
+            );
         }
         return if is_behind {
             format!("option {shown} stands before the \"--\", with the general options")
