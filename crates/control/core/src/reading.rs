@@ -284,7 +284,7 @@ impl Reading {
         let name = registers.find(|(id, _)| *id == register);
         let name = name.map_or("", |(_, name)| name);
         let message = format!(
-            "register \"{name}\": the workers have different values in cell {cell}, each its own"
+            "register \"{name}\": cell {cell} has different values in different workers"
         );
         ControlError::new(ControlErrorKind::FailedPrecondition, message)
     }

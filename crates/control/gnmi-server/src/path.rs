@@ -239,7 +239,9 @@ fn expected(elems: &[&PathElem]) -> String {
     if below.is_empty() {
         format!("expected nothing below the leaf /{place}, found more")
     } else {
-        format!("expected one of {below} in /{place}, found nothing of that name in its schema")
+        format!(
+            "expected one of {below} in /{place}, found a name that the schema does not have there"
+        )
     }
 }
 
@@ -352,11 +354,11 @@ mod tests {
             ("/system/state", "expected one of interfaces in /, found"),
             (
                 "/interfaces/interface[name=a]/colour",
-                "state in /interfaces/interface, found nothing of that name",
+                "state in /interfaces/interface, found a name that the schema",
             ),
             (
                 "/interfaces/interface[name=a]/config/colour",
-                "in /interfaces/interface/config, found nothing of that name",
+                "in /interfaces/interface/config, found a name that the schema",
             ),
             (
                 "/interfaces/interface[name=a]/config/enabled/colour",

@@ -168,7 +168,7 @@ enum Scope {
 fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<Vec<Watch>, Status> {
     if list.subscription.is_empty() {
         return Err(Status::invalid_argument(
-            "expected a subscription at least, found none",
+            "expected at least one subscription, found none",
         ));
     }
     expect_few("subscription", list.subscription.len())?;

@@ -163,7 +163,7 @@ impl AnswerSender {
         }
         lock(&self.shared.state).waiting.clear();
         self.end(Err(Status::resource_exhausted(format!(
-            "the answer was thrown away, since nothing of it was read for {} s: read it at once, or ask for less",
+            "the answer was discarded, since the client read nothing of it for {} s: read it at once, or ask for less",
             self.stall.as_secs()
         ))));
         if self.is_taken(2).await {

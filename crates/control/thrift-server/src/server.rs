@@ -102,7 +102,7 @@ impl Server {
         let Some(stream) = admitted else {
             tracing::warn!(
                 event = "thrift_refused",
-                "a Thrift connection was closed: too many are busy"
+                "a new Thrift connection was closed, since every open one has a call in progress"
             );
             return;
         };

@@ -146,17 +146,17 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let next = here.authority.issue(HERE, Good::Now);
     write(here.server.certificate.clone(), &next.certificate);
     switch.wait_for_line(&[
-        "new connections have the former certificate",
+        "new connections use the former certificate",
         "is not the key of",
     ]);
     called(&good).await.expect("let in with the former one");
     write(here.server.key.clone(), &next.key);
-    switch.wait_for_line(&["new connections have the renewed certificate"]);
+    switch.wait_for_line(&["new connections use the renewed certificate"]);
     called(&good).await.expect("let in with the new one");
     // Clients of the replaced authority are refused, those of the new one accepted.
     let other = Authority::new("another");
     write(here.ca.clone(), other.pem());
-    switch.wait_for_line(&["new connections have the renewed certificate"]);
+    switch.wait_for_line(&["new connections use the renewed certificate"]);
     let mut former = good.clone();
     let tls = former.tls.as_mut().expect("TLS");
     tls.authorities = write(here.folder.path("former-ca.pem"), here.authority.pem());

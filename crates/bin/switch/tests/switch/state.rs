@@ -491,7 +491,7 @@ async fn two_switches_do_not_share_a_file() {
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
     let first = Running::start(&arguments);
     let said = error(1, &arguments);
-    assert_has(&said, "another switch uses it");
+    assert_has(&said, "another switch uses the file");
     first.stop("-TERM");
 }
 

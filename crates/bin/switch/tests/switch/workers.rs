@@ -221,7 +221,8 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
             Ok(_) => assert!(began.elapsed() < TIMEOUT, "the packet wrote nothing"),
         }
     };
-    let expected = "register \"TestIngress.cells\": the workers have different values in cell 3";
+    let expected =
+        "register \"TestIngress.cells\": cell 3 has different values in different workers";
     assert!(refused.contains(expected), "{refused}");
     switch.stop("-TERM");
 }

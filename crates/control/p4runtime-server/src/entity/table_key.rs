@@ -174,7 +174,7 @@ fn interval(key: &KeyField, low: Vec<u8>, high: Vec<u8>, what: &str) -> EntityRe
     let range = MatchField::Range { low, high };
     if range == key.every_value() {
         return Err(EntityError::invalid(format!(
-            "{what}: expected a part of all values (a field that matches everything is left out)"
+            "{what}: expected a range that does not cover all values (a field that matches everything is left out)"
         )));
     }
     Ok(range)

@@ -537,7 +537,7 @@ pub(super) fn header_bits(
     match of_other_widths {
         None => Ok(None),
         Some((name, found)) => Err(format!(
-            "its fields have {} bits, those of header type \"{name}\" in the device config {}",
+            "its fields have {} bits, but the fields of header type \"{name}\" in the device config have {}",
             list(
                 fields
                     .iter()

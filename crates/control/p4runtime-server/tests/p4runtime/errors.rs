@@ -322,7 +322,8 @@ async fn the_errors_of_a_large_batch_are_never_more_than_a_client_takes() {
             2 | 50 | 100 => assert_eq!(details(&status).len(), n_updates as usize),
             _ => {
                 assert!(status.details().is_empty());
-                assert!(status.message().ends_with("to be told the error of each"));
+                let advice = ". Send fewer updates at once to get the error of each";
+                assert!(status.message().ends_with(advice), "{status}");
             }
         }
     }

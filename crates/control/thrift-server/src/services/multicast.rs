@@ -366,7 +366,7 @@ async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
 /// The positions of the digits 1 in a map, counted from its last character.
 fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
     if map.len() > MAP_BITS_MAX || map.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
-        let message = format!("expected a map of {MAP_BITS_MAX} characters 0 and 1 at most");
+        let message = format!("expected a map of at most {MAP_BITS_MAX} characters, each 0 or 1");
         return refuse(MulticastCode::Error, message);
     }
     let bits = (0..).zip(map.iter().rev());

@@ -117,7 +117,7 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
 pub enum PlanError {
     /// The conference has viewers, but the SFU has no own address.
     #[error(
-        "the SFU has no own address yet, so copies have no output port: `reprise address set --port 1 --ip IP --mac MAC`"
+        "the SFU has no own address yet, so copies have no output port: set the address with `reprise address set --port 1 --ip IP --mac MAC`"
     )]
     NoAddress,
     /// The conference has viewers on a port without an own address.
