@@ -191,7 +191,7 @@ impl Global {
             let alone = alone.or(self.tls_server_name.as_ref().map(|_| "--tls-server-name"));
             return match alone {
                 Some(option) => Err(Failure::new(format!(
-                    "{option}: expected --tls-ca FILE beside it, which makes the connection one of TLS, found none"
+                    "{option}: expected --tls-ca FILE beside it for a TLS connection, found none"
                 ))),
                 None => Ok(SwitchAddress::plain(address)),
             };
@@ -484,7 +484,7 @@ pub struct P4rt {
     pub deadline: Option<Duration>,
 }
 
-/// Seconds with up to nine decimals.
+/// Parses seconds with up to nine decimals.
 fn seconds(text: &str) -> Result<Duration, String> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
     let found = text.parse().ok().filter(|_| text.chars().all(is_number));
@@ -633,7 +633,7 @@ mod tests {
 
     use super::{Args, Section};
 
-    /// A command and those below it.
+    /// The long help of a command and of all commands below it.
     fn with_all_below(command: &mut clap::Command) -> Vec<String> {
         let mut helps = vec![command.render_long_help().to_string()];
         for below in command.get_subcommands_mut() {

@@ -81,7 +81,7 @@ impl Session {
         Ok(settled.ok_or_else(interrupted)??)
     }
 
-    /// Settles, changes the conference by `operation`, writes, and prints the difference.
+    /// Settles (see [`Session::settle`]), applies `operation` to the conference, writes, and prints the difference.
     pub async fn change<E: Into<Failure>>(
         &mut self,
         operation: impl FnOnce(&mut Conference) -> Result<(), E>,

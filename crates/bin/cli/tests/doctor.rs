@@ -58,7 +58,7 @@ fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
         assert!(advice.contains("ip addr flush dev v0"), "{advice}");
 
         ip("link set v0 down");
-        // Without being named, it is reported but is no failure.
+        // An interface that is down is reported, but is a failure only where it is named.
         assert!(doctor(&[]).status.success());
         let output = doctor(&["v1", "v0"]);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -166,7 +166,7 @@ show --tls-cert me.pem
 show --tls-ca ca.pem --tls-key me.key
     --tls-key: expected --tls-cert FILE beside it, found none
 --tls-cert me.pem show --tls-key me.key
-    --tls-cert: expected --tls-ca FILE beside it, which makes the connection one of TLS
+    --tls-cert: expected --tls-ca FILE beside it for a TLS connection, found none
 watch --tls-server-name switch.example
     --tls-server-name: expected --tls-ca FILE beside it
 show --tls-ca ca.pem

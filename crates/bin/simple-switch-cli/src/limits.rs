@@ -10,7 +10,7 @@ pub const ANSWER_S: u64 = 120;
 
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Ports or LAGs of a node are sent as a text with one character each; a switch has 512 ports.
+/// Maximum ports or LAGs of a node, which are sent as a text with one character each; a switch has 512 ports.
 pub const MAP_BITS_MAX: usize = 65_536;
 
 /// Width of the lines in which `help` lists names, as in BMv2's command line.

@@ -40,7 +40,7 @@ fn signed(text: &str) -> (Sign, &str) {
     }
 }
 
-/// Digits with single underscores between them.
+/// Parses digits of a base, with single underscores between them.
 fn in_base(sign: Sign, digits: &str, base: u32) -> Option<BigInt> {
     let parts: Vec<&str> = digits.split('_').collect();
     let is_digits = |part: &&str| !part.is_empty() && part.chars().all(|it| it.is_digit(base));

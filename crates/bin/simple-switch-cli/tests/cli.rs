@@ -112,7 +112,7 @@ impl Server {
         Self { port, held }
     }
 
-    /// Sends the same bytes in answer to the first call.
+    /// Sends these bytes in answer to the first call, whatever it is.
     fn that_only(sends: &'static [u8]) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -494,7 +494,7 @@ fn a_file_is_whole_or_as_it_was_whenever_an_interrupt_comes() {
         let command = format!("serialize_state {}\n", path.display());
         stdin.write_all(command.as_bytes()).unwrap();
         asked.recv_timeout(TIMEOUT).unwrap();
-        // At some moment of its work.
+        // Interrupts the program at some moment of its work.
         thread::sleep(Duration::from_millis(4 * step));
         interrupt(&child);
         let ended = child.wait_with_output().unwrap();

@@ -3,15 +3,15 @@
 use crate::error::SwitchError;
 use crate::options::Options;
 
-/// Descriptors of the switch itself and of some controllers: wakers, listeners, signals, the control threads' polls,
-/// one or two each.
+/// Descriptors that belong to no port: wakers, listeners, signals, polls of the control threads, and connections of a
+/// few controllers. Each of these has one or two.
 const BASE: u64 = 48;
 
 /// Descriptors of a port in each worker: two sockets, the interface's lock, an XDP program's map and link.
 const PER_PORT: u64 = 5;
 
-/// Checks the limit (proc(5)). If the limit cannot be read, the check passes; an operation that later fails for it
-/// reports the error.
+/// Checks the limit (proc(5)). If the limit cannot be read, the check passes; an operation that fails later because of
+/// the limit reports that itself.
 pub(crate) fn expect_enough(options: &Options) -> Result<(), SwitchError> {
     let n_ports = options.ports.len() as u64 * u64::from(options.workers);
     let expected = BASE + PER_PORT * n_ports;

@@ -45,7 +45,7 @@ pub(crate) enum SwitchError {
     State { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
     Generator { text: String, message: String },
-    /// The parts that were built into this switch do not fit: a name is taken, or an extern needs more than there is.
+    /// The [`Parts`](crate::Parts) of this switch do not fit: a name is taken, or an extern exceeds a limit.
     #[error("this switch cannot be built: {0}")]
     Parts(#[from] ControlError),
     #[error(transparent)]

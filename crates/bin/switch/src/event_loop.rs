@@ -7,7 +7,7 @@
 //! port. Generated frames that become due while copies leave are added between the copies, so that they are on time
 //! even if the switch is busy. Between iterations the loop waits for ports, work, timeouts of the switch, and
 //! generators. Batches keep system calls few: one `ppoll` for an iteration, one `sendmmsg` for up to 64 frames, none to
-//! receive. A spinning loop does not wait, and checks mailbox and ports in every iteration.
+//! receive. A spinning loop does not wait, and looks for work and frames in every iteration.
 //!
 //! Work and frames each have a [`Share`] of an iteration's time. If the switch is not idle when a share is used up, the
 //! loop is busy: the switch goes on in the next iteration, which runs one piece of work and receives no frames, since
@@ -39,28 +39,28 @@ use ports::AttachedPorts;
 /// ports, with up to 4,096 queued frames, wait for one batch only.
 const RX_BATCH_FRAMES: usize = 64;
 
-/// Pieces of submitted work that run before frames are processed. A controller that writes without pause so delays
+/// Pieces of submitted work that run before frames are processed. So a controller that writes without pause delays
 /// frames by some tens of microseconds.
 const WORK_BATCH: usize = 64;
 
-/// Updates of tables, groups and so on that run before frames are processed. They take a few tenths of a millisecond
-/// with cold caches (`examples/stops.rs`).
+/// Updates of tables, groups and so on that run before frames are processed. With cold caches they take a few tenths of
+/// a millisecond.
 const UPDATES_PER_ITERATION: usize = 128;
 
 /// Frames that leave between two readings of the clock, each of which takes 25 ns or more. This is the precision of the
 /// time in the switch.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
-/// Passes between two checks for other work, if the loop reads the clock before each pass ([`Switch::is_timed`]): one
-/// for each frame of a clock batch, and the limit of passes that transmit nothing.
+/// Passes after which the loop looks for other work, if it reads the clock before each pass ([`Switch::is_timed`]):
+/// enough for [`CLOCK_BATCH_FRAMES`] frames to leave, and for the most passes that transmit nothing.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
-/// Rounds of up to [`CLOCK_BATCH_FRAMES`] frames that the switch may run for the work of an iteration, and again for
-/// its frames. With packet sockets these rounds fill sixteen send batches and take a millisecond or two; control calls
-/// and timers should not wait longer.
+/// How often the switch may run for the work of an iteration, each time until up to [`CLOCK_BATCH_FRAMES`] frames have
+/// left; it may run as often again for the frames that the iteration receives. With packet sockets so many frames fill
+/// sixteen send batches and take a millisecond or two; control calls and timers should not wait longer.
 const ROUNDS_PER_SHARE: u32 = 64;
 
-/// The same limit in nanoseconds, for slow passes: passes of the interpreter, or of a program with long loops.
+/// A share's limit in nanoseconds, for slow passes: passes of the interpreter, or of a program with long loops.
 const SHARE_NS: Nanos = 2_000_000;
 
 /// Iterations of a spinning loop between two tries to send what a port could not send. An iteration without frames
@@ -80,7 +80,7 @@ pub(crate) enum Wait {
     Spin,
 }
 
-/// The rest of an iteration's limit for work, or of its limit for frames.
+/// What is left of the time that an iteration may spend on work, or of the time that it may spend on frames.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     n_rounds: u32,
@@ -95,7 +95,7 @@ impl Share {
         }
     }
 
-    /// Counts a round that ended at `now`.
+    /// Counts one run of the switch that ended at `now`.
     fn spend(&mut self, now: Nanos) {
         self.n_rounds = if now < self.end {
             self.n_rounds.saturating_sub(1)
@@ -140,7 +140,7 @@ struct LastLook {
 /// A time without receiving, after which frames may have waited for too long.
 struct Absence {
     age_max: Nanos,
-    /// Whether the loop was stopped or not scheduled for longer than `age_max`: its own work was not what took so long.
+    /// Whether the loop was stopped or not scheduled for longer than `age_max`, and not just busy with work of its own.
     was_away: bool,
 }
 
@@ -416,7 +416,7 @@ impl EventLoop {
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
                 self.replace_port(change)?;
-                // The waiter's results belong to the old list, whose indices may now be other ports'.
+                // The waiter's results are by index in the old list of ports; an index may now belong to another port.
                 self.waiter.forget();
             }
             self.note_work(began_at);
@@ -640,7 +640,7 @@ impl EventLoop {
     }
 
     /// Returns the error of a port, which ends a replay, if the clock is virtual. A switch in real time only logs the
-    /// error and goes on: the port counts what it cannot write, and receives no more frames of what it cannot read.
+    /// error and goes on: the port then counts the frames that it cannot write, and receives no more if it cannot read.
     fn going_on<T: Default>(
         &self,
         result: Result<T, PortError>,
@@ -673,7 +673,7 @@ impl EventLoop {
     }
 }
 
-/// Arrival time of a batch's frames: one for all, or one for each frame if the program uses its time in the switch.
+/// Arrival time of a batch's frames: one for all, or one for each frame if the program uses their time in the switch.
 #[derive(Clone, Copy)]
 enum Arrival {
     Together(Nanos),

@@ -13,7 +13,7 @@ pub(crate) fn engine(switch: &mut Switch) {
     if interpreted.is_empty() {
         return say(&format!("engine: {name}, the whole program"));
     }
-    say(&format!("engine: {name}, interpreted are:"));
+    say(&format!("engine: {name}; the interpreter runs:"));
     for construct in interpreted {
         say(&format!("  {}: {}", construct.place, construct.reason));
     }
@@ -27,6 +27,8 @@ pub(crate) fn listing(switch: &mut Switch) {
     };
     match compile(program, &Room::default()) {
         Ok(image) => say_lines(image.listing().trim_end()),
-        Err(refused) => say(&format!("listing: nothing for the kernel: {refused}")),
+        Err(refused) => say(&format!(
+            "listing: the kernel can run nothing of the program: {refused}"
+        )),
     }
 }

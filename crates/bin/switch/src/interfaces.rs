@@ -6,13 +6,13 @@
 //! one after the other:
 //!
 //! - The interface is gone. The port counts what it cannot send.
-//! - The loops have lost ports, and the old sockets are closed.
+//! - Every loop has a [`LostPort`] in its place, and the old sockets are closed.
 //! - An interface of that name exists, and the port is opened.
-//! - The loops have the new port.
+//! - Every loop has the new port.
 //!
 //! If an interface goes while its port is being opened, opening fails. If the interface goes later, the kernel reports
-//! that, since the monitor has listened from before. A bound port follows its interface's index, whatever its name
-//! becomes; a lost port waits for the name from the command line.
+//! that to the monitor, which has listened since before the opening. A bound port follows its interface's index even if
+//! the interface is renamed; a lost port waits for the name from the command line.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -31,9 +31,9 @@ use crate::error::SwitchError;
 use crate::handle::LoopHandle;
 use crate::ports::{Opening, since_1970_ns};
 
-/// How often to retry opening a lost port without an event. The interface may exist and lack something that causes no
-/// event: queues, memory, or another switch that ends. At the same interval the interfaces' queues are counted, and a
-/// kernel that refused to report the interfaces is asked again.
+/// How often to retry opening a lost port without an event. An interface that exists may be impossible to open for a
+/// reason whose end causes no event: too few queues, too little memory, or another switch that uses it. At the same
+/// interval the interfaces' queues are counted, and a kernel that refused to report the interfaces is asked again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State and history of a port's interface, which the event loops read.
@@ -197,7 +197,7 @@ impl Interfaces {
     pub(crate) fn stop(self) -> Option<String> {
         self.stop.is_stopped.store(true, Ordering::Release);
         self.stop.waker.wake();
-        // A panic there has been reported; the switch ends anyway.
+        // A panic of the thread has been reported; the switch ends anyway.
         let _ = self.thread.join();
         let mut lost = self
             .stop
@@ -248,7 +248,7 @@ struct Watch {
     handle: LoopHandle,
     exits_on_loss: bool,
     stop: Arc<Stop>,
-    /// Whether the events do not give the whole state, so that it must be read.
+    /// Whether the whole state must be read, because the events do not give it.
     is_to_look: bool,
     /// Whether the kernel has refused to report the interfaces.
     is_unwatched: bool,
@@ -435,8 +435,8 @@ impl Watch {
         );
     }
 
-    /// Opens a port again if somebody has detached its XDP program, since frames then go past the port. Warns if the
-    /// pin of a kept program was removed.
+    /// Opens a port again if somebody has detached its XDP program, since frames then go past the port. Warns if
+    /// somebody has removed the pin of a program that is to go on without the switch (`--keep-forwarding`).
     fn look_at_programs(&mut self) {
         for place in 0..self.ports.len() {
             self.warn_of_removed_name(place);
@@ -444,7 +444,7 @@ impl Watch {
                 id, bound, program, ..
             } = &self.ports[place].port;
             let is_detached = program.as_ref().is_some_and(XdpInterface::is_detached);
-            // The kernel reports an interface that is gone.
+            // An interface that is gone is left to the event that the kernel sends for it.
             let is_there = bound.is_some_and(|it| packet_io::receive_queues(it).is_some());
             if !is_detached || !is_there {
                 continue;

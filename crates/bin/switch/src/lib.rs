@@ -128,8 +128,8 @@ pub struct Forwarded {
 }
 
 /// Runs the switch of a command line, with these parts, on ports that the caller gives, until `during` returns, which
-/// runs in a thread of its own. Each of `--workers` gets a list of ports; all lists have the same numbers in the same
-/// order. For measurements and tests.
+/// runs in a thread of its own. Each worker of `--workers` gets a list of ports; all lists have the same numbers in the
+/// same order. For measurements and tests.
 ///
 /// # Errors
 /// The command's error message.

@@ -154,7 +154,7 @@ impl Log {
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                // The thread started before the others give up their privileges, and needs none.
+                // This thread starts before the process gives up privileges, and needs none itself.
                 let _ = privileges::keep_none();
                 write_lines(output, &queued, &queue);
                 // The receiver is gone if nobody waits.

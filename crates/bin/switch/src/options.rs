@@ -318,11 +318,11 @@ pub(crate) struct LogOptions {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Queues and rates")]
 pub(crate) struct QueueOptions {
-    /// Packets a second through the recirculation path [default: as fast as it goes]
+    /// Packets a second through the recirculation path [default: no limit]
     #[arg(long, value_name = "PPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) recirculation_rate: Option<u64>,
 
-    /// Packets a second through each output port [default: as fast as it goes]
+    /// Packets a second through each output port [default: no limit]
     #[arg(long, value_name = "PPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) egress_rate: Option<u64>,
 
@@ -650,7 +650,7 @@ impl Options {
         for output in outputs.chain(self.trace_to.as_deref()) {
             if !taken.insert(name(output)) {
                 return Err(UsageError(format!(
-                    "file {} is to be written and is given a second time: name another file",
+                    "file {} is to be written, but the command line names it twice: name another file",
                     output.display()
                 )));
             }
@@ -883,7 +883,7 @@ fn number(text: Option<&&str>, key: &str, max: u64) -> Result<Option<u64>, Strin
     }
 }
 
-/// Parses a time with its unit, in nanoseconds.
+/// Parses a time with its unit; returns nanoseconds.
 fn read_period(text: &str) -> Result<u64, String> {
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit())

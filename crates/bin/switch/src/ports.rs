@@ -49,7 +49,7 @@ pub(crate) struct Opening {
     way_out: WayOut,
     n_workers: usize,
     observers: Observers,
-    /// Whether the warning was logged that somebody sends frames at the switch's own end of a cable.
+    /// Whether the warning was logged that somebody on this host sends frames at the port's own interface.
     is_outgoing_logged: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! Loads the PROGRAM of the command line: BMv2 JSON with its P4Info.
+//! Loads the PROGRAM of the command line: P4 source, or BMv2 JSON with its P4Info.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) path: PathBuf,
     /// BMv2 JSON.
     pub(crate) json: String,
-    /// `None` for a .json program that was given without one.
+    /// `None` for a .json program without `--p4info`.
     pub(crate) p4info: Option<P4Info>,
 }
 
@@ -55,8 +55,10 @@ impl fmt::Display for InForce {
             InForce::CommandLine(path) => write!(f, "{}", path.display()),
             InForce::StateFile { source, file } => {
                 // Not every compiler writes the path.
-                let source = source.as_deref().unwrap_or("that");
-                write!(f, "{source} of state file {}", file.display())
+                if let Some(source) = source {
+                    write!(f, "{source} ")?;
+                }
+                write!(f, "of state file {}", file.display())
             }
         }
     }

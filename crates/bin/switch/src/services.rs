@@ -400,7 +400,7 @@ async fn set_up_or_restore(
             event = "program_ignored",
             %program,
             in_force = %in_force,
-            "{program} of the command line is not loaded, since {in_force} forwards: to use {program} move the state file away, or set it now (\"reprise pipeline set {program}\")"
+            "{program} of the command line is not loaded, since the program {in_force} forwards: to use {program} move the state file away, or set it now (\"reprise pipeline set {program}\")"
         );
     }
     Ok(in_force)
@@ -498,7 +498,7 @@ impl Service {
         }
     }
 
-    /// The option for its address, which depends on the name under which the switch was started.
+    /// The option that sets the service's address. Its name depends on the name under which the switch was started.
     fn option(self, options: &Options) -> &'static str {
         match (self, &options.bmv2) {
             (Service::P4Runtime, None) => "--grpc",

@@ -1,8 +1,8 @@
 //! Waits for resources that a stopping switch still holds: its interfaces, addresses and state file.
 //!
 //! The kernel takes some 60 ms to close each packet socket, so a script that stops a switch and starts the next at once
-//! would find them held. A start cannot see whether the holder is stopping. So it waits for any holder, and reports the
-//! usual error only after the timeout.
+//! would find its interfaces held. A start cannot see whether the holder is stopping. So it waits for any holder, and
+//! reports the usual error only after the timeout.
 
 use std::fmt::Display;
 use std::thread;

@@ -58,7 +58,7 @@ impl StateAtStart {
             tracing::info!(
                 event = "state_rolled_back",
                 path = %path.display(),
-                "the last call is not whole in {}: the state is that before it",
+                "the last call is incomplete in {}: the state before that call is restored",
                 path.display()
             );
         }

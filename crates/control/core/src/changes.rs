@@ -55,7 +55,7 @@ pub struct Changes {
 
 /// The follower was too slow and has lost this many changes, so it must read all state again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the reader is {0} changes behind, more than are kept: read all state again")]
+#[error("the reader has missed {0} changes, since it was too slow: read all state again")]
 pub struct Missed(pub u64);
 
 /// Publishes changes; keeps none while nobody follows.

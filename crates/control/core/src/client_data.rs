@@ -19,15 +19,17 @@ pub struct EntryKey {
     pub priority: i32,
 }
 
-/// Client data of one entity, returned by reads. The client's protocol defines its meaning; an all-zero record takes no
-/// memory.
+/// Client data of one entity, returned by reads. The client's protocol defines its meaning; the default value is not
+/// stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
-    /// A cookie, or the form in which the client wrote the entity.
+    /// A number that the client stores (P4Runtime's `controller_metadata`), or a code for the notation that the client
+    /// used.
     pub number: u64,
-    /// The form in which the client wrote the entity, if `number` holds a cookie.
+    /// A code for the notation that the client used (old or new fields, for example), if `number` is the client's
+    /// number.
     pub form: u32,
 }
 

@@ -7,7 +7,7 @@ use crate::switch_handle::{PortStatus, SwitchContext};
 /// All counters at one moment.
 #[derive(Debug, Clone)]
 pub struct Counted {
-    /// The event loop's clock. With several workers, the clock of the latest reading.
+    /// The time on the event loop's clock at the reading. With several workers, the latest of their times.
     pub now: Nanos,
     /// Number of workers in the sum.
     pub n_workers: usize,
@@ -19,7 +19,7 @@ pub struct Counted {
     pub tables: Vec<TableCounted>,
     /// The state and the losses of each port.
     pub ports: Vec<PortStatus>,
-    /// The generators of all workers.
+    /// The packet generators of all workers.
     pub generators: Vec<GeneratorStatus>,
     /// Time that transmitted frames spent in the switch.
     pub latencies: Latencies,

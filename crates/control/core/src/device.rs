@@ -209,7 +209,8 @@ impl Device {
     }
 
     /// Reads from every worker's switch, or from a saved pipeline's only switch, without exclusive access. The counters
-    /// include the offload's. `n_updates` is what the work counts as within an event-loop iteration.
+    /// include the offload's. `n_updates`: the cost of `work`, which counts against an event-loop iteration's limit of
+    /// updates.
     ///
     /// # Errors
     /// [`Error::Replaced`], [`Error::Stopped`].

@@ -1,8 +1,8 @@
 //! Exclusive access to the device: nobody else reads, writes or sets a pipeline until the call ends.
 //!
 //! Methods that submit work never wait. So a protocol can take a lock, check whether its client may write, and hold the
-//! lock until the work is submitted. Such a method returns a value, and the access ends when the value is used up or
-//! dropped.
+//! lock until the work is submitted. Such a method returns a value. The access ends when the caller has awaited the
+//! value's result, or drops the value.
 
 use std::sync::{Arc, Mutex};
 
@@ -322,7 +322,7 @@ fn try_out(
     Ok(batch.operations)
 }
 
-/// Lets every worker execute a batch at a moment when none of its packets is between two passes, or lets no worker
+/// Lets every worker execute a batch at a moment when no packet in that worker is between two passes, or lets no worker
 /// execute it.
 #[derive(Clone)]
 struct Gate {

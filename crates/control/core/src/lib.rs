@@ -30,16 +30,16 @@
 //!   state is cleared, and the switch reports the new pipeline's generation. The old pipeline is freed on another
 //!   thread before the access ends. So at most two pipelines take memory, plus a saved one, whose own switch forwards
 //!   nothing.
-//! - **Generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator, the
-//!   workers execute that operation and all later ones in pieces after the exchange.
+//! - **Packet generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator,
+//!   the workers execute that operation and all later ones in pieces after the exchange.
 //! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece
 //!   ends. So packets in the offload never see part of an update that takes several calls, and they see a new pipeline
 //!   with all its initial state. The unit is the piece and not the batch, because the offload punts some packets to the
 //!   engine, which sees each piece, and the offload and the engine must agree while frames pass. A read first collects
 //!   the offload's counts. A drain also waits for packets in the offload.
-//! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without a
-//!   pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every worker
-//!   has it.
+//! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without
+//!   a pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every
+//!   worker has it.
 //! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
 //!   ([`Error::Replaced`]). Once the work has started, this can happen only if some code replaces programs without the
 //!   device.

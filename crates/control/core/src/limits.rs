@@ -1,7 +1,8 @@
-//! Every limit of control calls: a name, a unit, a reason.
+//! Every limit of control calls, with its unit and its reason.
 
-/// Updates of a batch that a worker executes without a frame in between. A replica of a group or a session counts as an
-/// update. A worker executes a few such pieces, in some 0.1 ms, before frames pass.
+/// Updates that a worker executes as one piece of a batch, without a frame in between. A replica of a group or a
+/// session counts as an update. An event-loop iteration executes a few pieces, in some 0.1 ms, and then lets frames
+/// pass.
 pub const UPDATES_PER_PIECE: usize = 64;
 
 /// The most updates of an undivided batch: they take some 10 ms, in which frames wait in the kernel. A replica counts

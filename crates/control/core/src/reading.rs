@@ -278,13 +278,13 @@ impl Reading {
         Ok(Some((first, all?)))
     }
 
-    /// Registers that differ between workers have no single value.
+    /// The error for a register cell that has different values in different workers.
     fn differs(&self, register: RegisterId, cell: u64) -> ControlError {
         let mut registers = self.pipeline.program().registers();
         let name = registers.find(|(id, _)| *id == register);
         let name = name.map_or("", |(_, name)| name);
         let message = format!(
-            "register \"{name}\": the workers have different values in cell {cell}, each its own"
+            "register \"{name}\": cell {cell} has different values in different workers"
         );
         ControlError::new(ControlErrorKind::FailedPrecondition, message)
     }

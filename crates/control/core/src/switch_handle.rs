@@ -27,8 +27,8 @@ pub trait SwitchHandle: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Runs `work` soon, between passes, on the thread that owns the worker with this number, from 0; wakes its event
-    /// loop.
+    /// Runs `work` soon, between passes, on the thread of the worker with this number, counted from 0, and wakes the
+    /// worker's event loop.
     ///
     /// A worker's work runs in the order of submission. P4Runtime's server relies on this order: a former primary's
     /// writes end before its successor's begin. Unfinished work ([`SwitchContext::rest`]) continues before any other.

@@ -14,8 +14,8 @@ use crate::error::OperationResult;
 /// How several workers keep the registers and meters that packets write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Registers {
-    /// The switch has one set. Several workers could not share it, so a program with such registers or meters is
-    /// refused.
+    /// The switch has one set. Several workers could not share it, so with several workers a program with such
+    /// registers or meters is refused.
     #[default]
     OfTheSwitch,
     /// Each worker has a set of its own. A program with `@shared` registers is refused all the same.

@@ -14,7 +14,7 @@ pub(crate) struct Interface {
 }
 
 pub(crate) struct Snapshot {
-    /// In the order of the command line, in every snapshot.
+    /// The interfaces, in every snapshot in the order of the ports on the command line.
     pub interfaces: Vec<Interface>,
     /// Nanoseconds since 1970.
     pub taken_ns: i64,

@@ -1,4 +1,4 @@
-//! Every limit of the server: a name, a unit, a reason.
+//! Every limit of the server, with its unit and its reason.
 
 /// The largest request: `PATHS_MAX` paths of 200 bytes each.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -16,7 +16,7 @@ pub const GET_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024 - 64 * 1024;
 /// Concurrent `Subscribe` calls: some controllers and collectors, with their backups.
 pub const SUBSCRIPTIONS_MAX: usize = 128;
 
-/// Values per second that all subscriptions together read; a subscription counts for each of its values at least once.
+/// Values that all subscriptions together read per second. Each value of a subscription counts at least once a second.
 /// At the limit they take a tenth of a control thread's time, and 50 MB of memory for the values sent last. A switch of
 /// 512 ports has 17,000 values; reading them ten times a second uses a sixth of the limit.
 pub const VALUES_PER_SECOND_MAX: usize = 1_000_000;

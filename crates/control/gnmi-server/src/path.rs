@@ -199,7 +199,7 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
         return false;
     };
     let is_named = elem.name == ANY || unqualified(&elem.name) == *name;
-    // Only the list has keys, even if the element is a wildcard.
+    // An element with keys matches only the list, also if the element is a wildcard.
     let has_keys = elem.key.is_empty() || *name == INTERFACE[1];
     is_named && has_keys && matches(rest, below)
 }
@@ -239,7 +239,9 @@ fn expected(elems: &[&PathElem]) -> String {
     if below.is_empty() {
         format!("expected nothing below the leaf /{place}, found more")
     } else {
-        format!("expected one of {below} in /{place}, found nothing of that name in its schema")
+        format!(
+            "expected one of {below} in /{place}, found a name that the schema does not have there"
+        )
     }
 }
 
@@ -352,11 +354,11 @@ mod tests {
             ("/system/state", "expected one of interfaces in /, found"),
             (
                 "/interfaces/interface[name=a]/colour",
-                "state in /interfaces/interface, found nothing of that name",
+                "state in /interfaces/interface, found a name that the schema",
             ),
             (
                 "/interfaces/interface[name=a]/config/colour",
-                "in /interfaces/interface/config, found nothing of that name",
+                "in /interfaces/interface/config, found a name that the schema",
             ),
             (
                 "/interfaces/interface[name=a]/config/enabled/colour",

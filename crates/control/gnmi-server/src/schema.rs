@@ -44,7 +44,7 @@ pub(crate) enum Class {
 }
 
 pub(crate) struct Leaf {
-    /// Below `/interfaces/interface`.
+    /// The path below `/interfaces/interface`.
     pub path: &'static [&'static str],
     pub module: Module,
     pub class: Class,

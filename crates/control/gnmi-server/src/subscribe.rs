@@ -168,7 +168,7 @@ enum Scope {
 fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<Vec<Watch>, Status> {
     if list.subscription.is_empty() {
         return Err(Status::invalid_argument(
-            "expected a subscription at least, found none",
+            "expected at least one subscription, found none",
         ));
     }
     expect_few("subscription", list.subscription.len())?;
@@ -231,7 +231,7 @@ fn streamed(
             vec![Watch {
                 every: Some(every.unwrap_or(lowest)),
                 is_of_changes: subscription.suppress_redundant,
-                // Otherwise each sample is a heartbeat.
+                // Without `suppress_redundant` each sample sends every value, so a heartbeat adds nothing.
                 heartbeat: heartbeat.filter(|_| subscription.suppress_redundant),
                 ..Watch::new(&query.name, all)
             }]

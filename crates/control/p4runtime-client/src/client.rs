@@ -393,7 +393,7 @@ impl Client {
     pub async fn acknowledge(&mut self, digest_id: u32, list_id: u64) -> Result<(), ClientError> {
         let ack = DigestListAck { digest_id, list_id };
         let update = stream_message_request::Update::DigestAck(ack);
-        let closed = "before digests were confirmed";
+        let closed = "before digests were acknowledged";
         self.send_message(update, closed).await
     }
 

@@ -60,7 +60,7 @@ pub enum ClientError {
     },
     /// A server that does not speak P4Runtime answers at the address.
     #[error(
-        "the server at {address} does not speak P4Runtime ({reason}), expected a switch: {address} may be the address of a switch's metrics, of its Thrift server or of another; give the P4Runtime address in the switch's ready line with --switch"
+        "the server at {address} does not speak P4Runtime ({reason}), expected a switch: {address} may be the address of a switch's metrics, of its Thrift server or of another server; give --switch the P4Runtime address that the switch prints when it is ready"
     )]
     NoP4Runtime {
         /// Address of the server.
@@ -75,11 +75,13 @@ pub enum ClientError {
     NoPipeline,
     /// The program was set without P4Info, so the names of its objects are unknown.
     #[error(
-        "the switch has a program without P4Info: set one that has with `reprise pipeline set PROGRAM.p4`"
+        "the switch has a program without P4Info: `reprise pipeline set PROGRAM.p4` sets one that has P4Info"
     )]
     NoP4Info,
     /// The switch has another device id.
-    #[error("the switch is not device {device_id} ({message}): name its number with --device-id")]
+    #[error(
+        "the switch is not device {device_id} ({message}): give the switch's device id with --device-id"
+    )]
     WrongDevice {
         /// The device id asked for.
         device_id: u64,
@@ -239,7 +241,8 @@ impl Peer {
                     message,
                 }
             }
-            // A FAILED_PRECONDITION without this word is about registers that differ between workers, or about ports.
+            // A FAILED_PRECONDITION without the word "pipeline" is about registers that differ between workers, or
+            // about ports.
             Code::FailedPrecondition if what != PIPELINE && message.contains("pipeline") => {
                 ClientError::NoPipeline
             }

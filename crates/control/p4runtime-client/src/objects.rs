@@ -140,7 +140,7 @@ impl Table {
         let field_ids = field_ids.collect::<Result<Vec<u32>, _>>()?;
         if table.match_fields.len() != fields.len() {
             let what = format!(
-                "expected {} key fields, it has {}",
+                "expected {} key fields, found {}",
                 fields.len(),
                 table.match_fields.len()
             );
@@ -155,7 +155,7 @@ impl Table {
             .ok_or_else(|| shape(format!("expected an action \"{action_name}\"")))?;
         if action.params.len() != n_params {
             let what = format!(
-                "expected action \"{action_name}\" with {n_params} parameters, it has {}",
+                "expected action \"{action_name}\" with {n_params} parameters, found {}",
                 action.params.len()
             );
             return Err(shape(what));

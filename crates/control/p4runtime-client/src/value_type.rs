@@ -29,7 +29,7 @@ impl Kind {
     /// Describes such a value, for messages to a user who has to write one.
     pub fn expected(self) -> String {
         match self {
-            Kind::Text => "a name".to_owned(),
+            Kind::Text => "a string".to_owned(),
             Kind::Bits(MAC_BITS) => {
                 "an Ethernet address like \"08:00:00:00:01:11\", or a number of 48 bits".to_owned()
             }
@@ -251,7 +251,7 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// Chooses a style by width and name. A value of 48 bits is an address; a value of 32 or 128 bits is one if its name
-/// says so. Frame types are shown in hexadecimal.
+/// says so. A value of 16 bits whose name has "type", such as an EtherType, is shown in hexadecimal.
 fn by_name(bits: u32, name: &str) -> Style {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let whole = name.to_ascii_lowercase();

@@ -154,7 +154,8 @@ impl AnswerSender {
     }
 
     /// Ends the stream of answers, and waits until the client has taken all of them. If the client takes nothing for
-    /// `stall`, this discards the waiting answers, and after another twice `stall` it closes the connection.
+    /// `stall`, this discards the waiting answers. If it then takes nothing for twice `stall`, this closes the
+    /// connection.
     pub(crate) async fn finish(self, end: Result<(), Status>) {
         self.end(end);
         if self.is_taken(1).await {
@@ -162,7 +163,7 @@ impl AnswerSender {
         }
         lock(&self.shared.state).waiting.clear();
         self.end(Err(Status::resource_exhausted(format!(
-            "the answer was thrown away, since nothing of it was read for {} s: read it at once, or ask for less",
+            "the answer was discarded, since the client read nothing of it for {} s: read it at once, or ask for less",
             self.stall.as_secs()
         ))));
         if self.is_taken(2).await {

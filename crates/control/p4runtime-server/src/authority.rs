@@ -24,7 +24,7 @@ const LENGTH_MAX: u8 = 0x7e;
 pub(crate) struct AuthorityRepair {
     /// Bytes of the preface so far.
     n_preface: usize,
-    /// True if the connection is not unencrypted HTTP/2.
+    /// True if the connection does not begin as unencrypted HTTP/2, so nothing is repaired.
     is_off: bool,
     frame_header: [u8; FRAME_HEADER_BYTES],
     n_frame_header: usize,

@@ -66,7 +66,7 @@ impl Bytes {
         }
     }
 
-    /// Returns `None` if there is no room now.
+    /// Reserves bytes for a caller; `None` if there is no room now.
     pub(crate) fn try_hold(&self, caller: &Caller, n_bytes: usize) -> Option<Held> {
         let of_connection = caller.free(self.kind, self.max.of_connection);
         let n_bytes = self.number(n_bytes);

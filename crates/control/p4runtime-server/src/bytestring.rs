@@ -59,7 +59,9 @@ pub(crate) fn parse_signed(
     if full[0] & above != fill & above || beyond.iter().any(|byte| *byte != fill) {
         return Err(EntityError::new(
             Code::OutOfRange,
-            format!("{what}: expected a signed value of {width_bits} bits, found a larger one"),
+            format!(
+                "{what}: expected a signed value of {width_bits} bits, found one that needs more bits"
+            ),
         ));
     }
     full[0] &= all_ones(width_bits)[0];

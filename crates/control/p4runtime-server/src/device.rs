@@ -82,7 +82,7 @@ pub(crate) struct Device {
     pub(crate) limits: ServerLimits,
     pub(crate) answers: Bytes,
     pub(crate) requests: Bytes,
-    /// The device of the crate [`control`], which other protocols share.
+    /// The device as the crate [`control`] has it. Other protocols share it.
     pub(crate) control: Arc<control::Device>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,

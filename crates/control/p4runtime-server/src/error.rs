@@ -147,7 +147,9 @@ pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
     if status.encoded_len() <= limits::ERROR_DETAILS_BYTES_MAX {
         return Status::with_details(Code::Unknown, message, status.encode_to_vec().into());
     }
-    message.push_str(". Send fewer at once to be told the error of each");
+    message.push_str(&format!(
+        ". Send fewer {element}s at once to get the error of each"
+    ));
     Status::unknown(message)
 }
 

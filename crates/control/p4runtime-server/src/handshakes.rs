@@ -160,14 +160,14 @@ pub(crate) async fn renew(tls: Arc<tls::Server>) {
                     event = "tls_renewed",
                     %file,
                     until,
-                    "new connections have the renewed certificate {file}, which is good until {until}"
+                    "new connections use the renewed certificate {file}, which is valid until {until}"
                 );
                 warn_of_open_key(&tls);
             }
             Ok(Renewal::Broken(error)) => tracing::warn!(
                 event = "tls_renewal_failed",
                 %error,
-                "the renewed files cannot be used, so new connections have the former certificate: {error}"
+                "the renewed files cannot be used, so new connections use the former certificate: {error}"
             ),
             // An `Err` means that the task panicked; the next round tries again.
             Ok(Renewal::None) | Err(_) => {}

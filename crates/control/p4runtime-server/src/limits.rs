@@ -1,16 +1,16 @@
-//! Every limit of the server: a name, a unit, a reason.
+//! Every limit of the server, with its unit and its reason.
 
 /// The largest request. P4Runtime allows device configs of any size; the BMv2 JSON of a large program has some
 /// megabytes.
 pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// All requests together that are being received or carried out: two of the largest.
+/// All requests together that are being received or carried out: as many bytes as two of the largest.
 pub const REQUESTS_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
 
 /// The longest pause within a request, and the longest time from the start of a stream to its first message. Seconds.
 pub const REQUEST_STALL_S: u64 = 30;
 
-/// The largest message of a `StreamChannel`: a packet-out of the longest frame, several times.
+/// The largest message of a `StreamChannel`: several times the size of a packet-out with the longest frame.
 pub const STREAM_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Answers to Reads that clients have not taken yet, for all clients together. The whole state of a switch of 65,536
@@ -25,7 +25,7 @@ pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
 pub const ANSWER_STALL_S: u64 = 10;
 
 /// How long a Read blocks writes before it lets waiting writes in, between two of its requests. Milliseconds. Reading
-/// the whole state of a switch of 65,536 viewers takes less than half of it.
+/// the whole state of a switch of 65,536 viewers takes less than half of this time.
 pub const READ_ALONE_MS: u64 = 1_000;
 
 /// The errors of a batch. They travel as base64 in response headers, of which gRPC clients accept 8 KiB by default

@@ -202,7 +202,7 @@ fn carried_over(new: &Pipeline, entity: Entity) -> EntityResult<Option<Operation
     operation.map(Some).map_err(not_preserved)
 }
 
-/// Clients can read `is_const` but not write it.
+/// Clears `is_const`, which clients can read but not write.
 fn without_default_const(mut entity: Entity) -> Entity {
     if let Some(Kind::TableEntry(entry)) = &mut entity.entity {
         entry.is_const = false;

@@ -113,12 +113,12 @@ struct RequestBody {
     stall: Duration,
     deadline: Pin<Box<Sleep>>,
     rate: Option<PerSecond>,
-    /// When the message whose beginning arrived last may be processed.
+    /// When the message that began last may be processed.
     admit_at: Option<Instant>,
     early: Option<Early>,
 }
 
-/// A frame that arrived faster than the rate limit allows.
+/// A piece of the request's body that arrived faster than the rate limit allows.
 struct Early {
     frame: Frame<Data>,
     until: Pin<Box<Sleep>>,

@@ -186,7 +186,8 @@ impl Server {
     /// are ignored.
     ///
     /// # Errors
-    /// There is no pipeline, the switch has stopped, or at least one update failed; the other updates are applied.
+    /// There is no pipeline, the switch has stopped, or at least one update failed; the others are applied unless the
+    /// batch is atomic.
     pub async fn write(&self, request: &WriteRequest) -> Result<(), WriteError> {
         self.device.write(request.clone(), None).await
     }

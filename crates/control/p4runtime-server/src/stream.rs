@@ -453,8 +453,8 @@ enum Sent {
     Lost,
 }
 
-/// Sends a message to every primary for which `send` is not `None`. A primary whose queue is full does not keep the
-/// message from the other primaries.
+/// Calls `send` for every primary, with the primary's access. If `send` returns `None`, the primary does not get the
+/// message. A primary whose queue is full does not keep the message from the other primaries.
 fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option<bool>) -> Sent {
     let arbitration = lock(&device.arbitration);
     let taken = arbitration.primaries();

@@ -34,7 +34,7 @@ impl Switch for SwitchService {
                 Ok(Response::new(DrainResponse {}))
             }
             () = deadline => Err(Status::deadline_exceeded(
-                "packets that were in the switch at the call are still in it",
+                "the drain did not end in time: packets that were in the switch when it began may still be in it",
             )),
             () = self.0.shutdown_begun() => Err(EntityError::from(control::Error::Stopped).into()),
         }

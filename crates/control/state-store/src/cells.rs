@@ -19,7 +19,7 @@ fn array_of(value: &CellValue) -> Option<EntityKey> {
     }
 }
 
-/// Writes a range of cells over the stored ranges. The parts of these that lie outside of the new range stay.
+/// Stores a new value for a range of cells. Parts of older ranges that lie outside of the new range stay.
 pub(crate) fn put(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     slot: Slot,

@@ -69,7 +69,7 @@ from_redb! { TransactionError TableError StorageError CommitError DatabaseError 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Two switches would overwrite each other's state.
-    #[error("another switch uses it: give each its own")]
+    #[error("another switch uses the file: give each switch a state file of its own")]
     InUse,
     #[error("expected a state file of reprise-switch, found {0}: name another, or move it away")]
     Foreign(String),
@@ -213,7 +213,7 @@ impl StateFile {
             Err(error) => format!("cannot be looked at: {error}"),
         };
         Err(StoreError(format!(
-            "state file {} {why}: what it had is lost, but the switch itself still has everything; read from the switch what you need, put a copy of the file in its place or move it away, and start the switch anew",
+            "state file {} {why}: the file's contents are lost. The switch itself still has everything: read from the switch what you need, put a copy of the file in its place or move it away, and start the switch anew",
             self.path.display()
         )))
     }

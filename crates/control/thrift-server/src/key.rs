@@ -118,7 +118,7 @@ fn optional(field: &KeyField, value: Vec<u8>, mask: &[u8]) -> Result<MatchField,
     }
     let name = &field.name;
     Err(bad(format!(
-        "key \"{name}\": expected a mask of ones or of zeros, found another"
+        "key \"{name}\": expected a mask whose bits are all 1 or all 0, found both"
     )))
 }
 

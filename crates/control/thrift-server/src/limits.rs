@@ -1,4 +1,4 @@
-//! Every limit of the server: a name, a unit, a reason. The limits of the protocol itself are in
+//! Every limit of the server, with its unit and its reason. The limits of the protocol itself are in
 //! `bmv2_thrift::limits`.
 
 /// The largest call that needs no permit. Longer calls wait until there is room.

@@ -65,7 +65,7 @@ impl Server {
         notifications::publish(ctx, events, socket)
     }
 
-    /// Serves until `shutdown` resolves. Calls in progress then are abandoned or complete without an answer.
+    /// Serves until `shutdown` resolves. Calls in progress at that time are abandoned, or complete without an answer.
     pub async fn serve(
         self,
         listener: impl Into<Listener>,
@@ -102,7 +102,7 @@ impl Server {
         let Some(stream) = admitted else {
             tracing::warn!(
                 event = "thrift_refused",
-                "a Thrift connection was closed: too many are busy"
+                "a new Thrift connection was closed, since every open one has a call in progress"
             );
             return;
         };

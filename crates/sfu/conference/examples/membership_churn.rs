@@ -38,8 +38,8 @@ use serde_json::{Value, json};
 const GUESTS_MAX: usize = 4;
 const DEVICE_ID: u64 = 1;
 const REPORT: Duration = Duration::from_secs(1);
-/// If the writer falls behind its rate, it writes without a pause until it has caught up. It catches up on at most this
-/// time.
+/// The most time that the writer makes up for. A writer that has fallen behind its rate writes without a pause until it
+/// has caught up.
 const BEHIND_MAX: Duration = Duration::from_millis(200);
 /// The first MAC that is written to the entry: a locally administered one, whose low bytes are a counter.
 const FIRST_STREAM_MAC: u64 = 0x0200_0000_0000;

@@ -6,7 +6,7 @@ use crate::model::{Conference, Group, GroupId, OwnAddress};
 /// The conference cannot be written as a file, because it has no own address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the SFU has no own address, which a conference.yaml begins with: `reprise address set --port 1 --ip IP --mac MAC`"
+    "the SFU has no own address, but a conference.yaml needs one: set it with `reprise address set --port 1 --ip IP --mac MAC`"
 )]
 pub struct NoAddress;
 

@@ -164,7 +164,7 @@ pub enum ModelError {
     #[error("group number {group} is out of range, expected {min} to {max} in this program")]
     GroupOutOfRange { group: GroupId, min: u16, max: u16 },
     #[error(
-        "this program has no place for UDP ports (copies keep the presenter's): leave UDP port {udp_port} of {ip} out, or load the replication program"
+        "this program does not distinguish UDP ports (copies keep the presenter's): leave UDP port {udp_port} of {ip} out, or load the replication program"
     )]
     NoUdpPorts { ip: Ipv4Addr, udp_port: u16 },
     #[error("UDP port 0 of {ip} is no port, expected 1 to 65535")]

@@ -178,8 +178,8 @@ pub async fn look_up(
 }
 
 /// Asks known hosts, with requests to their known MACs, whether they are still there. If a host does not answer, or the
-/// program recorded another place for the host (`heard`), broadcast requests on its port follow. If these get no answer
-/// either, broadcasts on all other ports follow. The client must be primary.
+/// program recorded another MAC or port for it (`heard`), broadcast requests on its known port follow. If there is no
+/// answer on that port, broadcasts on all other ports follow. The client must be primary.
 ///
 /// # Errors
 /// A request could not be sent, or the connection to the switch failed.
@@ -305,7 +305,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Sends broadcasts for the hosts that have not answered on their port to all other ports.
+    /// For each host that has not answered on its port, broadcasts requests on all other ports.
     async fn look_elsewhere(
         &mut self,
         own: &[OwnAddress],
@@ -375,7 +375,7 @@ fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, Neig
     }
 }
 
-/// The places that answered on the port of the question.
+/// The places (port and MAC) that answered a question; if the question has a port, only those on this port.
 fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
     let asked = |place: &&Place| question.port.is_none_or(|port| port == place.port);
     let places = answers.get(&question.ip).into_iter().flatten();

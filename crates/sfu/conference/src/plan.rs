@@ -38,7 +38,7 @@ impl fmt::Display for Stage {
             Stage::Journal => "the journal of the presenters' changes",
             Stage::Unlink => "the removal of presenters",
             Stage::Prepare => "the new viewers",
-            Stage::Flip => "the groups' switch to their new viewers",
+            Stage::Flip => "the groups' change to their new viewers",
             Stage::Link => "the presenters",
             Stage::End => "the end of the journal",
             Stage::Cleanup => "the removal of what is no longer used",
@@ -218,7 +218,7 @@ pub async fn run<T: Target>(
         match step {
             Step::Drain => {
                 let drained = target.drain().await;
-                let what = "go on, the switch did not drain".to_owned();
+                let what = "drain the switch".to_owned();
                 drained.map_err(|source| failed(what, source))?;
             }
             Step::Write(stage, updates) => {

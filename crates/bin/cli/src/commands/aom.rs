@@ -316,7 +316,7 @@ fn print_epoch(global: &Global, group: Option<&GroupView>) {
         return;
     };
     if let Some(gap) = group.last_gap_ms {
-        output::text(format!("no request was stamped for {gap} ms"));
+        output::text(format!("for {gap} ms no request got a sequence number"));
     }
     let away = group.members.iter().filter(|member| !member.is_connected);
     let names: Vec<&str> = away.map(|member| member.member.as_str()).collect();

@@ -51,16 +51,16 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let looked_up = look_up(&mut session, &snapshot, &own, &unknown).await;
     let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
     let desired = desired(&session, &looked_up)?;
-    // The address used for ARP may still be there; it is not a remnant of an interrupted change.
+    // The switch may still have the address that was added for ARP, which no interrupted change has left.
     let mut asked = session.read().await?;
     asked.left_over.clone_from(&snapshot.left_over);
     let change = session.plan(&asked, &desired)?;
     session.carry_out(change).await
 }
 
-/// Looks up hosts from the own addresses that the switch has on the file's ports. If a port has
-/// none, the file's address is added for the requests, because replies must reach it, and deleted
-/// if no host answers. Otherwise the following change makes it the own address.
+/// Looks up hosts from the own addresses that the switch has on the file's ports. If a port has none, adds the file's
+/// address for the requests, because replies must reach it, and deletes it if no host answers. If hosts answer, the
+/// change that follows keeps it as the own address.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,

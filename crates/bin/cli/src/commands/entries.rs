@@ -120,13 +120,18 @@ fn first_lack(named: &P4Info, running: &P4InfoIndex) -> Option<String> {
     });
     if let Some(table) = table {
         let name = name_of(table.preamble.as_ref());
-        return Some(format!("table \"{name}\" like that"));
+        return Some(format!("table \"{name}\" with the same id and key"));
     }
     let action = named.actions.iter().find(|action| {
         let other = running.action_by_id(id_of(action.preamble.as_ref()));
         other.is_none_or(|other| params(other).ne(params(action)))
     });
-    action.map(|it| format!("action \"{}\" like that", name_of(it.preamble.as_ref())))
+    action.map(|it| {
+        format!(
+            "action \"{}\" with the same id and parameters",
+            name_of(it.preamble.as_ref())
+        )
+    })
 }
 
 fn keys(table: &Table) -> impl Iterator<Item = (u32, &str, i32, &Option<match_field::Match>)> {
@@ -260,7 +265,7 @@ impl Apply {
         Ok(held.into_iter().filter_map(of_entity).collect())
     }
 
-    /// Writes the changes in batches. If it stops before the end, the next run continues from the switch's state.
+    /// Writes the changes in batches. If writing stops before the end, the next run continues from the switch's state.
     async fn write(
         &mut self,
         changes: &[Change],
@@ -279,7 +284,7 @@ impl Apply {
             }
             Ok(())
         };
-        // This also notices a signal between two batches.
+        // A signal that comes between two batches is noticed too.
         let written = unless_interrupted(all).await;
         progress.end();
         match written {

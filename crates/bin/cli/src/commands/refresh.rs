@@ -1,8 +1,8 @@
 //! `reprise viewer refresh`: looks up again the viewers whose MAC was looked up by ARP.
 //!
-//! The controller keeps no state. The switch stores whether a MAC was looked up, and the ARP senders recorded since.
-//! With `--every` this process keeps running, but is primary only while it sends requests, so that other commands can
-//! become primary.
+//! The controller keeps no state. The switch stores which MACs were looked up, and who has sent ARP packets since. With
+//! `--every` this process keeps running, but is primary only while it sends requests, so that other commands can become
+//! primary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure
     write(&mut session, &moved).await
 }
 
-/// Looks up all viewers at this interval, and at once a viewer whose ARP packet came from another place. If a switch
-/// does not answer, or has another program or state, tries again.
+/// Looks up all viewers at this interval, and at once a viewer whose ARP packet came from another MAC or port. If the
+/// switch does not answer, or has another program or state, tries again.
 pub async fn every(
     global: &Global,
     group: Option<GroupId>,
@@ -71,8 +71,8 @@ struct Watch {
     group: Option<GroupId>,
     interval: Duration,
     next_round: Instant,
-    /// The hosts that were asked since the last round because of ARP packets from these places. A host that repeats
-    /// such packets is not asked every second.
+    /// The hosts that were asked since the last look-up of all viewers, each with the new MAC and port of the ARP
+    /// packet that was the reason. A host that repeats such packets is not asked every second.
     judged: BTreeSet<(Neighbour, Place)>,
 }
 
@@ -133,8 +133,9 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
-/// The viewers whose last ARP packet came from another place. In a switch with several workers, each worker has its own
-/// records. If the records differ, the switch refuses the read; then only the periodic rounds find a viewer that moved.
+/// The viewers whose last ARP packet came from another MAC or port. In a switch with several workers, each worker has
+/// its own records. If they differ, the switch refuses the read; then only the look-up of all viewers finds one that
+/// moved.
 async fn heard(
     session: &mut Session,
     known: &Macs,

@@ -86,7 +86,7 @@ fn print(session: &Session, before: &Reading, now: &Reading) {
     print_drops(now);
 }
 
-/// Prints state outside the conference: remains of a change, or another controller's.
+/// Prints state outside the conference: what an unfinished change left, and what another controller wrote.
 fn print_notes(now: &Reading) {
     let Snapshot {
         left_over, foreign, ..

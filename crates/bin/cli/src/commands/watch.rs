@@ -104,7 +104,7 @@ impl Pair<'_> {
         found.cloned().unwrap_or_default()
     }
 
-    /// Packets per second and their mean time in nanoseconds, in this interval.
+    /// Packets per second and their mean time in the switch in nanoseconds, in this interval.
     fn recent(&self, latency: &Latency) -> (Option<f64>, Option<f64>) {
         let mut earlier = self.before.latencies.iter();
         let earlier = earlier.find(|it| (it.of, it.id) == (latency.of, latency.id));
@@ -117,7 +117,7 @@ impl Pair<'_> {
         )
     }
 
-    /// Every drop reason that occurred: its place, the reason, the count before, the count now.
+    /// Every drop reason that occurred: where (the switch or a port), the reason, the count before, the count now.
     fn drops(&self) -> Vec<(String, &str, u64, u64)> {
         let count = |drops: &[DropCounter], reason: &str| {
             let found = drops.iter().find(|drop| drop.reason == reason);

@@ -5,8 +5,7 @@ use packet_io::probe::{InterfaceReport, Permissions};
 
 use super::Finding;
 
-/// Largest MTU whose frames fit one AF_XDP buffer: a page without its headroom, the Ethernet header
-/// and two tags.
+/// Largest MTU whose frames fit one AF_XDP buffer: a page minus the headroom, the Ethernet header and two VLAN tags.
 const XDP_MTU_MAX: usize =
     packet_io::limits::XDP_LARGE_CHUNK_BYTES - packet_io::limits::XDP_CHUNK_HEADROOM_BYTES - 22;
 
@@ -205,7 +204,9 @@ fn offloads(report: &InterfaceReport) -> Finding {
         return Finding::advice("offloads", found, advice);
     }
     if on("lro") {
-        let advice = format!("super-frames are cut up again: ethtool -K {name} lro off");
+        let advice = format!(
+            "LRO joins frames, and the switch must cut them apart again: ethtool -K {name} lro off"
+        );
         return Finding::advice("offloads", found, advice);
     }
     Finding::ok("offloads", found)

@@ -1,4 +1,4 @@
-//! Values of match fields and action parameters in the tutorials' notation: numbers, Ethernet, IPv4 and IPv6 addresses.
+//! Values of match fields and action parameters as in the P4 tutorials: numbers, Ethernet, IPv4 and IPv6 addresses.
 
 use p4runtime_client::Kind;
 use p4runtime_client::bytestring::{

@@ -117,7 +117,7 @@ impl Place {
     fn value(ty: &ValueType, what: &str) -> Place {
         let names = ty.all_names().into_iter().map(name_text).collect();
         let bits = match ty.format.bits() {
-            0 => "a name".to_owned(),
+            0 => "a string".to_owned(),
             bits => format!("{bits} bits"),
         };
         Place::Value {

@@ -113,7 +113,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "clone list" "[SESSION]" Arg::None,
         "Print clone sessions.", "clone list";
     "digest add" "DIGEST [list=N] [timeout=TIME] [ack=TIME]" DIGEST,
-        "Ask for a digest: list is the most digests in a list, timeout the longest time until a list is sent, ack the time until an unconfirmed list is sent again.", "digest add seen_t list=1 ack=1s";
+        "Ask for a digest: list is the most digests in a list, timeout the longest time until a list is sent, ack the time until an unacknowledged list is sent again.", "digest add seen_t list=1 ack=1s";
     "digest modify" "DIGEST [list=N] [timeout=TIME] [ack=TIME]" DIGEST,
         "Change these settings of a digest.", "digest modify seen_t list=10 timeout=1s";
     "digest delete" "DIGEST" DIGEST,
@@ -121,7 +121,7 @@ pub const COMMANDS: &[Usage] = usages! {
     "digest list" "[DIGEST]" DIGEST,
         "Print which digests are asked for.", "digest list";
     "watch" "[packets] [digests] [idle] [count=N] [time=TIME] [ack=no]" Arg::Words(&["packets", "digests", "idle", "count=", "time=", "ack=no"]),
-        "Print packet-ins, digests and idle timeouts as they come, until Ctrl-C, count or time. Digests are confirmed.", "watch packets count=1 time=5s";
+        "Print packet-ins, digests and idle timeouts as they come, until Ctrl-C, count or time. Digests are acknowledged.", "watch packets count=1 time=5s";
     "packet out" "FIELD=VALUE... PAYLOAD" Arg::PacketOut,
         "Send a packet, its payload in hexadecimal.", "packet out egress_port=1 ffffffffffff0200000000010800";
     "pipeline show" "" Arg::None,

@@ -23,7 +23,7 @@ pub const KINDS: &[Object] = &[
     Object::PacketHeader,
 ];
 
-/// One line: the program's name and its size.
+/// One line: the program's name, and how many objects of each kind it has.
 pub fn summary(schema: &Schema) -> String {
     match schema.lack {
         Some(Lack::Pipeline) => return "no pipeline".to_owned(),
@@ -159,10 +159,10 @@ fn match_word(field: &config::MatchField) -> &'static str {
     }
 }
 
-/// `9 bits` or `name`, and the names of values.
+/// A type in words: `9 bits`, or `string`, then the names of its values.
 fn type_words(ty: &ValueType) -> String {
     let mut words = match ty.format.bits() {
-        0 => "name".to_owned(),
+        0 => "string".to_owned(),
         1 => "1 bit".to_owned(),
         bits => format!("{bits} bits"),
     };

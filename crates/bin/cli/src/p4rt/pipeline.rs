@@ -23,7 +23,7 @@ use crate::{files, output};
 const UNKNOWN_ID: &str = "of the P4Info";
 
 /// Thrift's `load_new_config_file` saves programs without P4Info.
-const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, and reads and writes are for that program until it is in force: set a program that has P4Info with `pipeline set PROGRAM.p4`";
+const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, so reads and writes are refused until a program with P4Info is set: set one with `pipeline set PROGRAM.p4`";
 
 pub struct Loaded<'c> {
     pub program: &'c Path,
@@ -166,7 +166,8 @@ impl Shell {
         };
         let cookie = config.cookie.map(|it| it.cookie);
         let schema = match config.p4info {
-            // Names may come from a file. The names of a saved program stay until it is in force.
+            // With `--p4info` names come from that file. After a save the saved program's names stay until it is in
+            // force.
             _ if self.choices.p4info.is_some() && !self.is_saved => Arc::clone(&self.schema),
             Some(p4info) if p4info == self.schema.p4info => Arc::clone(&self.schema),
             Some(p4info) => Arc::new(Schema::new(p4info)),

@@ -159,8 +159,8 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     words
 }
 
-/// Secret fields that the switch omits. A replay of the line is then refused, instead of creating an entry that matches
-/// any value.
+/// The words for secret fields that the switch omits. They make a replay of the line fail, instead of creating an entry
+/// that matches any value.
 fn omitted(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     let is_omitted = |field: &&config::MatchField| {
         is_secret(&field.annotations) && !found.iter().any(|it| it.field_id == field.id)
@@ -284,7 +284,7 @@ fn one_shot(schema: &Schema, set: &ActionProfileActionSet) -> Vec<String> {
     words
 }
 
-/// `forward(dst=08:00:00:00:01:11, port=2)`
+/// An action with its parameters: `forward(dst=08:00:00:00:01:11, port=2)`.
 pub fn call(schema: &Schema, action: &Action) -> String {
     let name = name_text(&schema.short(Object::Action, action.action_id));
     let params = schema

@@ -144,7 +144,7 @@ pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), 
             Err(Stop::Exit) => return Ok(()),
             Err(Stop::Interrupted) => return Err(Stop::Interrupted),
             Err(Stop::Failed(message, found)) => {
-                // A failure in a nested file already has its place.
+                // The message of a failure in a nested file already says where it is.
                 let message = if line.trim_start().starts_with("source") {
                     message
                 } else {

@@ -211,7 +211,7 @@ fn stream_error(error: &p4::StreamError) -> String {
     use p4::stream_error::Details;
     let what = match error.details {
         Some(Details::PacketOut(_)) => "a packet-out",
-        Some(Details::DigestListAck(_)) => "that digests were confirmed",
+        Some(Details::DigestListAck(_)) => "the acknowledgement of digests",
         _ => "a message of the stream",
     };
     let code = Code::from(error.canonical_code);

@@ -427,7 +427,7 @@ fn tab_offers_what_may_follow() {
     assert_eq!(words(kinds(), values), ["default"]);
     assert_eq!(
         hint(kinds(), values, values.len()).as_deref(),
-        Some("\"name\" (a name)")
+        Some("\"name\" (a string)")
     );
     assert_eq!(words(kinds(), "register set states 1 "), ["DOWN", "UP"]);
     assert_eq!(words(kinds(), "register set flags 1 t"), ["true"]);

@@ -354,7 +354,7 @@ fn prefix(ty: &ValueType, atom: &Atom) -> Parsed<(Vec<u8>, u32)> {
     Ok((plain(value).bytes(ty)?, len))
 }
 
-/// Parses `cir=1 cburst=2 pir=3 pburst=4`.
+/// Parses a meter's rates and burst sizes: `cir=1 cburst=2 pir=3 pburst=4`.
 pub fn rates(items: &mut Items) -> Parsed<MeterConfig> {
     let mut config = MeterConfig::default();
     if items.is_empty() {
@@ -385,7 +385,7 @@ pub fn rates(items: &mut Items) -> Parsed<MeterConfig> {
     Ok(config)
 }
 
-/// Parses `packets=1 bytes=60`.
+/// Parses a counter's values: `packets=1 bytes=60`.
 pub fn counts(items: &mut Items) -> Parsed<CounterData> {
     let mut data = CounterData::default();
     if items.is_empty() {
@@ -427,7 +427,7 @@ fn port_bytes(text: &str) -> Parsed<Vec<u8>> {
     }
 }
 
-/// Parses `{1, 2:5, 3:1|4:1}`: port, instance, and backup ports.
+/// Parses replicas, each as `PORT`, `PORT:INSTANCE` or with backups: `{1, 2:5, 3:1|4:1}`.
 pub fn replicas(items: &mut Items) -> Parsed<Vec<Replica>> {
     const WHAT: &str = "{PORT:INSTANCE, ...}";
     let mut found = Vec::new();

@@ -193,7 +193,7 @@ fn quote(rest: &str, start: usize) -> Result<(String, usize), Unfinished> {
     })
 }
 
-/// Reads the character of `{e4}`.
+/// Reads what follows `\u`: `{e4}` is the character with code point 0xe4.
 fn escape(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     if chars.next()?.1 != '{' {
         return None;

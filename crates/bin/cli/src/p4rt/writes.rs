@@ -19,7 +19,7 @@ const FAILED_SHOWN_MAX: usize = 20;
 pub(super) struct Batch {
     atomicity: Atomicity,
     updates: Vec<Update>,
-    /// The place of the command of each update.
+    /// Where the command of each update stands.
     places: Vec<Place>,
 }
 
@@ -91,7 +91,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Writes a batch. `places` has a place for each update, for messages.
+    /// Writes a batch. `places` says where the command of each update stands, for messages.
     async fn send(&mut self, updates: Vec<Update>, atomicity: Atomicity, places: &[Place]) -> Done {
         let n = updates.len();
         let written = self.client.write_batch(updates, atomicity);

@@ -49,7 +49,7 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
         &unanswered.replace("10.0.1.6}", "10.0.1.6, udp_port: 7000}"),
     );
     let error = bench.fails("apply ports.yaml");
-    assert_has(&error, "no place for UDP ports");
+    assert_has(&error, "does not distinguish UDP ports");
     assert_eq!(bench.server.switch().log.len(), 0);
     // No host answers: the address that was added for the ARP request is removed.
     bench.file("c.yaml", &unanswered);

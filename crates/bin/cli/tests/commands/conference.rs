@@ -94,7 +94,7 @@ fn refusals_name_what_and_leave_the_switch_as_it_was() {
     }
     let error =
         bench.fails("viewer add --group 4 --ip 10.0.1.6 --mac 02:00:00:00:00:06 --udp-port 6000");
-    assert_starts(&error, "this program has no place for UDP ports");
+    assert_starts(&error, "this program does not distinguish UDP ports");
     assert_eq!(bench.server.switch().log.len(), n, "nothing was written");
 }
 

@@ -28,8 +28,8 @@ control D(packet_out p, in headers_t h) { apply {} }
 V1Switch(P(), V(), I(), E(), V(), D()) main;
 ";
 
-/// Words that succeed, words that fail with exit code 1, and members of each document. They run in this order, on one
-/// switch and in one folder.
+/// Words of a command line, its exit code, and members of its JSON document. The command lines run in this order, on
+/// one switch and in one folder.
 const RUNS: &[(&str, i32, &str)] = &[
     ("p4rt -c info", 0, "command info"),
     ("p4rt -c xyzzy", 1, "command"),

@@ -116,7 +116,7 @@ fn a_listener_that_never_answers_is_given_up() {
     assert_has(&error, "an answer in P4Runtime");
 }
 
-/// Answers the first request of HTTP/2 with status 404, as a switch's metrics do.
+/// Answers the first request of HTTP/2 with status 404, as the server of a switch's metrics does.
 fn answer_404(listener: &std::net::TcpListener) {
     const PREFACE_BYTES: usize = 24;
     const HEADERS: u8 = 1;

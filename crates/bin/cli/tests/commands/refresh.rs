@@ -48,7 +48,7 @@ impl Follower {
         }
     }
 
-    /// Starts it with a closed standard error.
+    /// Starts the process with a closed standard error.
     fn start_unheard(bench: &Bench) -> Follower {
         let mut command = bench.command("viewer refresh --every 1");
         command.stdout(Stdio::piped()).stderr(unread());
@@ -76,13 +76,12 @@ impl Follower {
         assert!(line.contains(words), "expected {words}: {line}");
     }
 
-    /// Ends it; it must not have printed or done anything else.
+    /// Ends the process, which must not have printed or done anything else.
     fn end(self) {
         self.end_having_said(&[]);
     }
 
-    /// Ends it; it must have done nothing else, and every remaining message must contain one of these
-    /// words.
+    /// Ends the process, which must have done nothing else; every remaining message must contain one of these words.
     fn end_having_said(mut self, words: &[&str]) {
         self.child.kill().expect("it goes on");
         self.child.wait().expect("it ended");
@@ -168,7 +167,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     answer(&bench, &[(5, 6)]);
     follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:06");
 
-    // The address gets a new process: without a program, then with another program, then with ours.
+    // A new switch gets the address: first without a program, then with another program, then with an SFU program.
     bench.server.stop();
     follower.says("no switch answers");
     bench.server = Server::start_at(bench.server.address, FakeSwitch::new(None));
@@ -192,7 +191,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     answer(&bench, &[(5, 8)]);
     follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:08, mac was 02:00:00:00:00:05");
     assert_eq!(bench.server.switch().violations, [""; 0]);
-    // The program may have been replaced between two of its reads.
+    // The program may have been replaced between two reads of the follower.
     follower.end_having_said(&["refused a read", "looking up the viewers works again"]);
 }
 

@@ -15,7 +15,7 @@ use crate::switch::{Switch, command};
 const TIMEOUT: Duration = Duration::from_secs(120);
 const MEMBER: &str = "--ip 10.0.0.10 --mac 02:00:00:00:00:10 --port 2";
 
-/// Words after `aom`, the exit code, and members of the document. They run in this order, on one service.
+/// Words after `aom`, the exit code, and members of the JSON document. The commands run in this order, on one service.
 const RUNS: &[(&str, i32, &str)] = &[
     ("group show", 0, "groups"),
     ("group add counter --address 239.1.0.1", 0, "message group"),

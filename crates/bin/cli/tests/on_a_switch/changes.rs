@@ -168,7 +168,7 @@ fn the_program_is_loaded_when_asked_and_only_if_it_is_another() {
     let error = switch.fails("entries apply s1-runtime.json");
     assert_eq!(
         error,
-        "s1-runtime.json: the switch does not run the program of build/prog.p4info.txtpb, its program has no action \"MyIngress.forward\" like that: add --pipeline to load the program that the file names"
+        "s1-runtime.json: the switch does not run the program of build/prog.p4info.txtpb, its program has no action \"MyIngress.forward\" with the same id and parameters: add --pipeline to load the program that the file names"
     );
     let printed = switch.ok("entries apply s1-runtime.json --pipeline");
     assert_eq!(printed, loaded);

@@ -32,7 +32,7 @@ impl Switch {
         Switch::start(Program::None)
     }
 
-    /// A switch with the program of every entity.
+    /// A switch with the program that has every kind of entity.
     pub fn new() -> Switch {
         Switch::start(Program::Whole)
     }

@@ -188,7 +188,7 @@ struct ByTable {
     instead: &'static str,
     run: fn(&mut Session, &Typed<'_>) -> Done,
     expect: fn(&Table) -> Done,
-    /// The command warns, and is refused if several tables share the profile.
+    /// Whether the command warns, and is refused if several tables share the profile.
     is_deprecated: bool,
 }
 

@@ -121,7 +121,7 @@ impl Log {
         self.write();
     }
 
-    /// Queues a line that is written with its packet.
+    /// Queues a line about a packet, which is written together with the packet's other lines.
     pub(crate) fn gather(&self, severity: Severity, text: &str) {
         let text = text.to_owned();
         self.add(Entry::Line { severity, text });
@@ -154,7 +154,7 @@ impl Shared {
     fn close(&self) {
         self.queue.close();
         if let Some(thread) = lock(&self.writer).take() {
-            // A panic there has been reported; the switch ends anyway.
+            // A panic of the thread has been reported; the switch ends anyway.
             let _ = thread.join();
         }
     }
@@ -166,7 +166,7 @@ impl Drop for Shared {
     }
 }
 
-/// The data stays valid if another thread panics.
+/// Locks also after another thread has panicked: the data stays valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -231,7 +231,7 @@ impl Queue {
 struct Writer {
     out: Out,
     from: Severity,
-    /// The thread number in every line: packets belong to the main thread, whose number is the process's.
+    /// The number after `thread` in every line: the process id, which is also the number of the main thread.
     thread: u32,
     flushes_each: bool,
     renderer: Bmv2Renderer,
@@ -344,7 +344,7 @@ impl Shape {
         }
     }
 
-    /// Makes the common parts anew only in another millisecond: many packets have the same time.
+    /// Makes the common parts anew only if `at` is in another millisecond, since many packets have the same time.
     fn set_time(&mut self, at: SystemTime, thread: u32) {
         if self.millis != millis_of(at) {
             *self = Shape::of(self.from, at, thread);
@@ -478,7 +478,7 @@ impl Rotating {
         })
     }
 
-    /// Writes the lines of a packet into one file, the next one if the current file is full.
+    /// Writes the lines of a packet, all of them into one file: into a new one if the current file is full.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let n_lines_bytes = lines.len() as u64;
         if self.n_bytes > 0 && self.n_bytes + n_lines_bytes > self.bytes_max {
@@ -500,8 +500,8 @@ impl Rotating {
         written
     }
 
-    /// Renames each file to the next number, and begins a new current file. If the process is stopped between two
-    /// steps, a number is missing in the row; only the oldest file is lost.
+    /// Renames each file to the next number, and begins a new current file. If the process stops between two renames,
+    /// one number has no file; no file but the oldest is lost.
     fn rotate(&mut self) -> io::Result<()> {
         for n in (0..self.files_max).rev() {
             let (from, to) = (file_name(&self.path, n), file_name(&self.path, n + 1));

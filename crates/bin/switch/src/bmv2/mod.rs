@@ -1,5 +1,5 @@
 //! The switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command line.
-//! The name by which this binary is started selects it.
+//! The binary behaves so when it is started under one of these names.
 //!
 //! [`translate`] turns a BMv2 command line into one of `reprise-switch`. [`Bmv2`] holds the requests for which
 //! `reprise-switch` has no option. An unsupported option is refused if a script would miss its effect, and otherwise
@@ -89,7 +89,7 @@ pub(crate) struct Bmv2 {
     /// Bytes of each frame that are logged; 0: none.
     pub(crate) dumped_bytes: usize,
     pub(crate) recordings: Option<PathBuf>,
-    /// When the replay of captures in place of interfaces starts.
+    /// When the replay starts, if captures take the place of interfaces.
     pub(crate) replay_at: Duration,
     /// Whether there are packet-ins and packet-outs.
     pub(crate) has_cpu_port: bool,
@@ -347,7 +347,7 @@ impl Request {
         Ok(())
     }
 
-    /// Only interfaces may be given several times.
+    /// Refuses an option that was given before; only interfaces may be given several times.
     fn expect_once(&mut self, spec: &'static Spec) -> Result<(), Mistake> {
         if spec.does == Does::Interface {
             return Ok(());
@@ -407,8 +407,8 @@ impl Request {
         })
     }
 
-    /// By default `simple_switch` publishes notifications, and `simple_switch_grpc` sends everything over P4Runtime, as
-    /// in BMv2.
+    /// By default `simple_switch` publishes notifications by nanomsg, and `simple_switch_grpc` sends them over
+    /// P4Runtime only, as in BMv2.
     fn choose_notifications(&mut self) {
         if self.name == Name::SimpleSwitch && self.rest.notifications.is_none() {
             let device_id = self.device_id;
@@ -447,7 +447,7 @@ impl Request {
         Ok(())
     }
 
-    /// Like BMv2, ignores certificates without `--grpc-server-ssl`, and requires two files with it.
+    /// Like BMv2, ignores certificates without `--grpc-server-ssl`, and requires a certificate and its key with it.
     fn check_tls(&mut self) -> Result<(), Mistake> {
         let Tls {
             is_on,

@@ -1,4 +1,4 @@
-//! The options of `simple_switch` and `simple_switch_grpc`: their names, values and effects here.
+//! The options of `simple_switch` and `simple_switch_grpc`: their names, their values and what they do in this switch.
 //!
 //! Names and defaults are those of behavioral-model 1.15; only `--thrift-addr` is this switch's own.
 
@@ -34,7 +34,7 @@ pub(super) enum Does {
     CpuPort,
     DropPort,
     PriorityQueues,
-    /// A number whose limit is always large enough here.
+    /// A maximum that this switch always exceeds: its value is only checked to be a number.
     Number,
     /// No effect, because this switch always behaves so.
     NoEffect,
@@ -479,12 +479,15 @@ fn recognise(
     }
 }
 
-/// The message for an unknown option: where it belongs, or which is the nearest.
+/// The message for an option that is unknown here: where it belongs, or which option resembles it most.
 fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
     if let Some(spec) = OPTIONS.iter().find(|spec| spec.long == long) {
         if !spec.place.is_of(name) {
             let other = name.other().as_str();
-            return format!("option {shown} is one of {other}, not of {}", name.as_str());
+            return format!(
+                "option {shown} belongs to {other}, not to {}",
+                name.as_str()
+            );
         }
         return if is_behind {
             format!("option {shown} stands before the \"--\", with the general options")

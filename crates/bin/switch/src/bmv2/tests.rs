@@ -310,7 +310,7 @@ p.json -- --grpc-server-ssl --grpc-server-cert=
 p.json -- --log-console
     option --log-console stands before the "--"
 p.json -- --enable-swap
-    option --enable-swap is one of simple_switch, not of simple_switch_grpc
+    option --enable-swap belongs to simple_switch, not to simple_switch_grpc
 --thrif-prt 1 p.json
     unknown option --thrif-prt; the nearest is --thrift-port
 --cpu-prot 1 p.json
@@ -326,7 +326,7 @@ fn each_mistake_names_its_option() {
         assert!(found.contains(message), "{line}: {found}");
     }
     let found = mistake(Name::SimpleSwitch, "p.json -- --cpu-port 64");
-    let expected = "option --cpu-port is one of simple_switch_grpc, not of simple_switch";
+    let expected = "option --cpu-port belongs to simple_switch_grpc, not to simple_switch";
     assert_eq!(found, expected);
 }
 

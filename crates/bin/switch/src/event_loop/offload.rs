@@ -20,7 +20,7 @@ const DRAIN_RETRY_NS: Nanos = 200_000;
 /// How often to check that the offload can go on, in nanoseconds. If it cannot, the engine forwards.
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
-/// Digests taken from the offload in an iteration: some tens of microseconds.
+/// Digests taken from the offload in an iteration, which takes some tens of microseconds.
 const DIGESTS_PER_ITERATION: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;
@@ -39,8 +39,8 @@ pub(super) struct Offloading {
     kernel: Option<Kernel>,
     /// The offload's status as last logged.
     logged: Option<OffloadStatus>,
-    /// The generation of the program that the offload forwarded last, and the places of that program that it left to
-    /// the engine.
+    /// The generation of the program that the offload forwarded last, and the constructs of the program that the
+    /// offload left to the engine.
     left: Option<(u64, Vec<Interpreted>)>,
     explains: bool,
     /// Called once, when the offload has loaded or refused the first program.
@@ -55,7 +55,7 @@ pub(super) struct Offloading {
 }
 
 impl Offloading {
-    /// Whether an offload that forwards serves this port, which is one of its ports.
+    /// Whether the offload, while it forwards, serves this port; the port must be one of the offload's.
     pub(super) fn serves(&self, id: PortId) -> bool {
         let kernel = self.kernel.as_ref();
         kernel.is_none_or(|it| it.ports.is_served(id))
@@ -102,8 +102,8 @@ impl Offloading {
         self.logged = status.cloned();
     }
 
-    /// Logs the places of the program that the offload leaves to the engine from now on, because of entries that were
-    /// written to the tables.
+    /// Logs the constructs of the program that the offload leaves to the engine from now on, because of entries that
+    /// were written to the tables.
     fn log_newly_left(&self, generation: u64, left: &[Interpreted]) {
         let before = match &self.left {
             Some((of, before)) if *of == generation => before,
@@ -167,8 +167,8 @@ impl EventLoop {
         }
     }
 
-    /// Calls `notify` once the offload has loaded or refused the first program; until then the engine forwards. Calls it
-    /// at once if there is no offload.
+    /// Calls `notify` once the offload has loaded or refused the first program; until then the engine forwards. Calls
+    /// it at once if there is no offload.
     pub(crate) fn when_ready(&mut self, notify: Box<dyn FnOnce() + Send>) {
         self.offloading.when_ready = Some(notify);
         self.offloading.notify_ready(&self.switch);
@@ -208,7 +208,7 @@ impl EventLoop {
         }
     }
 
-    /// Informs the offload that the port in a place was replaced. The offload goes on forwarding for the other ports.
+    /// Informs the offload that a port was replaced; `place` is its index. The offload goes on for the other ports.
     pub(super) fn serve_anew(&mut self, place: usize) {
         let Some(kernel) = &self.offloading.kernel else {
             return;

@@ -1,4 +1,4 @@
-//! The ports of an event loop: their places, links and statistics, and the frames that they have still to send.
+//! The ports of an event loop: their places (indices), links and statistics, and the frames that are still to be sent.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl AttachedPort {
         flushed.map_err(|source| LoopError::Port { id, source })
     }
 
-    /// The statistics of all ports that were ever in this place.
+    /// The statistics of all ports that were ever in this port's place.
     fn statistics(&mut self) -> PortStatistics {
         let mut statistics = self.earlier;
         statistics.add(&self.port.statistics());
@@ -134,7 +134,7 @@ impl AttachedPorts {
         old
     }
 
-    /// Gives each port with a descriptor its index in the waiter's list, which begins with the mailbox.
+    /// Gives each port with a descriptor its index in the waiter's list, which begins with the mailbox's waker.
     fn number_wait_places(&mut self) {
         let mut next = 1;
         for attached in &mut self.all {
@@ -224,7 +224,7 @@ impl AttachedPorts {
         }
     }
 
-    /// Reports ports that went down or came up to the switch, before the switch gets the next frame.
+    /// Tells the switch which ports went down or came up, before the switch gets the next frame.
     pub(super) fn report_links(&mut self, switch: &mut Switch) {
         for attached in &mut self.all {
             let Some(link) = &attached.link else { continue };
@@ -298,7 +298,7 @@ impl AttachedPorts {
     }
 }
 
-/// Sets the frames of engine and offload together, as the switch has counted them.
+/// Sets frames and bytes to what the switch has counted, for engine and offload together.
 fn count_both(statistics: &mut PortStatistics, counters: PortCounters) {
     statistics.rx_frames = counters.rx_packets;
     statistics.rx_bytes = counters.rx_bytes;

@@ -391,7 +391,7 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
     let runtime = tokio::runtime::Builder::new_multi_thread().build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
-        // The exchange is the next piece of work after the piece that fills the switch.
+        // The exchange of the program is the next piece of work after the piece that fills the switch.
         let filler = handle.clone();
         let call = |exclusive: Exclusive| async move {
             let ready = exclusive.ready(checked).await?;

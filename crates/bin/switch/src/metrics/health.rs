@@ -95,7 +95,7 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, St
     };
     served.handle.submit(0, Box::new(look));
     let lacks = tokio::time::timeout(ITERATION_TIMEOUT, lacks).await;
-    // Too late, or the switch has stopped.
+    // An error: the loop answers too late, or the switch has stopped.
     let lacks = lacks.ok().and_then(Result::ok);
     answer(lacks.unwrap_or_else(|| vec![stuck(0)]))
 }

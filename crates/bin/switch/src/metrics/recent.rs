@@ -28,7 +28,7 @@ impl Recent {
     pub(crate) async fn keep(self, device: Arc<Device>) {
         while self.take(&device).await.is_some() {
             tokio::time::sleep(PART).await;
-            // Maxima that nobody has read since belong to the part that ends.
+            // Maxima since the last call of `take` belong to the part that ends.
             if self.take(&device).await.is_none() {
                 return;
             }
@@ -54,7 +54,7 @@ impl Recent {
         }
     }
 
-    /// Adds the maxima that the event loops have seen since the last call to the current part. Returns `None` if the
+    /// Adds to the current part the maxima that the event loops have seen since the last call. Returns `None` if the
     /// switch has stopped.
     pub(crate) async fn take(&self, device: &Device) -> Option<()> {
         let recent = self.clone();

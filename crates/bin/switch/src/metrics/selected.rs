@@ -171,7 +171,7 @@ struct Part {
     n_places: usize,
 }
 
-/// Reads a range of places of a table; `None` if it has no direct counters.
+/// Reads the entries in a range of the table's places, each of which may hold one; `None` without direct counters.
 fn part(switch: &Switch, name: &str, places: Range<usize>) -> Option<Part> {
     let table = switch.program()?.table(name)?;
     let info = switch.program()?.table_info(table)?.clone();
@@ -253,7 +253,7 @@ fn labels(info: &TableInfo, entry: &TableEntry, number: usize) -> Vec<(String, S
     labels
 }
 
-/// `headers.ipv4.dst_addr` as `key_headers_ipv4_dst_addr`.
+/// Makes the name of a label from the name of a key field: `key_headers_ipv4_dst_addr` from `headers.ipv4.dst_addr`.
 fn label_name(field: &str) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     format!("key_{}", field.chars().map(legal).collect::<String>())

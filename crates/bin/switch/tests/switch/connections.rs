@@ -10,7 +10,7 @@ use p4runtime_proto::p4::v1::CapabilitiesRequest;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tonic::Code;
 
-/// Limit of the switch's descriptors, and number of connections to each of its ports.
+/// Limit of the switch's descriptors, and number of connections to each of its servers.
 const N_DESCRIPTORS: usize = 160;
 const N_CONNECTIONS: usize = 240;
 

@@ -100,7 +100,7 @@ fn the_capture_of_the_stories_is_current() {
     assert_eq!(fs::read(path).expect(CAPTURE), expected);
 }
 
-/// Replaces every block of a document that begins with a command by that command's output.
+/// In each block of a document that begins with a command, replaces what follows by the command's output.
 fn with_outputs(document: &str) -> String {
     let mut out = String::new();
     let mut lines = document.lines();

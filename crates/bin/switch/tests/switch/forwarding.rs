@@ -93,7 +93,7 @@ fn the_sfu_programs_start() {
             .join("../../../p4")
             .join(name);
         let (_, said) = succeed(&["-i", "1@pcap:,/dev/null", &path.display().to_string()]);
-        // No line before it.
+        // Nothing is printed before the ready line.
         assert_starts(&said, "ready: ");
     }
 }

@@ -1,5 +1,5 @@
-//! Packet generators of the whole switch: in virtual time, on interfaces, started and stopped by a controller, with
-//! another pipeline, and at their end.
+//! Packet generators of the whole switch: in virtual time, on interfaces, started and stopped by a controller, when the
+//! pipeline is replaced, and when the switch stops.
 
 use std::path::Path;
 

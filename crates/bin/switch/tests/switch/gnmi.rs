@@ -240,7 +240,7 @@ fn a_link_that_goes_down_is_reported_without_a_frame() {
                 assert_eq!(transitions, Value::UintVal(n_transitions));
             }
             ip("link del b1");
-            // It may report the link down first.
+            // The switch may report first that the link is down.
             while next_values(&mut answers).await != [text("NOT_PRESENT")] {}
             veth_pair("b0", "b1");
             // The port may be opened before its other end is up.
@@ -378,7 +378,7 @@ fn the_switch_stops_though_subscribers_read_nothing() {
             narrow.ask_for_everything().await,
             wide.ask_for_everything().await,
         );
-        // Wait until many times what fits into the narrow connection was due.
+        // Wait until many more answers were due than fit into the narrow connection.
         let mut clock = Gnmi::of(&switch).await;
         let mut samples = clock.ask_for_everything().await;
         for _ in 0..400 {

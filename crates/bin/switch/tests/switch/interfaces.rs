@@ -270,7 +270,7 @@ fn an_interface_that_moves_to_another_namespace_and_back_has_its_port_again() {
             "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_link_down\"}",
             |n| n == 5,
         );
-        // It keeps its index, by which the switch recognises it.
+        // The interface keeps its index, by which the switch recognises it.
         other.ip(&format!("link set b1 netns {}", std::process::id()));
         ip("link set b1 up");
         switch.wait_for_line(&["port_rebound"]);
@@ -426,7 +426,7 @@ fn wait_until_stopped(switch: &Running) {
     }
 }
 
-/// Stops the switch while more happens than the kernel's socket buffer holds.
+/// Stops the switch, causes more events by `and` than the kernel's socket buffer holds, and continues the switch.
 fn overrun(switch: &Running, and: impl FnOnce()) {
     switch.signal("-STOP");
     wait_until_stopped(switch);
@@ -522,7 +522,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
         let mut receiver = outside("b0");
         send(&mut outside("a0"), [numbered(1, 100)]);
         assert_eq!(receive(&mut receiver, 1), [numbered(1, 100)]);
-        // It becomes the port's when the port has lost its own.
+        // The port takes this interface once it has lost its own.
         ip("link del c1");
         switch.wait_for_line(&["port_lost"]);
         switch.wait_for_line(&["port_rebound"]);

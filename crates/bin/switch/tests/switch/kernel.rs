@@ -491,7 +491,7 @@ fn detach(switch: &Running, interface_index: u32) {
     };
     let names = files.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok());
     let fd: i32 = names.into_iter().find(is_link).expect("the link");
-    // SAFETY: none of the calls takes an address but the last, whose attributes live through it.
+    // SAFETY: only bpf(2) takes an address, and its attributes outlive that call.
     unsafe {
         let pidfd = libc::syscall(libc::SYS_pidfd_open, switch.id(), 0);
         assert!(pidfd >= 0);

@@ -183,7 +183,7 @@ fn a_learning_switch_in_the_kernel_reports_each_station_until_it_is_learnt() {
         flood(&mut b, &mut a, 5);
         let moved = controller.list();
         assert_eq!(stations(&moved), [(5, 2)]);
-        // After its acknowledgement it is reported again, until the table has it.
+        // After its digest is acknowledged, a station is reported again, until the table has it.
         controller.acknowledge(&first);
         controller.learn(6, 2);
         flood(&mut a, &mut b, 5);

@@ -111,7 +111,7 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
     let other = logged(&whole.replace("size: 16", "size: 1024"));
     let expected = serde_json::json!({
         "level": "WARN",
-        "message": "tables take as many entries as the device config says, not the P4Info: table \"ingress.forward\" 16, not 1024",
+        "message": "these tables have the size in the device config, not the one in the P4Info: table \"ingress.forward\" 16, not 1024",
         "event": "p4info_sizes",
         "tables": 1,
     });

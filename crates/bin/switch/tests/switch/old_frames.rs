@@ -39,8 +39,8 @@ fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(number.expect("a number"))
 }
 
-/// Stops the switch, sends it frames, and continues it after a while. Returns the first numbers that leave, how many
-/// frames were too old, and how many were sent.
+/// Stops the switch, sends it frames, and continues it after a while. Returns the first numbers that leave the switch,
+/// how many frames it received, and how many it dropped as too old.
 fn stop_and_go_on(kind: &str, age_max: &str) -> (Vec<u32>, u64, u64) {
     ip("link set lo up");
     veth_pair("a0", "a1");

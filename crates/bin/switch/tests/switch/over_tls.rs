@@ -142,21 +142,21 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let refused = plain.expect_err("not let in");
     assert_has(&refused.to_string(), "it speaks TLS only");
     switch.wait_for_line(&["a client at 127.0.0.1 was not let in: it does not speak TLS"]);
-    // First half of a renewal, then all of it.
+    // First only the certificate is renewed, then its key too.
     let next = here.authority.issue(HERE, Good::Now);
     write(here.server.certificate.clone(), &next.certificate);
     switch.wait_for_line(&[
-        "new connections have the former certificate",
+        "new connections use the former certificate",
         "is not the key of",
     ]);
     called(&good).await.expect("let in with the former one");
     write(here.server.key.clone(), &next.key);
-    switch.wait_for_line(&["new connections have the renewed certificate"]);
+    switch.wait_for_line(&["new connections use the renewed certificate"]);
     called(&good).await.expect("let in with the new one");
     // Clients of the replaced authority are refused, those of the new one accepted.
     let other = Authority::new("another");
     write(here.ca.clone(), other.pem());
-    switch.wait_for_line(&["new connections have the renewed certificate"]);
+    switch.wait_for_line(&["new connections use the renewed certificate"]);
     let mut former = good.clone();
     let tls = former.tls.as_mut().expect("TLS");
     tls.authorities = write(here.folder.path("former-ca.pem"), here.authority.pem());

@@ -103,8 +103,8 @@ async fn a_secret_is_read_as_zeros_and_everything_else_as_it_was_written() {
     switch.stop("-TERM");
 }
 
-/// Traces one packet of 0x11 bytes through a program with these entries, and with these ports beside port 1; returns
-/// the trace and its file's mode.
+/// Traces a packet of bytes 0x11 through the program `name` with its entries; the switch has these ports beside port 1.
+/// Returns the trace and its file's mode.
 fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let folder = TemporaryFolder::new("secret-trace");
     let (capture, trace) = (folder.path("1.pcap"), folder.path("trace"));
@@ -139,7 +139,7 @@ fn expect_absent(numbers: impl IntoIterator<Item = u32>, traced: &str) {
     }
 }
 
-/// Covers a register's cell, arguments, values computed from them, and a message that names one.
+/// Covers a register's cell, arguments, values computed from them, and a message that contains a secret.
 #[test]
 fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them() {
     let (traced, mode) = trace_of("secrets", &[]);
@@ -159,7 +159,7 @@ fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them(
     assert_eq!(mode, 0o600);
 }
 
-/// Covers what a secret selects, and what is computed over one.
+/// Covers what a secret selects, and what is computed over a secret.
 #[test]
 fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_a_secret() {
     let (traced, _) = trace_of("secret_ways", &[2, 3]);
@@ -179,7 +179,7 @@ fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_
     ] {
         assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
-    // The key, the same as a session, their checksum, and the checksum over the received frame.
+    // The key, the session that is its lower 15 bits, their checksum, and the checksum over the received frame.
     expect_absent([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
 }
 

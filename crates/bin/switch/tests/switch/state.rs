@@ -472,7 +472,7 @@ async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_ta
     let mut random = Random(7);
     let (updates, there) = batch(&mut random, controller.ids, &State::new());
     controller.write(updates).await.expect("written");
-    // Like `: > state`: the same file.
+    // Like `: > state`, which empties the file but keeps it.
     File::create(&path).expect("cut short");
     let logged = switch.wait_for_line(&["state_not_written"]);
     assert_has(&logged, "ERROR");
@@ -491,7 +491,7 @@ async fn two_switches_do_not_share_a_file() {
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
     let first = Running::start(&arguments);
     let said = error(1, &arguments);
-    assert_has(&said, "another switch uses it");
+    assert_has(&said, "another switch uses the file");
     first.stop("-TERM");
 }
 
@@ -571,8 +571,8 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_re
     switch.signal("-KILL");
     switch.end();
     let mut bytes = fs::read(&path).expect("there");
-    // redb's header (its design.md): of two commit slots the lowest bit of byte 9 names the valid one; its checksum is
-    // at its end.
+    // redb's header (its design.md) has two commit slots, and the lowest bit of byte 9 names the valid one; a slot's
+    // checksum is at its end.
     let slot = 64 + 128 * usize::from(bytes[9] & 1);
     bytes[slot + 120] ^= 1;
     fs::write(&path, bytes).expect("written");
@@ -670,7 +670,9 @@ fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
     let [warning] = &before[..] else {
         panic!("expected one line: {before:?}");
     };
-    let expected = format!("{flood} of the command line is not loaded, since {restored} forwards");
+    let expected = format!(
+        "{flood} of the command line is not loaded, since the program {restored} forwards"
+    );
     assert_has(warning, "WARN");
     assert_has(warning, &expected);
 }

@@ -215,7 +215,7 @@ async fn a_value_without_a_place_in_the_data_plane_is_refused() {
 #[tokio::test]
 async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
     let mut controller = Controller::start().await;
-    // More names in all than 10 bits can number, but only 64 at a time.
+    // More strings in all than 10 bits can number, but only 64 at a time.
     for round in 0..40 {
         let names = (0..64).map(|position| format!("vrf {round}.{position}"));
         let names = names.zip(0_u8..);
@@ -240,7 +240,7 @@ async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
         };
         controller.entry(port, Some(&wide_port), &format!("full {number}"))
     };
-    // "default" takes one of the 1,024 numbers.
+    // The string "default" takes one of the 1,024 numbers.
     let all: Vec<_> = (0..1023).map(|number| entry(&controller, number)).collect();
     controller.write(Type::Insert, all).await.expect("written");
     let one_more = controller.entry("5", None, "one more");

@@ -14,8 +14,8 @@ fn socket(address: &str) -> UdpSocket {
     socket
 }
 
-/// A conference of the trace's documentation, one presenter and three viewers, with the MAC addresses that a UDP port
-/// derives from theirs: 10.0.1.4 is 02:00:0a:00:01:04.
+/// The conference of docs/trace.md, with one presenter and three viewers. Its MAC addresses become those that a UDP
+/// port derives from IP addresses: 02:00:0a:00:01:04 from 10.0.1.4.
 fn entries(folder: &TemporaryFolder, program: &str) -> String {
     let path = format!("testdata/trace/{program}.txtpb");
     let text = std::fs::read_to_string(root().join(path)).expect("the entries");

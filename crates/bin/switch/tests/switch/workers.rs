@@ -213,7 +213,7 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
     sender
         .send_to(b"once", address.expect("an address"))
         .expect("sending");
-    // From the destination address 02:00:7f:.. the program writes 0x007f to the cell behind cell 2.
+    // From the destination address 02:00:7f:.. the program writes 0x007f to cell 3, the one after cell 2.
     let began = Instant::now();
     let refused = loop {
         match registers() {
@@ -221,7 +221,8 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
             Ok(_) => assert!(began.elapsed() < TIMEOUT, "the packet wrote nothing"),
         }
     };
-    let expected = "register \"TestIngress.cells\": the workers have different values in cell 3";
+    let expected =
+        "register \"TestIngress.cells\": cell 3 has different values in different workers";
     assert!(refused.contains(expected), "{refused}");
     switch.stop("-TERM");
 }

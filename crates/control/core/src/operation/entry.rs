@@ -190,7 +190,7 @@ impl EntryUpdate {
 }
 
 impl EntryChange {
-    /// Applies the change to a stored entry as the data plane does to its own.
+    /// Applies the change to a stored entry as the data plane applies it to the entry in the table.
     fn apply(&self, entry: &mut TableEntry, client_data: &mut ClientData) {
         if let Some(new) = &self.action {
             entry.action = new.action.clone();
@@ -202,7 +202,7 @@ impl EntryChange {
         }
     }
 
-    /// Adds a later change of the same entry, except the counts that it writes.
+    /// Merges a later change of the same entry into this one, without the counts that the later change writes.
     fn merge(&mut self, later: &Self) {
         if later.action.is_some() {
             self.action.clone_from(&later.action);

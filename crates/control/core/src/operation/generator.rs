@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{EntityKey, Operation, Rules, Stored, Undo, WorkerState};
 use crate::error::OperationResult;
 
-/// A change of the switch's generators, which have numbers from 1.
+/// A change of the switch's packet generators, which have numbers from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GeneratorUpdate {
     /// As [`dataplane::Switch::insert_generator`].
@@ -90,7 +90,7 @@ fn merge(before: &mut GeneratorChange, later: &GeneratorChange) {
     before.runs = runs.or(before.runs);
 }
 
-/// Refuses generators for a saved pipeline, since they belong to the switch that forwards.
+/// Refuses packet generators for a saved pipeline, since they belong to the switch that forwards.
 pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
     if forwards {
         return Ok(());

@@ -147,8 +147,8 @@ pub(crate) trait Rules {
     /// Executes the whole update at once, and stores its client data in `state`.
     fn run(&self, state: &mut WorkerState<'_>) -> OperationResult;
 
-    /// Records the state that the update is about to change. If the entity does not exist, nothing is recorded: then
-    /// there is nothing to restore, or the update will be refused.
+    /// Records the state that the update is about to change, also that the entity does not exist. If its table, array
+    /// or profile does not exist, nothing is recorded, since the update will be refused.
     fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>);
 
     /// The effect of the update on the operations that a store has for the entity.
@@ -227,7 +227,7 @@ impl Operation {
             {
                 return None;
             }
-            // Nobody knows how many of the generator's frames were sent, so it does not start by itself.
+            // Nobody knows how many of the packet generator's frames were sent, so it does not start by itself.
             Self::Generator(GeneratorUpdate::Insert { config, runs, .. })
                 if config.count.is_some() =>
             {

@@ -65,7 +65,7 @@ impl Rules for Handles {
     /// Records nothing, because the change cannot be undone: see [`Rules::irreversible`].
     fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
-    /// Handles begin anew with each start.
+    /// Handles are not stored: their numbering begins anew with each start.
     fn stored(&self) -> Stored {
         Stored::Unchanged
     }

@@ -20,7 +20,7 @@ async fn what_is_reported_is_what_was_carried_out_in_its_order() {
     harness
         .results(vec![harness.insert(1, 2), harness.insert(2, 2)])
         .await;
-    // Nothing was changed.
+    // This deletion is refused, so it is no change.
     harness.results(vec![harness.delete(9)]).await;
     let checked = harness.device.check(bridge(), ()).unwrap();
     let next = harness.device.set_pipeline(checked).await.unwrap();

@@ -103,7 +103,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
         tokio::spawn(async move { device.drain().await })
     };
     let (given_up, waits) = (drain(), drain());
-    // Both have started when a later call was answered.
+    // Both drains have begun once a later call is answered.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }

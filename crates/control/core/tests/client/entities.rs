@@ -40,8 +40,8 @@ const CRC: CrcParameters = CrcParameters {
     reflect_out: false,
 };
 
-/// Tables `direct`, with meter, counter and idle timeouts, and `chosen`, with the action profile `p`; arrays
-/// `count` and `rate`; a value set, a custom CRC; a digest of every packet.
+/// A program with the tables `direct` (meter, counter, idle timeouts) and `chosen` (action profile `p`), the arrays
+/// `count` and `rate`, a value set, a custom CRC, and a digest of every packet.
 fn program() -> dataplane::Program {
     let mut b = Builder::default();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
@@ -199,7 +199,7 @@ impl Rig {
         ]
     }
 
-    /// Everything that was written, as it is read, with the client data.
+    /// Reads everything that was written, with the client data, as lines of text.
     async fn state(&self) -> Vec<String> {
         let (direct, chosen) = (self.direct, self.chosen);
         let (profile, set) = (self.profile, self.set);
@@ -302,7 +302,7 @@ fn config() -> GeneratorConfig {
     }
 }
 
-/// Operations that a whole batch refuses.
+/// Operations that cannot be undone, which an undivided batch refuses.
 fn irreversible() -> [Operation; 2] {
     let generator = Operation::Generator(GeneratorUpdate::Insert {
         id: 1,
@@ -487,7 +487,8 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
         (Operation::Crc("none".into(), CRC), NotFound),
     ];
     let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
-    // The first finds no member, the third finds the member there already.
+    // The first mistake finds no member yet. This insert makes the member, and the third mistake makes it a second
+    // time.
     operations.insert(1, Operation::Member(profile, Update::Insert(member)));
     let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
     expected.insert(1, None);

@@ -55,7 +55,7 @@ impl Harness {
         }
     }
 
-    /// An entry that sends frames for this address to this port.
+    /// An entry that sends frames for the address that ends with `dst` to `port`.
     pub fn entry(&self, dst: u8, port: u8) -> TableEntry {
         let program = self.pipeline.program();
         let action = program.action_of(self.forward, "ingress.set_port").unwrap();
@@ -105,7 +105,7 @@ impl Harness {
         in_time(self.device.write(pipeline, batch)).await.unwrap()
     }
 
-    /// The same in another task.
+    /// Like [`Harness::results`], in another task.
     pub fn write_apart(
         &self,
         operations: Vec<Operation>,
@@ -175,7 +175,7 @@ pub fn replicas(n: u16) -> Vec<Replica> {
     (1..=n).map(|instance| Replica { port, instance }).collect()
 }
 
-/// 64 bytes for an address.
+/// A frame of 64 bytes for the address that ends with `dst`.
 pub fn frame(dst: u8) -> Vec<u8> {
     let mut frame = vec![0; 64];
     frame[5] = dst;

@@ -58,7 +58,7 @@ async fn a_device_lives_from_no_program_to_another() {
     assert_eq!(done, Ok(None));
     drop(reading);
 
-    // Parts that are not given stay.
+    // Parts of an entry that the change does not give stay as they are.
     let counted = CounterValue {
         packets: 5,
         bytes: 6,
@@ -155,7 +155,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
         assert_eq!(harness.switch.n_pieces() - before, 1, "{atomicity:?}");
         assert_eq!(harness.addresses().await, Vec::from_iter(1..=50));
 
-        // One of these entries exists.
+        // Entry 30 exists, so its insert is refused.
         let mut operations: Vec<Operation> = (1..=20).map(|n| harness.delete(n)).collect();
         operations.push(harness.insert(30, 3));
         operations.push(harness.insert(51, 3));

@@ -99,7 +99,7 @@ impl Beside {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// What the first worker's offload was notified of since the last call, consecutive changes of a kind merged.
+    /// The calls of the first worker's offload since this was last called. Equal consecutive calls are counted as one.
     fn calls(&self) -> String {
         let log = std::mem::take(&mut self.core().log);
         let runs: Vec<String> = log
@@ -126,7 +126,7 @@ impl Beside {
         counted
     }
 
-    /// Each entry's kind, and how many packets have hit it.
+    /// For each entry, the packet's kind that is its key, and how many packets have hit it.
     async fn hits(&self) -> Vec<(u8, u64)> {
         let table = self.pipeline.program().table("l2").unwrap();
         let reading = in_time(self.device.reading()).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
         (sent[0].port, &*sent[0].frame),
         (PortId(3), &[1, 0, 0, 5][..])
     );
-    // Pieces are those of the engine: 64 updates without a frame in between.
+    // The offload commits after each of the engine's pieces, which have 64 updates.
     let many = (10..160).map(|kind| beside.insert(kind, "forward", 2));
     beside.write(many.collect()).await;
     let calls = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";

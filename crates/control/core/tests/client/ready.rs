@@ -17,7 +17,7 @@ use crate::harness::{Harness, N_SLOTS, bridge, frame, in_time};
 /// Compiling ends after this time if the test does not end it: longer than any test takes.
 const COMPILES_AT_MOST: Duration = Duration::from_secs(30);
 
-/// Makes engines when the test allows it, and reports which thread did.
+/// Makes engines when the test allows it, and reports the thread that makes them.
 struct Slow {
     begun: Sender<ThreadId>,
     allowed: Mutex<Receiver<Allowed>>,
@@ -52,7 +52,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// Installs one in every worker's switch, which keeps its ports and has no program.
+    /// Gives every worker a new switch, with the same ports, whose engine is made only when the test allows it.
     fn of_all(switch: &MemoryLoop, n_workers: usize) -> Vec<Compiler> {
         let workers = (0..n_workers).map(|worker| {
             let (begins, begun) = channel();
@@ -106,7 +106,7 @@ async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
     (harness, compilers)
 }
 
-/// Whether the entry is there: without it the bridge sends to another port.
+/// Whether the entry for address 1 is there: without it the bridge sends such frames to another port.
 fn forwards(harness: &Harness) -> bool {
     harness.switch.receive(1, &frame(1));
     let mut sent = harness.switch.transmitted().into_iter();
@@ -252,7 +252,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         exclusive.commit(ready).done().await
     };
     let set = harness.device.exclusively(call).await.unwrap();
-    // As if executed in pieces: a failed operation is reported, and the operations behind it are executed all the same.
+    // A failed operation is reported, and the operations after it are executed all the same, as in a batch of pieces.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
     harness.switch.in_switch(0, |switch| {

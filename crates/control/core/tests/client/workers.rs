@@ -60,8 +60,7 @@ async fn registers_that_differ_have_no_value() {
         panic!("expected that the workers differ")
     };
     assert_eq!(refused.kind, ControlErrorKind::FailedPrecondition);
-    let expected =
-        "register \"ingress.slots\": the workers have different values in cell 5, each its own";
+    let expected = "register \"ingress.slots\": cell 5 has different values in different workers";
     assert_eq!(refused.message, expected);
 }
 

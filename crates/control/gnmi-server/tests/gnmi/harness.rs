@@ -52,7 +52,7 @@ fn program() -> Program {
 }
 
 impl Harness {
-    /// With a program, and a multicast group of the ports 0 and 1.
+    /// Starts a server whose switch has a program, and a multicast group of the ports 0 and 1.
     pub async fn start() -> Self {
         Self::with_workers(1).await
     }
@@ -85,7 +85,7 @@ impl Harness {
         }
     }
 
-    /// Without a pipeline.
+    /// Starts a server whose switch has no pipeline.
     pub async fn with_ports(n_ports: u16) -> Self {
         Self::with(n_ports, 1).await
     }

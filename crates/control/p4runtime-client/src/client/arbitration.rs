@@ -32,7 +32,7 @@ const BY_THE_SWITCH: &str = "the switch closed it";
 pub enum Bid {
     /// The client is primary.
     Primary,
-    /// The bid lost: the switch has already seen this election id, which is not lower.
+    /// The bid lost: the switch has already seen an election id that is at least as high.
     TooLow {
         /// The highest election id that the switch has seen.
         highest: u128,
@@ -184,7 +184,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until there is no primary. Returns the stream that saw this and the highest election id.
+    /// Waits until there is no primary. Returns the stream on which the switch said so, and the highest election id.
     async fn await_no_primary(
         &mut self,
         until: Instant,

@@ -153,7 +153,7 @@ fn action_watch(watch: Option<&ActionWatch>) -> Option<Watch<'_>> {
     })
 }
 
-/// The watched port; `None` if the bytes are empty or the number is 0, which was the old form's default.
+/// The watched port; `None` if `watch_port` is empty or the deprecated field `watch` is 0, its default.
 fn watched_port(what: &str, watch: Option<Watch<'_>>) -> EntityResult<Option<PortId>> {
     let what = format!("{what}: watch_port");
     match watch {

@@ -27,7 +27,7 @@ use crate::error::{EntityError, EntityResult};
 /// (`P4Ids.OTHER_EXTERNS_START`).
 const EXTERN_TYPE: u32 = 0x81;
 
-/// The bits of an extern's id below its type.
+/// The number of bits below the type in an extern's id.
 const NUMBER_BITS: u32 = 24;
 
 /// The last part of the type URL.

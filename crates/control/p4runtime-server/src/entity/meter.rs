@@ -97,7 +97,7 @@ pub(super) fn meter_config(
         Err(EntityError::invalid(message))
     };
     if kind != MeterType::TwoRateThreeColor && (pir, pburst) != (cir, cburst) {
-        return refuse("a pir and a pburst that are its cir and cburst");
+        return refuse("pir equal to cir and pburst equal to cburst");
     }
     if kind != MeterType::SingleRateThreeColor && eburst != 0 {
         return refuse("no eburst");

@@ -117,8 +117,8 @@ fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> En
     ))
 }
 
-/// An optional match in the match kind that the data plane has for the field. It matches one value, or every value if
-/// `value` is `None`.
+/// Converts an optional match to the match kind that the data plane has for the field. It matches one value, or every
+/// value if `value` is `None`.
 fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
     match (field.key.kind, value) {
         (MatchKind::Ternary, Some(value)) => MatchField::Ternary {
@@ -174,7 +174,7 @@ fn interval(key: &KeyField, low: Vec<u8>, high: Vec<u8>, what: &str) -> EntityRe
     let range = MatchField::Range { low, high };
     if range == key.every_value() {
         return Err(EntityError::invalid(format!(
-            "{what}: expected a part of all values (a field that matches everything is left out)"
+            "{what}: expected a range that does not cover all values (a field that matches everything is left out)"
         )));
     }
     Ok(range)

@@ -84,7 +84,7 @@ pub(super) fn registers(
         let width_bits = cell.bits().unwrap_or(array.bitwidth);
         if width_bits != array.bitwidth {
             return Err(error(format!(
-                "has cells of {width_bits} bits, in the device config of {}",
+                "has cells of {width_bits} bits, but of {} bits in the device config",
                 array.bitwidth
             )));
         }
@@ -137,7 +137,9 @@ pub(super) fn meter_type(spec: Option<&p4info::MeterSpec>) -> Result<MeterType, 
 
 fn check_size(p4info: i64, json: u32) -> Result<u64, String> {
     if p4info != i64::from(json) {
-        return Err(format!("has {p4info} cells, in the device config {json}"));
+        return Err(format!(
+            "has {p4info} cells, but {json} in the device config"
+        ));
     }
     Ok(u64::from(json))
 }

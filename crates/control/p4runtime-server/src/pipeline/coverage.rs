@@ -27,7 +27,7 @@ pub(super) fn log(p4info: &P4Info, program: &Program) {
         tracing::warn!(
             event = "p4info_sizes",
             tables,
-            "tables take as many entries as the device config says, not the P4Info: {sizes}"
+            "these tables have the size in the device config, not the one in the P4Info: {sizes}"
         );
     }
 }

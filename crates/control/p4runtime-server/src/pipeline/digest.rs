@@ -32,7 +32,7 @@ pub(super) fn digests(
         let (found, expected) = (data.n_numbers(), list.elements.len());
         if data.unsupported().is_none() && found != expected {
             return Err(error(format!(
-                "has {found} values, in the device config {expected}"
+                "has {found} values, but {expected} in the device config"
             )));
         }
         Ok(Digest {

@@ -57,8 +57,8 @@ pub(super) fn packet_headers(
             .iter()
             .map(|field| u64::from(field.values.data_bits()))
             .sum();
-        // p4c accepts a header of incomplete bytes if the program does not use it. PI, the server in
-        // simple_switch_grpc, pads it with zeros at the end.
+        // p4c accepts a header that is not a whole number of bytes if the program does not use it. PI, the server in
+        // simple_switch_grpc, pads such a header with zeros at the end.
         let len_bytes = usize::try_from(bits.div_ceil(8)).map_err(|e| error(e.to_string()))?;
         *place = Some(PacketHeader {
             fields,
@@ -196,7 +196,7 @@ fn bits(bytes: &[u8], offset_bits: usize, width_bits: u32) -> Vec<u8> {
     bytestring::canonical(&value)
 }
 
-/// Writes a value whose last bit is before bit `end_bits`. The target bits must be zero.
+/// Writes a value so that its last bit is just before bit `end_bits`. The target bits must be zero.
 fn put_bits(bytes: &mut [u8], end_bits: usize, value: &[u8]) {
     for bit in 0..(value.len() * 8).min(end_bits) {
         if value[value.len() - 1 - bit / 8] & (1 << (bit % 8)) != 0 {

@@ -48,7 +48,7 @@ fn bind(profile: &p4info::ActionProfile, program: &Program) -> PipelineResult<Pr
     let has_selector = info.selector.is_some();
     if profile.with_selector != has_selector {
         return Err(error(format!(
-            "with_selector is {}, in the device config it is {}",
+            "with_selector is {}, but {} in the device config",
             profile.with_selector, has_selector
         )));
     }

@@ -19,7 +19,7 @@ pub(crate) struct Table {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) table: TableId,
-    /// In the key's order.
+    /// The match fields, in the order of the table's key.
     pub(crate) fields: Vec<Field>,
     pub(crate) actions: Vec<Action>,
     pub(crate) is_const: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Action {
     pub(crate) name: String,
     pub(crate) action: ActionId,
     pub(crate) scope: Scope,
-    /// In the program's order.
+    /// The parameters, in the program's order.
     pub(crate) params: Vec<Param>,
 }
 
@@ -110,7 +110,7 @@ fn bind(
         .ok_or_else(|| error("the device config has no such table".into()))?;
     if table.is_const_table != info.is_const {
         return Err(error(format!(
-            "is_const_table is {}, in the device config it is {}",
+            "is_const_table is {}, but {} in the device config",
             table.is_const_table, info.is_const
         )));
     }
@@ -118,7 +118,7 @@ fn bind(
     let has_direct_counter = direct(ids(&p4info.direct_counters, |c| c.preamble.as_ref()));
     if has_direct_counter && !info.with_counters {
         return Err(error(
-            "has a direct counter, in the device config it has none".into(),
+            "has a direct counter, but none in the device config".into(),
         ));
     }
     Ok(Table {
@@ -154,7 +154,7 @@ fn direct_meter(
     });
     match meter {
         Some(_) if !info.with_meters => {
-            Err("has a direct meter, in the device config it has none".into())
+            Err("has a direct meter, but none in the device config".into())
         }
         Some(meter) => meter_type(meter.spec.as_ref()).map(Some),
         None => Ok(None),
@@ -170,8 +170,8 @@ fn implementation(
     if (id != 0) != info.action_profile.is_some() {
         let is_there = info.action_profile.is_some();
         return Err(format!(
-            "implementation_id is {id}, in the device config an action profile is {}",
-            if is_there { "there" } else { "not there" }
+            "implementation_id is {id}, but the table has {} action profile in the device config",
+            if is_there { "an" } else { "no" }
         ));
     }
     let mut profiles = p4info.action_profiles.iter();
@@ -197,7 +197,7 @@ fn fields(
 ) -> Result<Vec<Field>, String> {
     if table.match_fields.len() != info.key.len() {
         return Err(format!(
-            "has {} match fields, in the device config it has {}",
+            "has {} match fields, but {} in the device config",
             table.match_fields.len(),
             info.key.len()
         ));
@@ -218,7 +218,7 @@ fn fields(
                 is_secret: key.is_secret,
             }),
             values => Err(format!(
-                "match field {} is \"{}\" ({kind:?}, {} bits), in the device config it is \"{}\" ({:?}, {} bits){}",
+                "match field {} is \"{}\" ({kind:?}, {} bits), but in the device config it is \"{}\" ({:?}, {} bits){}",
                 position + 1,
                 field.name,
                 field.bitwidth,
@@ -311,7 +311,7 @@ fn params(
     let wrong = || {
         let found = listed(params.iter().map(|p| (p.name.as_str(), p.bitwidth)));
         let expected = listed(infos.iter().map(|p| (p.name.as_str(), p.width_bits)));
-        format!("action \"{action}\" has {found}, in the device config {expected}")
+        format!("action \"{action}\" has {found}, but {expected} in the device config")
     };
     if params.len() != infos.len() {
         return Err(wrong());

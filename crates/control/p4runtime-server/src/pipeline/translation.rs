@@ -101,10 +101,10 @@ impl Values {
 
 /// The names of one type and their numbers in the data plane.
 ///
-/// A name of the annotation `@p4runtime_translation_mappings` has the number given there. A decimal number is its own
-/// number, so that controllers can write ports as numbers. Any other name gets the highest number without a name. The
-/// name keeps the number as long as an entry uses the name, and then until another name needs the number. A number
-/// without a name is read as its decimal digits.
+/// A name of the annotation `@p4runtime_translation_mappings` has the number given there. A name that is a decimal
+/// number stands for this number, so that controllers can write ports as numbers. Any other name gets the highest
+/// number without a name. The name keeps the number as long as an entry uses the name, and then until another name
+/// needs the number. A number without a name is read as its decimal digits.
 pub(crate) struct Names {
     type_name: String,
     data_bits: u32,
@@ -537,7 +537,7 @@ pub(super) fn header_bits(
     match of_other_widths {
         None => Ok(None),
         Some((name, found)) => Err(format!(
-            "its fields have {} bits, those of header type \"{name}\" in the device config {}",
+            "its fields have {} bits, but the fields of header type \"{name}\" in the device config have {}",
             list(
                 fields
                     .iter()
@@ -580,7 +580,7 @@ mod tests {
         assert_eq!(number(&names, "a"), Ok(vec![7]));
         let read = |number: u8| String::from_utf8(names.name(&[number])).unwrap();
         assert_eq!([0, 1, 5, 7].map(read), ["", "1", "5", "a"]);
-        // The number has another name; the number is too wide; the name is unknown.
+        // 7 and 0 have other names, 8 is too wide, and the name x is unknown.
         assert_eq!(number(&names, "7"), Err(Code::InvalidArgument));
         assert_eq!(number(&names, "0"), Err(Code::InvalidArgument));
         assert_eq!(number(&names, "8"), Err(Code::OutOfRange));

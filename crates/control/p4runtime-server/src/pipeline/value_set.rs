@@ -48,7 +48,7 @@ fn fields(
     if set.r#match.len() != parts.len() {
         let (found, expected) = (set.r#match.len(), parts.len());
         return Err(format!(
-            "has {found} match fields, in the device config {expected}"
+            "has {found} match fields, but {expected} in the device config"
         ));
     }
     check_member_ids("match field", set.r#match.iter().map(|field| field.id))?;

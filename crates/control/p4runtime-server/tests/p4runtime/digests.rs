@@ -56,7 +56,7 @@ fn dropped(harness: &Harness, reason: &str) -> u64 {
     drops.iter().find(|(name, _)| *name == reason).unwrap().1
 }
 
-/// Waits until `n` were dropped.
+/// Waits until at least `n` digests were dropped for this reason.
 async fn dropped_in_the_end(harness: &Harness, reason: &str, n: u64) {
     until(|| dropped(harness, reason) >= n).await;
 }

@@ -131,7 +131,7 @@ async fn only_the_primary_writes_and_everybody_reads() {
         .await
         .unwrap();
     assert_eq!(read_cell(&mut backup, 1).await, [2]);
-    // The same without a stream.
+    // A client without a stream can read, too.
     let found = read(&mut harness.client().await, vec![all(ids::VERDICTS)]).await;
     assert_eq!(found.unwrap().len(), 2);
 }
@@ -231,7 +231,7 @@ async fn the_whole_state_is_read_by_naming_every_kind_that_is_served() {
         Kind::RegisterEntry(RegisterEntry::default()),
     ];
     let found = read(&mut client, everything).await.unwrap();
-    // Constant entries, their direct counters, counter cells, register cells.
+    // Constant entries, their direct counters, and the cells of `copies`, `slots` and `flags`.
     assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 
@@ -322,7 +322,8 @@ async fn the_errors_of_a_large_batch_are_never_more_than_a_client_takes() {
             2 | 50 | 100 => assert_eq!(details(&status).len(), n_updates as usize),
             _ => {
                 assert!(status.details().is_empty());
-                assert!(status.message().ends_with("to be told the error of each"));
+                let advice = ". Send fewer updates at once to get the error of each";
+                assert!(status.message().ends_with(advice), "{status}");
             }
         }
     }

@@ -32,7 +32,7 @@ fn list(kinds: Vec<Value>) -> Value {
     Value::ListValue(ListValue { values })
 }
 
-/// An entry of generator 1.
+/// An entry of packet generator 1.
 fn generator(members: Members<'_>) -> Kind {
     let member = |(name, kind): &(&str, Value)| {
         let kind = Some(kind.clone());
@@ -62,7 +62,7 @@ fn of(extern_type_id: u32, extern_id: u32, entry: Option<(&str, Vec<u8>)>) -> Ki
     })
 }
 
-/// One frame of 14 bytes to MAC address 00:00:00:00:00:01, and one of 15 bytes to the same.
+/// Two frames to MAC address 00:00:00:00:00:01, of 14 and 15 bytes.
 fn frames() -> Value {
     list(vec![
         text("AAAAAAABAAAAAAAAEjQ="),
@@ -70,7 +70,7 @@ fn frames() -> Value {
     ])
 }
 
-/// A frame every 100 ns into port 2, three in all.
+/// Members of a generator that sends three frames into port 2, one every 100 ns.
 fn whole() -> Vec<(&'static str, Value)> {
     vec![
         ("port", number(2)),
@@ -143,7 +143,7 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
     assert_eq!(found["state"], text("stopped"));
     assert_eq!(found["sent"], number(2));
 
-    // Faster, without end, under another name, all in one update.
+    // One update makes the generator faster and endless, starts it, and gives it another name.
     let other = generator(&[
         ("rate_pps", text("1000000000")),
         ("count", Value::NullValue(0)),

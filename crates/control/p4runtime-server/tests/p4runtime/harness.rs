@@ -77,7 +77,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// With the fixture's pipeline.
+    /// Starts a server with the fixture's pipeline.
     pub async fn start() -> Self {
         let harness = Self::without_pipeline(SwitchConfig::default()).await;
         harness.with_pipeline(p4info(), JSON).await
@@ -94,21 +94,21 @@ impl Harness {
         Self::with_all(switch, ServerLimits::default(), None).await
     }
 
-    /// With the fixture's pipeline. Packets write its registers, so each worker has its own.
+    /// Starts a server with the fixture's pipeline. Packets write its registers, so each worker has its own.
     pub async fn with_workers(n_workers: usize) -> Self {
         let switch = MemoryLoop::start_workers(SwitchConfig::default(), 4, n_workers);
         let harness = Self::with_all(switch, ServerLimits::default(), None).await;
         harness.with_pipeline(p4info(), JSON).await
     }
 
-    /// With the fixture's pipeline.
+    /// Starts a server with the fixture's pipeline.
     pub async fn with_limits(limits: ServerLimits) -> Self {
         let switch = MemoryLoop::start(SwitchConfig::default(), 4);
         let harness = Self::with_all(switch, limits, None).await;
         harness.with_pipeline(p4info(), JSON).await
     }
 
-    /// With the fixture's pipeline, over TLS.
+    /// Starts a server with the fixture's pipeline, over TLS.
     pub async fn with_tls(tls: tls::Server, handshake: Duration) -> Self {
         let switch = MemoryLoop::start(SwitchConfig::default(), 4);
         let limits = ServerLimits {

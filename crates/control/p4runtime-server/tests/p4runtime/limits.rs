@@ -123,7 +123,7 @@ async fn what_nobody_takes_is_thrown_away_and_said_to_be() {
     assert!(n_cells < 131_072, "{n_cells}");
     let status = end.unwrap_err();
     assert_eq!(status.code(), ResourceExhausted, "{status:?}");
-    assert!(status.message().contains("thrown away"), "{status:?}");
+    assert!(status.message().contains("was discarded"), "{status:?}");
     until(|| harness.server.bytes_held().1 == 0).await;
 }
 
@@ -201,7 +201,7 @@ async fn requests_that_do_not_end_hold_so_much_and_end() {
     );
     let first = begin(&one, "Write", REQUEST);
     until(|| harness.server.bytes_held().0 == REQUEST).await;
-    // First the limit of one connection, then that of all.
+    // The limit of one connection refuses the first of these requests, the limit of all connections the second.
     let refused = in_time(begin(&one, "Write", REQUEST)).await.unwrap();
     assert_eq!(refused, ResourceExhausted);
     let second = begin(&other, "SetForwardingPipelineConfig", REQUEST);
@@ -247,7 +247,7 @@ async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
         let mut client = P4RuntimeClient::new(channel.clone());
         async move { client.capabilities(CapabilitiesRequest::default()).await }
     };
-    // A second's worth at once, then one after the other, whether the calls are simultaneous or not.
+    // The server processes a second's worth of calls at once, then one after the other, simultaneous or not.
     let began = Instant::now();
     let calls: Vec<_> = (0..3 * RATE).map(|_| tokio::spawn(ask(&one))).collect();
     in_time(ask(&other)).await.unwrap();

@@ -16,7 +16,7 @@ const GREEN: u8 = 0;
 const YELLOW: u8 = 1;
 const RED: u8 = 2;
 
-/// Two packets are green, two more yellow; then none for a long time.
+/// Two packets are green, two more are yellow, and for a long time all others are red.
 const RATES: MeterConfig = MeterConfig {
     cir: 1,
     cburst: 2,

@@ -262,7 +262,7 @@ async fn handshakes_that_stop_anywhere_hold_up_nobody() {
             capabilities(&secured.good_channel().await).await.unwrap();
         }
     }
-    // The rest is closed too, however long they wait.
+    // The other connections are closed too, even if their clients only wait.
     let began = Instant::now();
     for mut stranger in strangers {
         let mut rest = Vec::new();
@@ -325,7 +325,7 @@ async fn a_certificate_is_renewed_without_a_call_that_is_lost() {
     };
     let former = leaf(&secured).await;
     let before = n_calls.load(Ordering::Relaxed);
-    // One file and then the other, as renewal tools do.
+    // Writes one file and then the other, as renewal tools do.
     let next = secured.authority.issue(HERE, Good::Now);
     write(secured.server.certificate.clone(), &next.certificate);
     write(secured.server.key.clone(), &next.key);

@@ -1,4 +1,4 @@
-//! Large writes and reads happen in pieces, so that frames pass between the pieces or beside them.
+//! Large writes and reads happen in pieces between which frames pass, or on a thread that does not forward.
 
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;

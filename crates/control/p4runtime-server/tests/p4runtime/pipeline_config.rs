@@ -245,7 +245,7 @@ async fn p4info_and_device_config_must_fit_each_other() {
         ),
         (
             |p4info, _| p4info.tables[0].match_fields[0].bitwidth = 47,
-            "match field 1 is \"hdr.ethernet.dst\" (Exact, 47 bits), in the device config it is \"hdr.ethernet.dst\" (Exact, 48 bits)",
+            "match field 1 is \"hdr.ethernet.dst\" (Exact, 47 bits), but in the device config it is \"hdr.ethernet.dst\" (Exact, 48 bits)",
         ),
         (
             |p4info, _| drop(p4info.tables[2].match_fields.pop()),
@@ -257,7 +257,7 @@ async fn p4info_and_device_config_must_fit_each_other() {
         ),
         (
             |p4info, _| p4info.actions[0].params[0].bitwidth = 16,
-            "action \"ingress.set_port\" has the parameter \"port\" (16 bits), in the device config the parameter \"port\" (9 bits)",
+            "action \"ingress.set_port\" has the parameter \"port\" (16 bits), but the parameter \"port\" (9 bits) in the device config",
         ),
         (
             |p4info, _| p4info.tables[1].action_refs[0].id = 16_777_221,
@@ -265,11 +265,11 @@ async fn p4info_and_device_config_must_fit_each_other() {
         ),
         (
             |p4info, _| p4info.registers[0].size = 5,
-            "register \"ingress.slots\": has 5 cells, in the device config 131072",
+            "register \"ingress.slots\": has 5 cells, but 131072 in the device config",
         ),
         (
             |_, json| *json = json.replace("\"bitwidth\": 48}", "\"bitwidth\": 47}"),
-            "register \"ingress.slots\": has cells of 48 bits, in the device config of 47",
+            "register \"ingress.slots\": has cells of 48 bits, but of 47 bits in the device config",
         ),
         (
             |p4info, _| p4info.counters[0].size = 17,
@@ -285,11 +285,11 @@ async fn p4info_and_device_config_must_fit_each_other() {
         ),
         (
             |p4info, _| p4info.controller_packet_metadata[0].metadata[1].bitwidth = 8,
-            "its fields have 9, 8 bits, those of header type \"packet_out_t\" in the device config 9, 7",
+            "its fields have 9, 8 bits, but the fields of header type \"packet_out_t\" in the device config have 9, 7",
         ),
         (
             |p4info, _| p4info.tables[1].direct_resource_ids.push(318_767_105),
-            "has a direct counter, in the device config it has none",
+            "has a direct counter, but none in the device config",
         ),
     ];
     for (spoil, message) in cases {

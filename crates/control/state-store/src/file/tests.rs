@@ -273,8 +273,8 @@ fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec
     (if is_killed { killed } else { stopped }, all)
 }
 
-/// What a switch finds in these bytes; `None` if it does not start. It must not have changed the file of a switch that
-/// was stopped; redb repairs that of one that was killed, as far as it gets.
+/// What a switch finds in these bytes; `None` if it does not start. If the switch that wrote them was stopped, the file
+/// must then be unchanged. If that switch was killed, redb may have repaired a part of the file.
 fn found(bytes: &[u8], is_killed: bool, what: &str) -> Option<(Vec<Operation>, bool)> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged");

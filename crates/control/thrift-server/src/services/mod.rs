@@ -49,7 +49,7 @@ fn unknown(message: String) -> Refusal {
 pub(crate) async fn answer(ctx: &Arc<Context>, name: &str, args: Args<'_>) -> Answered {
     let Some((service, call)) = name.split_once(':') else {
         return Err(unknown(format!(
-            "expected a call of \"standard\", \"simple_pre_lag\" or \"simple_switch\" with a colon between, found \"{name}\""
+            "expected SERVICE:CALL with the service standard, simple_pre_lag or simple_switch, found \"{name}\""
         )));
     };
     let answered = match Service::of(service) {

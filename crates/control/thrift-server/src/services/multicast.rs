@@ -49,7 +49,7 @@ fn refuse<T>(code: MulticastCode, message: impl Into<String>) -> Result<T, Refus
 }
 
 impl Multicast {
-    /// Forgets all nodes and groups if the pipeline is another one than before, since that pipeline has none of the
+    /// Forgets all nodes and groups if the pipeline is another one than before, since the new pipeline has none of the
     /// groups.
     fn be_of(&mut self, generation: u64) {
         if self.generation != generation {
@@ -322,7 +322,7 @@ pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Op
     })
 }
 
-/// Like BMv2, leaves an existing group unchanged.
+/// Creates a group. Like BMv2, leaves an existing group unchanged.
 async fn create_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
@@ -346,7 +346,7 @@ async fn create_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     Ok(Answer::I32(handle))
 }
 
-/// Like BMv2, accepts a missing group.
+/// Deletes a group. Like BMv2, accepts a missing group.
 async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
@@ -363,10 +363,10 @@ async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The positions of the ones in a map, counted from its last character.
+/// The positions of the digits 1 in a map, counted from its last character.
 fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
     if map.len() > MAP_BITS_MAX || map.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
-        let message = format!("expected a map of {MAP_BITS_MAX} characters 0 and 1 at most");
+        let message = format!("expected a map of at most {MAP_BITS_MAX} characters, each 0 or 1");
         return refuse(MulticastCode::Error, message);
     }
     let bits = (0..).zip(map.iter().rev());

@@ -90,7 +90,7 @@ impl Target {
         action_call(&self.pipeline, action, args)
     }
 
-    /// Fails if the table's key has no fields.
+    /// Converts the key of an entry, with its priority. Fails if the table's key has no fields.
     fn entry_key(
         &self,
         params: &[Args<'_>],

@@ -1,4 +1,4 @@
-//! Parser value sets. BMv2 has only values, and treats the parts of a key as one number.
+//! Parser value sets. BMv2's members are values without masks; BMv2 treats the parts of a key as one number.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use bmv2_thrift::wire::Type;
 
 type Members = Vec<Vec<MatchField>>;
 
-/// Changes the members for one value. The last argument has the widths of the value's parts.
+/// Adds a value, or removes one or all. The last argument has the widths of the value's parts.
 type Change = fn(&mut Members, &[u8], &[u32]);
 
 pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {

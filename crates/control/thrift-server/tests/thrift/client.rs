@@ -177,7 +177,7 @@ pub struct Client {
     pub stream: TcpStream,
     received: Vec<u8>,
     number: i32,
-    /// That of calls whose name has none.
+    /// The service of calls whose name has none.
     pub service: &'static str,
 }
 

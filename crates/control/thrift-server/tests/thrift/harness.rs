@@ -40,7 +40,7 @@ impl Harness {
         Self::serving(n_workers, None).await
     }
 
-    /// With a notification socket. Also returns its address.
+    /// Starts a server with a notification socket. Also returns the socket's address.
     pub async fn publishing(address: &str) -> (Self, String) {
         let socket = NotificationSocket::listen(address).unwrap();
         let address = socket.address().to_owned();

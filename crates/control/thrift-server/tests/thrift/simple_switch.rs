@@ -152,7 +152,7 @@ async fn a_queue_has_a_rate_and_a_depth() {
     harness.switch.transmitted();
     harness.switch.advance(10_000_000);
     assert_eq!(harness.switch.transmitted().len(), 3);
-    // A rate of 0 means none.
+    // A rate of 0 means no limit.
     let none = vec![Arg::I64(0)];
     client.number("set_all_egress_queue_rates", none).await;
     let sent: Vec<_> = (0..6).map(|_| harness.ports_of(&frame(1)).len()).collect();

@@ -10,9 +10,8 @@
 //! any more. Every plan begins with a drain, because the controller does not know which places an
 //! earlier command unlinked. [`presenters`] describes how a presenter changes.
 //!
-//! After every step, [`SfuProgram::read`] can find out which version is in force and which remains
-//! of an interrupted change the switch holds. [`SfuProgram::settle`] completes or undoes an
-//! interrupted change; every change begins with it.
+//! After every step, [`SfuProgram::read`] can find out which version is in force and what an interrupted change has
+//! left in the switch. [`SfuProgram::settle`] completes or undoes an interrupted change; every change begins with it.
 
 mod own_addresses;
 mod presenters;
@@ -52,9 +51,9 @@ enum Kind {
 /// The state of a switch: the conference, and where the switch stores it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The SFU's configuration as it will be once an interrupted change is settled.
+    /// The SFU's configuration as it will be once an interrupted change is completed or undone.
     pub conference: Conference,
-    /// Descriptions of remains that the next change completes or deletes.
+    /// Descriptions of what an interrupted change left and the next change completes or deletes.
     pub left_over: Vec<String>,
     /// Descriptions of state that this controller did not write and `conference` omits.
     pub foreign: Vec<String>,
@@ -105,10 +104,10 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
         few(.0)
     )]
     Foreign(Vec<String>),
-    /// The remains of an interrupted change cannot be settled.
+    /// An interrupted change cannot be completed or undone.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// A write failed while the remains were being settled.
+    /// A write failed while an interrupted change was being completed or undone.
     #[error(transparent)]
     Run(#[from] RunError<E>),
 }
@@ -118,7 +117,7 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
 pub enum PlanError {
     /// The conference has viewers, but the SFU has no own address.
     #[error(
-        "the SFU has no own address yet, so copies have no output port: `reprise address set --port 1 --ip IP --mac MAC`"
+        "the SFU has no own address yet, so copies have no output port: set the address with `reprise address set --port 1 --ip IP --mac MAC`"
     )]
     NoAddress,
     /// The conference has viewers on a port without an own address.
@@ -141,7 +140,7 @@ pub enum PlanError {
         /// Number of slots needed.
         len: u32,
     },
-    /// The caller did not settle an interrupted change first.
+    /// A change was interrupted, and the caller did not call [`SfuProgram::settle`] first.
     #[error("an interrupted change must be completed or undone before another one")]
     Unsettled,
     /// There are not enough counters for the new viewers.
@@ -208,7 +207,7 @@ impl SfuProgram {
         }
     }
 
-    /// Reads the whole state: the version in force, remains of a change, and foreign state.
+    /// Reads the whole state: the version in force, what an interrupted change left, and foreign state.
     ///
     /// # Errors
     /// A read failed.
@@ -259,8 +258,7 @@ impl SfuProgram {
         Ok(None)
     }
 
-    /// Completes or undoes an interrupted change, and deletes its remains. Every change must begin
-    /// with this call.
+    /// Completes or undoes an interrupted change, and deletes what it left. Every change must begin with this call.
     ///
     /// # Errors
     /// A call failed, or the switch holds state that this controller did not write.
@@ -323,8 +321,8 @@ impl SfuProgram {
     /// and an interrupted change left nothing over.
     ///
     /// # Errors
-    /// Viewers have no own address, the pool has no room for a block, counters are short, or an
-    /// interrupted change is not settled.
+    /// Viewers have no own address, the pool has no room for a block, there are too few counters, or an interrupted
+    /// change must be completed or undone first.
     pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Plan, PlanError> {
         check_addresses(&snapshot.conference, desired)?;
         if snapshot.presenters.is_journal() && *desired != snapshot.conference {

@@ -2,9 +2,9 @@
 //!
 //! An address changes in steps: the controller adds the new entry, the SFU then answers for both addresses, and the
 //! controller deletes the old entry. The metadata of an entry has a generation, which is higher for a later address. If
-//! a port has two addresses, the later one is in force, and the other one is a remain of an interrupted change. (If the
-//! program serves one port only, only the latest of all addresses is in force.) An address that serves only as the
-//! source of ARP requests has a mark in its metadata, and is a remain once the requests are done.
+//! a port has two addresses, the later one is in force, and an interrupted change left the other one. (If the program
+//! serves one port only, only the latest of all addresses is in force.) An address that serves only as the source of
+//! ARP requests has a mark in its metadata. The next change deletes it, or makes it an own address.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -236,7 +236,9 @@ impl Entries {
             let missing = in_force
                 .keys()
                 .filter(|port| !self.ports.contains_key(port));
-            texts.extend(missing.map(|port| format!("no copies yet by port {port}")));
+            texts.extend(missing.map(|port| {
+                format!("no source address yet for copies that leave by port {port}")
+            }));
         }
         texts
     }

@@ -86,8 +86,8 @@ struct Record {
     before: Option<Vec<RecordedViewer>>,
 }
 
-/// IP, MAC, whether the MAC was looked up, UDP port, port. It is a tuple because the JSON of a tuple
-/// is short, and a record may have thousands of viewers.
+/// IP, MAC, whether the MAC was looked up, UDP port, port of the switch. It is a tuple because the JSON of a tuple is
+/// short, and a record may have thousands of viewers.
 type RecordedViewer = (Ipv4Addr, Mac, bool, Option<u16>, Option<u16>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -281,7 +281,7 @@ impl Presenters {
         let in_force = current.is_some_and(|group| key_of(&group.presenter) == key);
         let after = change.desired.groups().get(&entry.group);
         match (to, after) {
-            // A remnant of an interrupted change whose record the head still needs.
+            // An interrupted change left the entry, and the head still needs its record.
             (None, _) if !in_force && entries.head.is_some() => Way::Late,
             (None, _) if !in_force => Way::Unlink,
             _ if entries.head.is_some() || !in_force => Way::Stays,
@@ -391,7 +391,7 @@ impl Entries {
         })
     }
 
-    /// Decides from the viewers that each group has in the switch which presenters are in force.
+    /// Decides which presenters are in force, by the viewers that each group has in the switch.
     pub(super) fn meaning(
         &mut self,
         viewers: &BTreeMap<GroupId, Vec<Viewer>>,

@@ -69,9 +69,9 @@ impl Objects {
             .min(self.viewer_ids.size)
     }
 
-    /// The limits of the program. Half of the pool is reserved for new blocks while the old ones are
-    /// in use. A group takes at most a quarter of the pool, so that a block and the allocator's
-    /// reserve fit into the reserved half.
+    /// The limits of the program. Half of the pool is reserved for new blocks while the old ones are in use. A group
+    /// takes at most a quarter of the pool, so that a block and the allocator's reserve ([`crate::slots`]) fit into the
+    /// reserved half.
     pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let pool = self.pool_slots() as usize;
         let last_group = u16::try_from(self.groups.size.saturating_sub(1)).unwrap_or(u16::MAX);
@@ -238,7 +238,7 @@ impl Layout {
         groups.map(|(id, placed)| (*id, of_group(placed))).collect()
     }
 
-    /// Describes the remains that the next change completes.
+    /// Describes what an interrupted change left and the next change completes.
     pub(super) fn left_over(&self, conference: &Conference) -> Option<String> {
         let (is_new, _) = session_update(self, conference)?;
         (!is_new).then(|| "a clone session that sends copies to another port".to_owned())

@@ -132,8 +132,8 @@ impl Objects {
         plan
     }
 
-    /// Deletes everything that no packet can see after the first drain: remains of an interrupted
-    /// change, and groups whose stream was just removed.
+    /// Deletes everything that no packet can see after the first drain: what an interrupted change left, and groups
+    /// whose stream was just removed.
     fn leftovers(&self, layout: &Layout, gone: &[(&GroupId, &Copies)]) -> Vec<Update> {
         let orphans = layout.orphans.iter().map(|id| delete_group(*id));
         let stale = layout.stale.iter().map(|key| self.delete_entry(*key));
@@ -257,7 +257,7 @@ impl Layout {
         groups.map(|(id, copies)| (*id, of_group(copies))).collect()
     }
 
-    /// Describes the remains that the next change deletes.
+    /// Describes what an interrupted change left and the next change deletes.
     pub(super) fn left_over(&self, conference: &Conference) -> Vec<String> {
         let mut texts = Vec::new();
         if !self.stale.is_empty() {

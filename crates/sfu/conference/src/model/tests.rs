@@ -63,7 +63,7 @@ fn order(conference: &Conference, group: u16) -> Vec<u8> {
         .collect()
 }
 
-/// The operation is refused with that message and changes nothing.
+/// Checks that the operation is refused with this message and changes nothing.
 fn refused<T: std::fmt::Debug>(
     conference: &mut Conference,
     message: &str,
@@ -228,7 +228,7 @@ fn macs_ports_and_own_addresses_that_cannot_be_are_refused() {
 #[test]
 fn udp_ports_are_refused_where_the_program_has_no_place_for_them() {
     let c = &mut conference(false);
-    let message = "this program has no place for UDP ports (copies keep the presenter's): leave UDP port 6000 of 10.0.1.9 out, or load the replication program";
+    let message = "this program does not distinguish UDP ports (copies keep the presenter's): leave UDP port 6000 of 10.0.1.9 out, or load the replication program";
     refused(c, message, |c| {
         c.add_viewer(
             GroupId(4),

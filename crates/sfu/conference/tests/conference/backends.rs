@@ -116,8 +116,8 @@ impl Bench {
         self.check_seen(&before.conference, desired);
     }
 
-    /// Every packet saw its presenter's group as before or as after the change; if counters did not
-    /// suffice for old and new viewers together, also without the new ones.
+    /// Checks that every packet saw its presenter's group as before or as after the change. If the counters did not
+    /// suffice for old and new viewers together, a packet may also have seen the group without the new viewers.
     fn check_seen(&mut self, before: &Conference, after: &Conference) {
         let viewers = |conference: &Conference, presenter: Ipv4Addr| -> Vec<(Ipv4Addr, Mac)> {
             let group = conference
@@ -240,7 +240,7 @@ async fn a_fragmented_pool_is_compacted_by_moving_groups() {
         add(&mut desired, group, [group]);
     }
     bench.bring(&desired).await;
-    // Every second slot of the lower half free; the upper half is the reserve and more.
+    // The next change frees every second slot of the lower half. The free upper half is longer than the reserve.
     for group in (1..=32).step_by(2) {
         desired.delete_group(GroupId(group)).unwrap();
     }

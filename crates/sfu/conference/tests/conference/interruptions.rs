@@ -193,7 +193,7 @@ impl Bench {
         done.is_err()
     }
 
-    /// No packet saw anything but an allowed state, and every group can be read.
+    /// Checks that no packet saw anything but an allowed state, and that every group can be read.
     async fn check(&mut self, allowed: &[&Conference], at: &str) -> Conference {
         assert_eq!(self.switch.violations, [""; 0], "{at}");
         self.check_seen(allowed, at);
@@ -249,7 +249,7 @@ impl Bench {
         }
     }
 
-    /// The switch holds exactly this conference.
+    /// Checks that the switch holds exactly this conference.
     async fn check_clean(&mut self, desired: &Conference, at: &str) {
         self.switch.drain();
         assert_eq!(self.switch.violations, [""; 0], "{at}");
@@ -399,7 +399,7 @@ async fn random_changes_cut_off_at_random_never_lose_a_group() {
             allowed.push(new.clone());
             let stopped = bench.cut_off(&new, fault).await;
             let at = format!("{}, round {round}, {}", bench.program.name(), kind.name);
-            // Until a command completes, the remains of the first one may still be there.
+            // Until a command completes, the switch may still hold what the first one left.
             let allowed_now: Vec<&Conference> = allowed.iter().collect();
             let between = bench.check(&allowed_now, &at).await;
             if !stopped {
@@ -436,7 +436,7 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
         bench.command(&old.conference).await.expect("done");
         bench.check_clean(&old.conference, "not found").await;
 
-        // Found: the next change makes it the own address, in place of the previous one.
+        // The host was found: the next change makes the address the own address, in place of the previous one.
         plan::run(ask, &mut bench.switch, |_| {})
             .await
             .expect("written");

@@ -1,4 +1,4 @@
-//! The controller against switches: one in memory, P4Runtime's server, faults between two steps.
+//! The controller against a switch in memory, against P4Runtime's server, and with faults between two steps.
 #![allow(
     clippy::panic,
     clippy::too_many_lines,

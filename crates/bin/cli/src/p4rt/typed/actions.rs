@@ -109,7 +109,7 @@ fn one_shot(
     Ok(set)
 }
 
-/// Parses `forward(dst=08:00:00:00:01:11, port=2)`; parameters may also be in order without names.
+/// Parses an action, `forward(dst=08:00:00:00:01:11, port=2)`; its parameters may also be in order without names.
 pub fn call(
     schema: &Schema,
     kind: &str,
@@ -201,7 +201,7 @@ fn find_action<'p>(
     )
 }
 
-/// Parses `spread 1 -> send(port=1)`: member 1 of the action profile `spread`.
+/// Parses a member of an action profile: `spread 1 -> send(port=1)` is member 1 of `spread`, which runs action `send`.
 pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<ActionProfileMember> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;
     let member_id = number_u32(items, "a member's id")?;
@@ -226,7 +226,8 @@ pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<Ac
     })
 }
 
-/// Parses `spread 5 {1, 2 weight=3 watch=1} max_size=4`: group 5 of the action profile `spread`.
+/// Parses a group of an action profile: `spread 5 {1, 2 weight=3 watch=1} max_size=4` is group 5 of `spread`, of
+/// members 1 and 2; member 2 has weight 3, and takes part only while port 1 is up.
 pub fn group(schema: &Schema, items: &mut Items, has_members: bool) -> Parsed<ActionProfileGroup> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;
     let mut group = ActionProfileGroup {

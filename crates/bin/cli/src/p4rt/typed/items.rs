@@ -101,7 +101,7 @@ pub(super) fn i32_of(name: &str, value: &Value) -> Parsed<i32> {
     attribute(name, value, i32::MAX as u128).map(|it| i32::try_from(it).unwrap_or(i32::MAX))
 }
 
-/// Parses `5s`, `1.5ms`, `100ns`.
+/// Parses a time, such as `5s`, `1.5ms` or `100ns`; returns nanoseconds.
 pub fn duration_of(name: &str, value: &Value) -> Parsed<i64> {
     let wrong =
         || format!("{name}: expected a time like 5s, 500ms, 10us or 100ns, got \"{value}\"");

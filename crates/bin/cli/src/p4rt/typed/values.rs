@@ -8,7 +8,7 @@ use super::{Items, Key, set};
 use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::words::{Item, Value};
 
-/// Parses `{0x800, 0x86dd}`; with several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
+/// Parses the members of a value set: `{0x800, 0x86dd}`, with several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
 pub fn value_set_members(
     schema: &Schema,
     set: &config::ValueSet,
@@ -30,7 +30,7 @@ pub fn value_set_members(
     Ok(members)
 }
 
-/// Whether the value is a program's initial one.
+/// Whether the value is the one that a register has when a program starts.
 pub fn is_zero(value: &P4Data) -> bool {
     use p4_data::Data;
     let is_zero_bits = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);

@@ -18,7 +18,7 @@ use crate::parts::Offloaded;
 
 mod digests;
 
-/// Number of drains, so that the loop sleeps in some of them.
+/// Number of drains, enough for the loop to sleep during some of them.
 const N_DRAINS: usize = 20;
 
 /// A running loop with ports 1 and 2, and an offload that receives the frames of port 2. Frames of kind 1 leave through

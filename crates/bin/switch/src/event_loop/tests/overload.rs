@@ -21,7 +21,7 @@ const NOWHERE: u8 = 3;
 /// Second byte of frames that do not belong to the flood.
 const OTHER: u8 = 77;
 
-/// Enough that less than a batch of frames leaves the switch busy at the end of an iteration.
+/// So many copies of each frame that less than a batch of frames keeps the switch busy at the end of an iteration.
 const N_VIEWERS: u16 = 100;
 const N_CALLS: usize = 20;
 /// Limit for half of the calls; other tests may load the machine.

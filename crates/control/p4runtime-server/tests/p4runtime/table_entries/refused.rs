@@ -264,7 +264,7 @@ async fn entries_that_a_program_begins_with_are_changed_unless_they_are_constant
     }
     assert_eq!([0xb1, 0xb2].map(chosen), [9, 72]);
     primary.insert(mark(0xb3, 10)).await;
-    // Their state is carried over to another pipeline, also that one was deleted.
+    // The entries' state is carried over to another pipeline, and so is the deletion of one of them.
     let config = Some(crate::every_entity::config());
     let action =
         p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action::ReconcileAndCommit;

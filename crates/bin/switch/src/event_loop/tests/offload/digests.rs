@@ -6,7 +6,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::*;
 
-/// Each digest is sent when the one before has arrived; with a check only once a second they would exceed the timeout.
+/// Each digest is sent when the one before has arrived. A loop that took them once a second would be too slow.
 const N_DIGESTS: u8 = 20;
 
 fn subscribe(beside: &Beside, capacity: usize) -> Receiver<DigestNotice> {
