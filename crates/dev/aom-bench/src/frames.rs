@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) is_signed: bool,
 }
 
-/// Returns the frame of a request to a group's address, or a frame of plain multicast to another port.
+/// Returns the frame of a request. To another `udp_port` than `UDP_PORT`, the frame is plain multicast.
 pub(crate) fn frame(
     variant: Variant,
     (from, to): (Ipv4Addr, Ipv4Addr),
