@@ -171,7 +171,7 @@ impl PartsArgs {
     }
 }
 
-/// A workload, the size that grows in it, and the variants.
+/// A workload, the name and the value of the size that grows in it, and the variants to measure.
 struct Task {
     workload: Workload,
     growth: Option<(&'static str, usize)>,
