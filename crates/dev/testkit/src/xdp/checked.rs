@@ -101,7 +101,7 @@ impl EngineFactory for CheckedFactory {
 /// The comparison that remains for a packet that the kernel program has handled.
 #[derive(Debug, Clone)]
 enum Pending {
-    /// A packet to one port, and the counters that the interpreter has counted so far.
+    /// The kernel program's run for a packet to one port, and the counters that the interpreter has counted so far.
     One(Run, Vec<u32>),
     /// Copies of this frame, metadata included.
     Copies(Vec<u8>),
