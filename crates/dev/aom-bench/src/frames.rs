@@ -1,4 +1,4 @@
-//! Requests as frames, and the fields of their copies.
+//! Makes the frames of requests, and reads the fields of their copies.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ pub(crate) const MARK_BYTES: usize = 4;
 /// The number of marks. The marks are reused in a cycle, so at most this many requests may be in flight.
 pub(crate) const N_MARKS: usize = 1 << 14;
 
-/// The fields of a copy.
+/// The fields of a copy of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The last byte of the destination address.

@@ -18,8 +18,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Makes switches with the interpreter, with the naive native engine, and with the native engine with every
-    /// optimisation.
+    /// Makes switches with the interpreter, with the naive native engine (no optimisations), and with the native engine
+    /// with every optimisation.
     pub fn all_engines(config: SwitchConfig) -> Self {
         let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
         let twins = twins.map(|it| native(it)(config.clone()));

@@ -1,4 +1,4 @@
-//! A mutated message usually remains a message.
+//! A mutated message usually remains a valid protobuf message.
 
 use control_bench::mutate::{mutated_fields, parse, write};
 use fastrand::Rng;

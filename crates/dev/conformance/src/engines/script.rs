@@ -252,7 +252,8 @@ fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// Places each change at a random position among random frames. Between the calls of one change there may be frames.
+/// Makes a case in which each change of the script has a random position among random frames. There may also be frames
+/// between the calls of one change.
 pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Case {
     let mut rng = Rng::with_seed(seed);
     let mut config = random_config(&mut rng);

@@ -1,12 +1,13 @@
 //! Tests that unoptimised and optimised JSON do the same for random packets and entries, with each pass of the
 //! optimiser alone and with all passes.
 //!
-//! The test compares frames in their order, packet-ins, digests, drops by reason, port counters,
-//! hits and misses of the program's tables, entries with their counters, registers and counters. A
-//! difference is shrunk to the packets and entries that it needs.
+//! The test compares frames in their order, packet-ins, digests, drops by reason, port counters, hits and misses of the
+//! program's tables, entries with their counters, registers and counters. A difference is reduced to the packets and
+//! entries that it needs.
 //!
-//! `AGREEMENT_PROGRAMS=FOLDER`, from the root, uses the P4 programs and BMv2 JSON files of that folder instead of
-//! the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for them.
+//! With `AGREEMENT_PROGRAMS=FOLDER` (a path from the repository's root) the test uses the P4 programs and BMv2 JSON
+//! files of that folder instead of the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for
+//! these.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Makes copies through a device map, with programs that are written by hand. The ingress program broadcasts each
+//! Makes copies through a device map, with XDP programs that are written by hand. The ingress program broadcasts each
 //! frame. The egress program writes into each copy the copy's position among the copies of its port.
 
 use std::os::fd::AsFd;

@@ -22,7 +22,7 @@ pub struct Report {
     /// Number of compared frames and copies, which the kernel program did not punt.
     pub n_kernel: usize,
     pub n_copies: usize,
-    /// Number of digests that both have sent.
+    /// Number of digests that the kernel program has sent. They must be the interpreter's digests.
     pub n_digests: usize,
     /// The reason why the program cannot run in the kernel.
     pub refused: Option<String>,
@@ -33,8 +33,8 @@ pub struct Report {
     pub repeat: u32,
     /// The time of each frame and of each copy, in nanoseconds.
     pub times_ns: Vec<u128>,
-    /// Number of instructions in both programs. `n_verified` is the number of instructions that the verifier has
-    /// processed.
+    /// Number of instructions of the ingress and the egress program. `n_verified` is the number of instructions that
+    /// the verifier has processed.
     pub n_instructions: usize,
     pub n_verified: u64,
 }

@@ -47,7 +47,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
         let began = Instant::now();
         let looked = async {
             while let Err(status) = look(&shared, &untouched, &mut watched, &mut frames).await {
-                // The connection was closed to make room, or there was no room for the call.
+                // The switch closed the connection to make room, or it had no room for the call.
                 shared.count(format!("good client, {:?}", status.code()));
                 tokio::time::sleep(PAUSE).await;
             }

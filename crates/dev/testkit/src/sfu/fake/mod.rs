@@ -210,7 +210,7 @@ impl FakeSwitch {
         self.silent_after.is_some_and(|n| self.log.len() >= n)
     }
 
-    /// Returns the own addresses to which packets may be sent.
+    /// Returns the SFU's own addresses: port, IP address and MAC address.
     pub fn own_addresses(&self) -> Vec<(u64, Ipv4Addr, Mac)> {
         let id = self.table_id("own_addresses");
         let entries = self.tables.iter().filter(|((t, _), _)| Some(*t) == id);
