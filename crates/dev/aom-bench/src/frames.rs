@@ -1,4 +1,4 @@
-//! Requests as frames, and the fields of their copies.
+//! Makes the frames of requests, and reads the fields of their copies.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ pub(crate) const MARK_BYTES: usize = 4;
 /// The number of marks. The marks are reused in a cycle, so at most this many requests may be in flight.
 pub(crate) const N_MARKS: usize = 1 << 14;
 
-/// The fields of a copy.
+/// The fields of a copy of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The last byte of the destination address.
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) is_signed: bool,
 }
 
-/// Returns the frame of a request to a group's address, or a frame of plain multicast to another port.
+/// Returns the frame of a request. To another `udp_port` than `UDP_PORT`, the frame is plain multicast.
 pub(crate) fn frame(
     variant: Variant,
     (from, to): (Ipv4Addr, Ipv4Addr),

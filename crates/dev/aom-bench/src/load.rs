@@ -81,7 +81,7 @@ pub(crate) enum LoadError {
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     sent_at: Instant,
-    /// The number of packets that the first receiver has not received yet.
+    /// The number of the request's packets, one per shard, that the first receiver has not received yet.
     n_left: u16,
 }
 
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         self.n_sent * u64::from(load.n_shards()) * u64::from(load.receivers)
     }
 
-    /// Sends the requests that are due. Returns by how much the last request was late.
+    /// Sends the requests that are due, at most `SENT_AT_ONCE`. Returns by how much the last request was late.
     fn send_what_is_due(&mut self, began: Instant, n_max: u64) -> Result<Duration, PortError> {
         let mut late = Duration::ZERO;
         for _ in 0..SENT_AT_ONCE {

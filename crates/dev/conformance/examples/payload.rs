@@ -1,6 +1,6 @@
-//! Measures the cost per copy of a call to an extern that changes payloads. The native engine gets one packet and makes
-//! 64 copies. The copies of one program call no extern, the copies of the other program call an extern that does
-//! nothing. Each round runs both programs, so that other load on the machine affects both.
+//! Measures what the call of a payload extern costs per copy. The native engine makes 64 copies of each packet. The
+//! copies of one switch call no extern, the copies of the other switch call an extern that leaves the payload as it is.
+//! Each round runs both switches, so that other load on the machine affects both.
 //!
 //! `cargo run --release -p conformance --example payload` prints CSV. `-- 501` sets the number of rounds.
 #![allow(
@@ -27,7 +27,7 @@ const PAYLOAD_BYTES: usize = 1_200;
 const PACKETS: u32 = 200;
 const ROUNDS: usize = 201;
 
-/// Makes switches in which every copy runs the same action of the program.
+/// Makes a switch in which every copy of a packet runs this action with these arguments.
 fn switch(action: &str, args: &[&[u8]]) -> Beside {
     let mut switch = native(NativeOptions::ALL)(SwitchConfig::default());
     register(
@@ -70,7 +70,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Runs one program for one round and returns the nanoseconds per copy.
+/// Sends the packets of one round to a switch and returns the nanoseconds per copy.
 fn round(switch: &mut Beside, frame: &[u8], now: &mut u64) -> f64 {
     let start = Instant::now();
     let mut n_copies = 0;

@@ -1,5 +1,5 @@
-//! Runs AOM-HM's two programs, each on every engine. All engines must send the same frames. Direct control calls set
-//! the programs up. The control plane of groups is not involved.
+//! Runs AOM-HM's two programs, each on every engine. All engines must send the same frames. Direct calls of the
+//! switches write their state. The configuration service (`aom/service`) is not involved.
 
 use std::net::Ipv4Addr;
 
@@ -14,7 +14,7 @@ use crate::packet::udp_copy;
 
 pub const SENDER_PORT: PortId = PortId(1);
 pub const RECEIVERS_PORT: PortId = PortId(2);
-/// The two programs. The first computes every round in one pass, the second computes one round per pass.
+/// The two programs. The first computes all rounds of a tag's hash in one pass, the second one round per pass.
 pub const FORMS: [&str; 2] = ["p4/aom_hm.p4", "p4/aom_hm_rounds.p4"];
 
 const SENDER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -52,7 +52,7 @@ impl Group {
         Ipv4Addr::new(239, 1, high, low)
     }
 
-    /// Returns the multicast groups of the shards and of the receivers.
+    /// Returns the ids of the multicast groups of the shards and of the receivers.
     fn multicast_ids(&self) -> [u16; 2] {
         [1000, 2000].map(|base| base + self.slot)
     }
@@ -92,7 +92,7 @@ impl Sequencers {
         Self { forms }
     }
 
-    /// Adds a group and activates the group. A lane without a receiver gets a random key.
+    /// Adds a group and activates the group. Each shard has `LANES` tags. A tag without a receiver gets a random key.
     pub fn add(&mut self, rng: &mut Rng, group: &Group) {
         let [shards, receivers] = group.multicast_ids();
         self.know(group, Some(group.address()), None);
@@ -110,7 +110,7 @@ impl Sequencers {
         self.set(group, "sequences", &1_u32.to_be_bytes());
     }
 
-    /// Assigns requests to this address, or with this number, to the group.
+    /// Assigns requests with this destination address and this group number to the group. `None` matches every value.
     pub fn know(&mut self, group: &Group, address: Option<Ipv4Addr>, number: Option<u16>) {
         let [shards, receivers] = group.multicast_ids();
         let args = [

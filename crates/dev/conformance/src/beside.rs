@@ -18,8 +18,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Makes switches with the interpreter, with the naive native engine, and with the native engine with every
-    /// optimisation.
+    /// Makes switches with the interpreter, with the naive native engine (no optimisations), and with the native engine
+    /// with every optimisation.
     pub fn all_engines(config: SwitchConfig) -> Self {
         let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
         let twins = twins.map(|it| native(it)(config.clone()));
@@ -53,7 +53,7 @@ impl Beside {
         self.reference.program().expect("a program is set")
     }
 
-    /// Inserts an entry into the table whose name ends with these parts.
+    /// Inserts an entry. `table` and `action` may be only the last parts of the full names.
     pub fn insert(
         &mut self,
         table: &str,
@@ -136,7 +136,7 @@ pub fn all_of(switch: &mut Switch) -> Vec<OwnedTransmit> {
     all
 }
 
-/// Whether a fully qualified name ends with these parts.
+/// Returns whether `parts` are the last parts of a dotted name, or the whole name.
 pub(crate) fn ends_with(name: &str, parts: &str) -> bool {
     let rest = name.strip_suffix(parts);
     rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

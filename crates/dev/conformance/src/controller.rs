@@ -1,5 +1,5 @@
 //! Runs the real controller and the real P4Runtime server with a switch that belongs to the caller. All writes of the
-//! controller are complete when a call returns.
+//! controller are complete when a function of this file returns.
 
 use std::sync::Arc;
 

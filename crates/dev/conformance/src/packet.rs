@@ -39,7 +39,7 @@ pub fn echo_request(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Makes an ARP frame. Operation 1 is a request for the target, operation 2 is a reply to the SFU.
+/// Makes an ARP frame of the presenter: a request for `target` (operation 1), or a reply to the SFU (operation 2).
 pub fn arp(operation: u16, target: Ipv4Addr) -> Vec<u8> {
     let destination = if operation == 1 { [0xff; 6] } else { SFU_MAC };
     let mut frame = Vec::with_capacity(60);
@@ -55,7 +55,7 @@ pub fn arp(operation: u16, target: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// A parsed copy.
+/// The fields of a copy that left the SFU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpCopy {
     /// Ethernet destination and source.

@@ -30,8 +30,8 @@ pub fn xored(payload: &[u8], key: u64, sequence: u64) -> Vec<u8> {
     room
 }
 
-/// Returns the result of `seal_payload` for these headers. The headers are the sent frame's headers except for the
-/// mark.
+/// Returns the result of `seal_payload` for a copy with these headers: the headers of the sent frame, with 0 in place
+/// of the tag, which the extern writes into their last byte (`mark`).
 pub fn sealed(head: &[u8], payload: &[u8], key: u64) -> Vec<u8> {
     let mut result = xored(payload, key, 0);
     let tag = tag(head, &result);

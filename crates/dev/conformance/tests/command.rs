@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_reprise-conformance");
 
-/// The lists, in the format of p4c's file.
+/// The lists of tests, in the format of p4c's `backends/bmv2/CMakeLists.txt`.
 const LISTS: &str = r#"
 # Lists of tests.
 set (V1_INCLUDE_PATTERNS "include.*v1model.p4")
@@ -36,7 +36,7 @@ p4c_add_test_with_args("bmv2" ${BMV2_DRIVER} FALSE "alias"
 p4c_add_tests("bmv2" ${BMV2_DRIVER} "${OTHERS}" "${XFAIL_TESTS}" ${flagsOther})
 "#;
 
-/// A program that returns each packet with its first byte increased by a step.
+/// Returns a program that sends each packet back with its first byte increased by `step`.
 fn program(step: &str) -> String {
     format!(
         "#include <core.p4>
@@ -61,7 +61,7 @@ V1Switch(Read(), Nothing(), Count(), Idle(), Nothing(), Write()) main;
     )
 }
 
-/// Line of the step.
+/// The line of `program` that contains the step.
 const LINE: usize = 12;
 
 struct Checkout(tempfile::TempDir);
@@ -104,7 +104,7 @@ impl Checkout {
         command.args(words).output().expect("it runs")
     }
 
-    /// Results by sample name.
+    /// Runs the command and returns its report, and each sample's name with its result.
     fn results(&self, words: &[&str], known: &str) -> (Value, Vec<(String, String)>) {
         let output = self.run(&[words, &["--json"]].concat(), known);
         let text = String::from_utf8(output.stdout).expect("text");
@@ -380,7 +380,7 @@ fn run_tree(root: &Path, words: &[&str]) -> Output {
     command.arg(root).args(words).output().expect("it runs")
 }
 
-/// Results by program name, and the whole report.
+/// Runs the command and returns its report, and each program's name with its result.
 fn tree_results(root: &Path, words: &[&str]) -> (Value, Vec<(String, String)>) {
     let output = run_tree(root, &[words, &["--json"]].concat());
     let text = String::from_utf8(output.stdout).expect("text");
@@ -392,7 +392,7 @@ fn tree_results(root: &Path, words: &[&str]) -> (Value, Vec<(String, String)>) {
     (report, results)
 }
 
-/// A program with a key of each kind, which forwards packets.
+/// Actions, and tables with exact, LPM, ternary and range keys, for the control of `program`.
 const TABLES: &str = r"
     action set(bit<8> value) { hdr.first.value = value; standard.egress_spec = 1; }
     action back() { standard.egress_spec = standard.ingress_port; }
@@ -485,7 +485,7 @@ fn folders_and_macros_for_a_program_come_from_the_tree() {
         ("p4/b.p4", &searching),
         ("p4/c.p4", &program("OWN")),
         ("library/far/other.p4", "#define FAR 3\n"),
-        // Only the including file declares its types.
+        // `half.p4` compiles only where `whole.p4` includes it, because only `whole.p4` defines the macro `HALF`.
         ("p4/whole.p4", "#define HALF 1\n#include \"half.p4\"\n"),
         ("p4/half.p4", &program("HALF")),
     ]);
@@ -502,7 +502,7 @@ fn folders_and_macros_for_a_program_come_from_the_tree() {
 
 #[test]
 fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says_so() {
-    // Each cell takes memory: more than a gibibyte in total.
+    // The cells take more than a gibibyte of memory in total.
     let arrays: String = (0..4)
         .map(|at| format!("    register<bit<64>>(0x1000000) cells{at};\n"))
         .collect();
@@ -526,7 +526,7 @@ fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says
     assert!(errors.contains("1 faults of ours"), "{errors}");
 }
 
-/// Stands for the P4Info that p4c keeps: this compiler's.
+/// Returns this compiler's P4Info, which stands for the P4Info in p4c's checkout.
 fn p4info_of(program: &str) -> String {
     let options = p4_compiler::Options::default();
     let output = p4_compiler::compile("prog.p4", program, &|_: &str| None, &options);

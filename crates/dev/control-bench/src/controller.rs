@@ -1,5 +1,5 @@
-//! Implements a P4Runtime controller with one stream and one election id. In contrast to `p4runtime_client`, this
-//! controller shows each call's status and both directions of its stream, so that they can be measured and misused.
+//! Implements a P4Runtime controller with one stream and one election id. In contrast to `p4runtime_client`, its users
+//! see the status of each call and both directions of the stream, and so can measure and misuse them.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -58,9 +58,9 @@ pub struct Controller {
     /// The client for unary calls and Reads.
     pub client: Client,
     pub election_id: Uint128,
-    /// The controller's side of its stream.
+    /// The stream's direction from the controller to the switch.
     pub requests: Sender<StreamMessageRequest>,
-    /// The switch's side of its stream.
+    /// The stream's direction from the switch to the controller.
     pub answers: Streaming<StreamMessageResponse>,
 }
 

@@ -45,7 +45,7 @@ impl Effort {
     }
 }
 
-/// A switch to measure.
+/// A row of the results, which is a switch to measure.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,

@@ -36,8 +36,8 @@ pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -
     })
 }
 
-/// Starts the program again in new user and network namespaces with the interfaces, and returns the exit code. Returns
-/// `None` if this process already runs within the namespaces.
+/// Starts the program again in new user and network namespaces, and returns its exit code. If this process already runs
+/// within them, makes the veth pairs and returns `None`.
 ///
 /// # Errors
 /// The machine lacks util-linux.

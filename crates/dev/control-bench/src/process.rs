@@ -54,7 +54,8 @@ pub fn as_switch() -> Option<ExitCode> {
     is_it.then(|| reprise_switch::main(&reprise_switch::Parts::default()))
 }
 
-/// Distinguishes concurrent switches. Only the first switch has the interfaces.
+/// The number of one of several switches that run at once. It is added to the numbers of the switch's P4Runtime and
+/// Thrift ports. Only the first switch has the interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place(pub u16);
 

@@ -99,7 +99,7 @@ impl Batches {
         entries.collect()
     }
 
-    /// Returns a full batch of new entries, or a smaller batch with the entries that are missing to `n_entries_max`.
+    /// Returns a full batch of new entries, or a smaller batch if the table then has `n_entries_max` entries.
     pub(crate) fn inserts(&mut self, n_entries_max: u32) -> Vec<Update> {
         let n_entries = self
             .size

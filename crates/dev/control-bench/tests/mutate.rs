@@ -1,11 +1,11 @@
-//! A mutated message usually remains a message.
+//! A mutated message usually remains a valid protobuf message.
 
 use control_bench::mutate::{mutated_fields, parse, write};
 use fastrand::Rng;
 
 #[test]
 fn what_is_not_changed_is_written_as_it_was() {
-    // A varint, a message with a varint in it, eight bytes, four.
+    // The fields are a varint, a message that contains a varint, eight bytes, and four bytes.
     let message = [
         8, 0x96, 1, 0x12, 2, 8, 1, 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4,
     ];

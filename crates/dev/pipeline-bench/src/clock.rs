@@ -76,7 +76,7 @@ pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
             unsafe { libc::CPU_SET(cpu, &mut set) };
         }
     }
-    // SAFETY: the set is a whole one, and lives until the call returns.
+    // SAFETY: `set` is a complete `cpu_set_t`, and lives until the call returns.
     let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     if answer == 0 {
         return Ok(());
@@ -89,7 +89,7 @@ pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
 pub fn processors() -> Vec<usize> {
     // SAFETY: `cpu_set_t` is a set of bits, and all zeros are the empty set. The call below fills the set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is a whole one, and lives until the call returns.
+    // SAFETY: `set` is a complete `cpu_set_t`, and lives until the call returns.
     let answer = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
     if answer != 0 {
         return Vec::new();

@@ -1,5 +1,5 @@
 //! Measures how the cost of a packet grows with table entries, groups, viewers and packet size. All other sizes are the
-//! sizes of the pipeline benchmark.
+//! sizes of the command `parts`.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,

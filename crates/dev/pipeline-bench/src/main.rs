@@ -26,7 +26,7 @@ use measure::{Contest, Effort};
 use variant::Variant;
 use workload::{Pipeline, Workload};
 
-/// Maximum number of packets in the check.
+/// Maximum number of packets in the check that all variants send the same.
 const CHECKED_PACKETS: usize = 10_000;
 /// The default length of frames in pipelines that forward. `VIDEO_FRAME_BYTES` is the default in pipelines that copy
 /// video.
@@ -171,7 +171,7 @@ impl PartsArgs {
     }
 }
 
-/// A workload, the size that grows in it, and the variants.
+/// A workload, the name and the value of the size that grows in it, and the variants to measure.
 struct Task {
     workload: Workload,
     growth: Option<(&'static str, usize)>,

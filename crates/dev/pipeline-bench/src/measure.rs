@@ -1,5 +1,6 @@
-//! Sends packets through switches and measures the cost of one packet. Each round measures all variants, so that other
-//! load on the machine affects all variants. The result is the median over the rounds.
+//! Sends packets through switches and measures the cost of one packet. A variant is an engine with a choice of
+//! optimisations. Each round measures all variants, so that other load on the machine affects all variants. The result
+//! is the median over the rounds.
 
 use std::hash::Hasher;
 

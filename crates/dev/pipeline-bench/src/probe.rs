@@ -1,4 +1,4 @@
-//! Measures which part of a packet's time each part of the switch takes.
+//! Measures which share of a packet's time each part of the switch takes.
 //!
 //! Some parts take no longer than reading the time stamp counter, so the parts are sampled. A wrapper around the engine
 //! records which part runs, with one store each time, and a second thread reads the record repeatedly. A part's share
@@ -182,7 +182,8 @@ impl Probe {
     }
 }
 
-/// The traffic manager, which an engine calls in the middle of a part to request and to pass on copies.
+/// The traffic manager, which an engine calls in the middle of a part to request and to pass on copies. The time of
+/// such a call counts as the traffic manager's.
 struct Watched<'a, T: ?Sized>(&'a mut T, Part, &'a Running);
 
 impl<T: ?Sized> Watched<'_, T> {

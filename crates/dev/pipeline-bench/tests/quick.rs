@@ -1,5 +1,5 @@
-//! The benchmark runs, every variant's output equals the interpreter's, and the files that it
-//! writes are complete.
+//! The benchmark runs, every variant's output equals the interpreter's, and the files that the benchmark writes are
+//! complete.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -11,7 +11,7 @@ use crate::Crate;
 #[derive(Debug)]
 pub struct Layers(HashMap<String, usize>);
 
-/// Why a crate's `LAYERS` cannot be used.
+/// Why a crate's file `LAYERS` cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LayersError {
     /// The file cannot be read, or there is no such file.
@@ -21,7 +21,7 @@ pub enum LayersError {
 }
 
 impl Layers {
-    /// Reads the `LAYERS` of a crate in a folder.
+    /// Reads the file `LAYERS` of a crate in a folder.
     ///
     /// # Errors
     /// There is no `LAYERS` file, or the file does not contain every file and folder directly below `src`.
@@ -59,7 +59,7 @@ impl Layers {
     }
 }
 
-/// Returns the file or folder directly below `src` that is or contains a file.
+/// Returns the name of the file or folder directly below `src` that is `file` or contains `file`, without `.rs`.
 fn layer_of(file: &str) -> &str {
     let first = file.split('/').next().unwrap_or(file);
     first.strip_suffix(".rs").unwrap_or(first)

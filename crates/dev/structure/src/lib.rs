@@ -1,5 +1,5 @@
-//! Analyses the code of a Rust crate from its syntax: the lines of code, the arrows between files, the circles of
-//! files, and the layers.
+//! Analyses the code of a Rust crate from its syntax: the lines of code, the arrows between files, the circles of files
+//! (dependency cycles), and the layers.
 //!
 //! An arrow is a path in the code, in a `use` or elsewhere. The arrow leads from the file with the path to the file
 //! that defines the path's item. A re-export is followed to the definition. A `mod` declaration is not an arrow, and

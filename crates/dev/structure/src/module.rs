@@ -134,7 +134,8 @@ impl Crate {
         found
     }
 
-    /// Returns the module that defines the item of a path in a module, or `None` if another crate defines the item.
+    /// Returns the module that defines the item that `path` means in the module `index`. Returns `None` if another
+    /// crate defines the item.
     fn find(
         &self,
         index: usize,

@@ -1,4 +1,4 @@
-//! What is counted of a small crate whose arrows are known.
+//! Tests arrows, circles, layers and counts on a small crate.
 
 use std::{collections::BTreeSet, path::Path};
 

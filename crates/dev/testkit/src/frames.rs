@@ -10,7 +10,7 @@ use crate::namespace::ip;
 /// How long a test waits for frames that it expects.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Receives until `n_frames` have arrived, or until no more arrive in time.
+/// Receives until `n_frames` have arrived, or until none arrives for the time `TIMEOUT`.
 pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut waiter = Waiter::default();

@@ -2,7 +2,7 @@
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadExtern};
 
-/// XORs a byte with every byte of the payload.
+/// XORs the key, one byte, with every byte of the payload.
 pub struct Mask;
 
 impl PayloadExtern for Mask {

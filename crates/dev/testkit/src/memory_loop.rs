@@ -1,5 +1,5 @@
-//! An event loop without ports. A thread owns each worker's switch. Method calls give frames to the switch and take
-//! frames from it. The real event loop is in the crate `switch`.
+//! An event loop without ports. Each worker has a switch, and a thread that runs control work on the switch. Method
+//! calls give frames to the switch and take frames from it. The real event loop is in the crate `switch`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -640,7 +640,7 @@ impl Offload for Double {
 
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {
         let mut core = self.core();
-        // The program was refused.
+        // There is no program, because `load` has refused it.
         if core.program.is_none() {
             return Ok(());
         }

@@ -161,7 +161,7 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
 fn presenter(group: u16, has_udp_ports: bool) -> Presenter {
     Presenter {
         ip: Ipv4Addr::from(0x0a00_0101 + u32::from(group)),
-        // The packets of this presenter need a known MAC address.
+        // The program serves packets of group 1's presenter only if they have this source MAC address.
         mac: (group == 1).then_some(Mac(crate::sfu::PRESENTER_MAC)),
         udp_port: has_udp_ports.then_some(STREAM_PORT),
     }
@@ -252,12 +252,13 @@ fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// Places each change at a random position among random frames. Between the calls of one change there may be frames.
+/// Makes a case in which each change of the script has a random position among random frames. There may also be frames
+/// between the calls of one change.
 pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Case {
     let mut rng = Rng::with_seed(seed);
     let mut config = random_config(&mut rng);
     if rng.bool() {
-        // With a limited rate, the SFU's packets would recirculate for ever.
+        // Without the limit, a packet of `sfu_recirculation.p4` makes all of its copies without waiting.
         config.recirculation_rate_pps = None;
     }
     let mut steps = Vec::new();

@@ -18,7 +18,7 @@ pub fn stf_files() -> Vec<PathBuf> {
     paths
 }
 
-/// Runs a file on the program in the same folder, like [`native_failures`].
+/// Runs an STF file on the program next to it, like [`native_failures`].
 pub fn stf_failures(path: &Path, choices: &[NativeOptions]) -> Vec<String> {
     match stf::program_beside(path) {
         Ok(program) => native_failures(&program, path, choices),
@@ -26,7 +26,7 @@ pub fn stf_failures(path: &Path, choices: &[NativeOptions]) -> Vec<String> {
     }
 }
 
-/// Runs a file on a program with each set of options. Returns the failures, one per line.
+/// Runs an STF file on a program with each choice of optimisations. Returns the failures, one per line.
 pub fn native_failures(program: &Program, path: &Path, choices: &[NativeOptions]) -> Vec<String> {
     let file = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());

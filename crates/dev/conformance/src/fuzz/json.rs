@@ -72,8 +72,8 @@ fn nest(rng: &mut Rng, value: &Value) -> Value {
     value
 }
 
-/// Changes one to four places. A change removes, duplicates or swaps parts, changes their type, or takes parts from
-/// another file.
+/// Changes one to four values of the file. A change removes, duplicates, swaps, nests or replaces a value, or takes the
+/// value from another file.
 pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
     for _ in 0..=rng.usize(..4) {
         let mut places = Vec::new();
@@ -128,7 +128,7 @@ fn replace(value: &mut Value, place: &str, with: impl FnOnce(&Value) -> Value) {
     }
 }
 
-/// Returns the container of a place, and the key of the place in its container.
+/// Returns the array or object that contains the value at the JSON pointer `place`, and the value's key there.
 fn holder<'v>(value: &'v mut Value, place: &str) -> Option<(&'v mut Value, String)> {
     let (parent, key) = place.rsplit_once('/')?;
     let key = key.replace("~1", "/").replace("~0", "~");

@@ -267,7 +267,7 @@ pub fn mutate_tokens(rng: &mut Rng, text: &str, other: &str) -> String {
                 all.splice(to..to, part);
             }
             8 => {
-                // Replaces a token with another one of the same text.
+                // Replaces a token by a copy of another token of `text`.
                 let to = rng.usize(..all.len());
                 all[at] = all[to].clone();
             }

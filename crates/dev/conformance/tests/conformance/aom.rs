@@ -1,5 +1,6 @@
-//! AOM-HM's programs, both forms on every engine. Tags equal the published ones and those of the receiver's library,
-//! and every bit of the input changes them. Every packet has a verdict. Receivers deliver what the sequencers send.
+//! Tests AOM-HM's two programs on every engine. Tags equal those of NeoBFT's published sequencer and those of the
+//! receiver's library, and every bit of the input changes them. Every packet has a verdict. Receivers deliver what the
+//! sequencers send.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -20,7 +21,7 @@ use fastrand::Rng;
 
 const SEED: u64 = 0x0a0a_2023;
 const RANDOM_PACKETS: usize = 10_000;
-/// The published sequencer's key, used in every lane.
+/// The key of NeoBFT's published sequencer. The test gives this key to every receiver.
 const PUBLISHED_KEY: Key = Key {
     k0: 0x3332_3130,
     k1: 0x4241_3938,
@@ -35,14 +36,14 @@ fn stamp_of(datagram: &[u8]) -> (Stamp, [u32; LANES]) {
     }
 }
 
-/// A request with a chosen digest; the switch does not verify it.
+/// Returns a request with a chosen digest. The switch does not verify the digest.
 fn request(digest: u64, message: &[u8]) -> Vec<u8> {
     let mut datagram = wire::request(Variant::Tagged, 0, message);
     datagram[12..20].copy_from_slice(&digest.to_be_bytes());
     datagram
 }
 
-/// The tags for a sequence number and digest, shard by shard, as the first receiver gets them.
+/// Sends a request with this sequence number and digest. Returns the tags that the first receiver gets, by shard.
 fn tags(sequencers: &mut Sequencers, group: &Group, number: u32, digest: u64) -> Vec<[u32; LANES]> {
     sequencers.set(group, "sequences", &number.to_be_bytes());
     let copies = sequencers.request(group, &request(digest, b"message"));
@@ -53,7 +54,8 @@ fn tags(sequencers: &mut Sequencers, group: &Group, number: u32, digest: u64) ->
 #[test]
 fn tags_are_those_of_the_published_sequencer() {
     let mut rng = Rng::with_seed(SEED);
-    // The current input words, and the earlier ones, which had the shard in place of the group's number.
+    // The first five tags are for the published sequencer's current input words. The last two are for its earlier
+    // words, which contained the shard where the group's number is now.
     for (epoch, number, shard, sequence, digest, expected) in [
         (0, 0, 0, 1, 0, 0x62b8_12f9),
         (2, 0, 0, 1, 0x0001_0203_0405_0607, 0x11e4_fcd2),
@@ -96,7 +98,7 @@ fn every_bit_of_what_is_covered_changes_the_tags_as_in_the_library() {
     let (sequence, digest) = (0x0102_0304, 0x1112_1314_1516_1718);
     let before = tags(&mut sequencers, &group, sequence, digest);
     assert_eq!(before, expected(&group, sequence, digest));
-    // All sixteen shards, so that each bit of a shard's number is covered.
+    // The 64 tags of the sixteen shards differ, so each bit of a shard's number changes the tags.
     let all: BTreeSet<u32> = before.iter().flatten().copied().collect();
     assert_eq!(all.len(), 64);
     let differs = |found: &[[u32; LANES]]| {
@@ -171,7 +173,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
     let mut numbers = vec![0u32; groups.len()];
     let mut n_copies = 0;
     for _ in 0..RANDOM_PACKETS {
-        // Large groups rarely: 64 receivers get 1,024 copies.
+        // A request to the group of 64 receivers makes 1,024 copies.
         let at = rng.usize(..groups.len()).min(rng.usize(..200));
         let group = &groups[at];
         numbers[at] += 1;
@@ -271,7 +273,8 @@ fn every_request_has_a_verdict_and_what_is_not_stamped_leaves_nothing() {
     for _ in 0..3 {
         assert_eq!(left(&mut sequencers, &group, &whole), 0);
     }
-    // As after a restart of the switch: even if other state is restored, nothing is stamped before a new epoch.
+    // A restarted switch has the sequence number 0. Even if other state is restored, it stamps nothing before a new
+    // epoch.
     sequencers.set(&group, "sequences", &[0; 4]);
     assert_eq!(left(&mut sequencers, &group, &whole), 0);
     let n_truncated = whole.len() as u64;
@@ -327,7 +330,7 @@ fn a_group_is_known_by_its_number_where_no_address_tells_it() {
 fn what_is_no_request_is_forwarded_as_by_any_switch() {
     let mut sequencers = Sequencers::new();
     let mut frame = frame_to([10, 0, 0, 1].into(), b"anything");
-    // Another UDP port.
+    // The frame goes to another UDP port than requests.
     frame[36..38].copy_from_slice(&5004u16.to_be_bytes());
     for form in &mut sequencers.forms {
         form.insert_exact(
@@ -399,7 +402,7 @@ fn every_member_delivers_and_believes_the_certificates_of_the_others() {
     }
 }
 
-/// Every member accepts the certificate, and none if a bit of its tag or of the message changes.
+/// Checks that every member accepts the certificate, but not after a bit of its own tag or of the message changed.
 fn believed(group: &Group, message: &Message) {
     let certificate = &message.certificate;
     let Proof::Tags(tags) = &certificate.proof else {
@@ -432,7 +435,7 @@ fn one_lost_packet_is_one_drop_notification_at_each_member() {
     let mut members = receivers(&group);
     for number in 1..=4 {
         let copies = sequencers.request(&group, &wire::request(Variant::Tagged, 0, b"message"));
-        // One receiver loses a shard after it was stamped.
+        // Every receiver loses the second shard's packet of the second request, which is stamped.
         let lost = |copy: &Copy| number == 2 && stamp_of(&copy.datagram).0.shard == 1;
         let left: Vec<Copy> = copies.into_iter().filter(|copy| !lost(copy)).collect();
         give(&mut members, &left);

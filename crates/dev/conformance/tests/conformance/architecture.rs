@@ -1,5 +1,6 @@
-//! Checks dependencies: the rooms of ARCHITECTURE.md's table of crates against every `Cargo.toml`, and the layers of the
-//! data plane; and that no module is a file of another place.
+//! Checks that crates depend only on the rooms that ARCHITECTURE.md's table of crates allows, and files of the data
+//! plane only on their own and lower layers. Also checks that no untested target contains tests, and that no module is
+//! included by `#[path]`.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +10,7 @@ use std::{
 use structure::{Crate, Layers, circles};
 use testkit::repository::root;
 
-/// ARCHITECTURE.md's table of crates: its rooms in their order, and the folders of crates below `crates/`.
+/// The rooms in ARCHITECTURE.md's table of crates, in their order, and the folders of the crates below `crates/`.
 struct Table {
     rooms: Vec<String>,
     folders: BTreeSet<String>,
@@ -43,7 +44,7 @@ impl Table {
     }
 }
 
-/// A crate: its package's name, its folder below `crates/`, and its dependencies but those of development.
+/// A crate: the name of its package, its folder below `crates/`, and its dependencies except dev-dependencies.
 struct Member {
     name: String,
     folder: String,
@@ -78,7 +79,7 @@ fn members() -> Vec<Member> {
     folders.filter_map(read_one).collect()
 }
 
-/// A crate's name and its `[dependencies]`; development dependencies are free.
+/// Returns a crate's name, its `[dependencies]` and its `[build-dependencies]`. Dev-dependencies are not restricted.
 fn read(manifest: &str) -> (String, Vec<String>) {
     let mut section = "";
     let mut name = String::new();
@@ -102,7 +103,7 @@ fn read(manifest: &str) -> (String, Vec<String>) {
     (name, dependencies)
 }
 
-/// Rooms above a crate's own that it may not use all the same.
+/// The rooms that a crate may not use although they are above the crate's own room.
 const APART: [(&str, &[&str]); 7] = [
     // Compiler and data plane meet only in BMv2 JSON.
     ("p4-compiler", &["dataplane", "ports"]),
@@ -110,7 +111,7 @@ const APART: [(&str, &[&str]); 7] = [
     ("p4runtime-client", &["p4", "dataplane", "ports"]),
     ("conference", &["p4", "dataplane", "ports"]),
     ("aom-service", &["sfu", "p4", "dataplane", "ports"]),
-    // Members of an ordered group are programs of others.
+    // Other people's programs link these crates to become members of an ordered group.
     ("aom", &["sfu", "control", "p4", "dataplane", "ports"]),
     (
         "aom-config",
@@ -122,7 +123,7 @@ const APART: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// The dependencies that a crate may not have.
+/// Returns a line for each dependency that a crate has and may not have.
 fn wrong_edges(of: &Member, table: &Table, all: &[Member]) -> Vec<String> {
     let level = table.level(of.room());
     let apart = APART.iter().find(|(name, _)| *name == of.name);
@@ -209,7 +210,7 @@ fn a_forbidden_edge_is_seen() {
     let (table, all) = (Table::read(), members());
     let wrong = wrong_edges(&packet_io, &table, &all);
     assert_eq!(wrong, ["ports/packet-io may not use dataplane/core"]);
-    // Above, but apart.
+    // Both dependencies are in rooms above `sfu`, but `APART` forbids these rooms to `conference`.
     packet_io.name = "conference".to_owned();
     packet_io.folder = "sfu/conference".to_owned();
     assert_eq!(wrong_edges(&packet_io, &table, &all).len(), 2);
@@ -238,7 +239,7 @@ fn in_the_data_plane_no_circle_of_files_is_large() {
     assert!(largest <= CIRCLE_FILES_MAX, "{circles:#?}");
 }
 
-/// The files of the targets, `[lib]` and `[[bin]]`, that a manifest declares as untested.
+/// Returns the files of each `[lib]` or `[[bin]]` target for which a manifest says `test = false`.
 fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
     let text = std::fs::read_to_string(manifest).unwrap();
     let folder = manifest.parent().unwrap();
@@ -256,7 +257,7 @@ fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
         .collect()
 }
 
-/// A Rust file and the files of its modules, which are in `folder`.
+/// Returns a Rust file and the files of all modules below it. The file's own modules are in `folder`.
 fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(file).unwrap();
     let mut files = vec![file.to_owned()];
@@ -277,7 +278,7 @@ fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files below a folder with this end of their names.
+/// Returns the files below a folder whose names end with `end`.
 fn below(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());

@@ -1,6 +1,6 @@
-//! Frames that are parsed ahead, before earlier frames were processed. Output and counts are the
-//! same as in the interpreter, which processes one frame after the other, whatever the frames do
-//! and whatever control calls come in between.
+//! Tests frames that the native engine parses before it has processed earlier frames. Output and counts must be the
+//! same as in the interpreter, which processes one frame after the other, whatever the frames do and whatever control
+//! calls come in between.
 
 use conformance::{compile::program_at, engines::Case};
 use dataplane_jit::NativeOptions;

@@ -1,6 +1,6 @@
-//! Engines agree: every engine gives the same for random frames, entries and control calls, with
-//! every choice of optimisations. Every STF file passes on each engine. So do conferences that the
-//! real controller sets up, with viewers who join and leave.
+//! Tests that the native engine agrees with the interpreter on random frames, entries and control calls, and on
+//! conferences that the real controller sets up, with viewers who join and leave. Every STF file passes on the native
+//! engine. Each test runs with no optimisations, all, and one choice that changes from case to case.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use testkit::repository::root;
 const SEED: u64 = 0x0e49_2026;
 const FRAMES: usize = 60;
 const CASES: u64 = 2;
-/// Conferences per SFU program, and frames per conference.
+/// The number of conferences per SFU program. `CONFERENCE_FRAMES` is the number of frames per conference.
 const CONFERENCES: u64 = 3;
 const CONFERENCE_FRAMES: usize = 400;
 
@@ -28,7 +28,7 @@ fn load(path: &Path) -> Result<Program, String> {
     program.map_err(|error| error.to_string())
 }
 
-/// Runs a check for each item on all cores; returns the failures in order.
+/// Runs a check for each item, on all cores. Returns the failures in the order of the items.
 fn failures<T: Sync>(list: &[T], run: impl Fn(usize, &T) -> Option<String> + Sync) -> Vec<String> {
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
     let queue = Mutex::new(list.iter().enumerate());
@@ -52,14 +52,14 @@ fn failures<T: Sync>(list: &[T], run: impl Fn(usize, &T) -> Option<String> + Syn
     failures.into_iter().map(|(_, failure)| failure).collect()
 }
 
-/// No optimisations, all, and one choice that depends on the number.
+/// Returns three choices: no optimisations, all optimisations, and a choice that depends on the number.
 fn three_choices(number: usize) -> [NativeOptions; 3] {
     let choices = choices();
     let own = choices[number % choices.len()];
     [NativeOptions::NAIVE, NativeOptions::ALL, own]
 }
 
-/// Compares the interpreter with a native engine of each choice.
+/// Compares the interpreter with native engines, one for each choice. Returns the first difference.
 fn different(case: &Case, program: &Program, choices: [NativeOptions; 3]) -> Option<String> {
     let [one, two, three] = choices.map(native);
     let compared = case.compare_each(program, &Switch::new, &[&one, &two, &three]);

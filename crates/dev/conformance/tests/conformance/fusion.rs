@@ -1,6 +1,7 @@
-//! Fan-out fusion changes nothing. Groups longer than a queue, rates, priorities, truncated clones,
-//! and copies that drop, recirculate, resubmit and clone again give the same as in the interpreter,
-//! which queues every copy separately. The program's copies carry what they saw of their queue.
+//! Tests that fan-out fusion (egress of many copies in one call) changes nothing. Output and counts must be the same as
+//! in the interpreter, which queues every copy separately. The cases have groups longer than a queue, rates,
+//! priorities, truncated clones, and copies that drop, recirculate, resubmit and clone again. Each copy of the test's
+//! program contains what it saw of its queue.
 
 use conformance::{
     beside::all_of,
@@ -45,7 +46,7 @@ fn random_config(rng: &mut Rng) -> SwitchConfig {
     config
 }
 
-/// Up to `most` replicas, to one port or to several.
+/// Makes up to `most` replicas, at one port or at several ports.
 fn replicas(rng: &mut Rng, most: u16) -> Vec<Replica> {
     let n_ports = if rng.bool() { 1 } else { N_PORTS };
     let n_replicas = rng.u16(1..=most);
@@ -76,11 +77,11 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
 }
 
 fn random_frame(rng: &mut Rng) -> Vec<u8> {
-    // Few of the possible operations, so that not everything is dropped.
+    // A frame asks for few of the possible operations, so that not everything is dropped.
     let mut choice = |n: u8| (0..n).fold(0_u8, |bits, _| bits | 1_u8 << rng.u8(..6));
     let (ingress, egress) = (choice(1), choice(2));
     let place = rng.u8(..4) << 4 | rng.u8(..u8::try_from(N_PORTS).unwrap() + 1);
-    // Few passes, because each may create many copies.
+    // A frame asks for few passes, because each pass may create many copies.
     let urgency = rng.u8(..8) << 5 | rng.u8(..3);
     let mut frame = vec![place, urgency, ingress & !16, egress];
     frame.extend((0..rng.usize(..60)).map(|_| rng.u8(..)));

@@ -11,9 +11,9 @@ use testkit::repository::root;
 
 const SEED: u64 = 2_026;
 const CASES: u64 = 600;
-/// The main thread's stack size: deeper recursion would end the command line's process.
+/// The usual stack size of a main thread. Deeper recursion would crash the compiler's command.
 const STACK_BYTES: usize = 8 << 20;
-/// A case takes milliseconds.
+/// Maximum time of a case. A normal case takes milliseconds.
 const CASE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[test]

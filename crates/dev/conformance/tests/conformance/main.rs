@@ -1,4 +1,5 @@
-//! One corpus on every engine, and the structure of the repository. One test program, because each links every engine.
+//! Tests one corpus on every engine, and the structure of the repository. All tests are in one test program, because
+//! every test program links every engine.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! 100,000 malformed packets: every one is handled and counted, and the SFU keeps forwarding.
+//! Sends 100,000 malformed packets. Each must be handled and counted, and the SFU must keep forwarding.
 
 use std::net::Ipv4Addr;
 
@@ -53,7 +53,8 @@ fn base_frame(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// One malformed packet; `n` selects the kind, and covers every length of truncation.
+/// Makes a malformed packet. `n` selects the kind of fault and the length of truncated packets, so that all lengths
+/// occur.
 fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
     let mut frame = base_frame(rng);
     match n % 10 {

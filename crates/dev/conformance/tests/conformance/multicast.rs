@@ -1,4 +1,4 @@
-//! The multicast programs: every packet of their tests has a verdict, and each drop a reason.
+//! Runs the packet tests of the programs `sfu_multicast_*.p4`. Every packet gets a verdict, and each drop a reason.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ fn verdicts(switch: &Switch) -> BTreeMap<String, u64> {
 
 #[test]
 fn every_packet_gets_one_verdict_and_each_drop_is_counted_with_its_reason() {
-    // Streams and routed packets; egress drops a routed packet that would return to its port.
+    // The served packets are packets of streams and two routed packets. Egress drops the routed packet that would
+    // return to its port, and copies to their senders.
     for (program, n_served, n_copies_to_senders) in [
         ("sfu_multicast_one_stream", 6 + 2, 6),
         ("sfu_multicast_two_streams", 8 + 2, 7),

@@ -1,9 +1,9 @@
-//! Each packet sees one version of its group, whatever the controller does meanwhile.
+//! Tests that each packet sees one version of its group, whatever the controller does meanwhile.
 //!
-//! The test runs the real programs, the real P4Runtime server and the real controller around a
-//! switch in virtual time whose queues are slowed down until they overflow. The controller changes
-//! a group of 1,024 viewers again and again, as fast as the switch answers. Every packet's copies
-//! must be the beginning of exactly one version's list, and every missing copy must be counted.
+//! The test runs the real programs, the real P4Runtime server and the real controller with a switch in virtual time.
+//! The rates of its queues are so low that the queues overflow. The controller changes a group of 1,024 viewers again
+//! and again, as fast as the switch answers. The destinations of a packet's copies must be the first viewers of exactly
+//! one version's list, and every missing copy must be counted.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,17 +27,17 @@ const N_VIEWERS: usize = 1024;
 const N_UPDATES: usize = 20;
 /// Virtual time per iteration of the loop.
 const ITERATION_NS: Nanos = 50_000;
-/// Iterations per packet; each packet makes 1,024 copies.
+/// The presenter sends a packet every so many iterations. Each packet makes 1,024 copies.
 const ITERATIONS_PER_PACKET: u64 = 8;
 
 /// Destinations of a packet's copies, by the packet's sequence number.
 type Copies = BTreeMap<u64, Vec<Ipv4Addr>>;
 
-/// Runs the loop and lets the presenter send until it is stopped.
+/// A thread that runs the switch's event loop and sends the presenter's packets, until it is stopped.
 struct Pump {
     work: Sender<Message>,
     thread: JoinHandle<(Copies, u64, Switch)>,
-    /// Number of packets sent so far, to date the versions.
+    /// Number of packets that the presenter has sent so far, which tells when a version came into force.
     sent: Arc<Mutex<u64>>,
 }
 
@@ -51,14 +51,14 @@ struct Handle(Sender<Message>);
 
 impl SwitchHandle for Handle {
     fn submit(&self, _worker: usize, work: Work) {
-        // After the end nobody runs the work; the trait allows that.
+        // When the thread has ended, nobody runs the work. The trait allows that.
         let _ = self.0.send(Message::Work(work));
     }
 
     fn subscribe(&self, _subscriber: Subscriber) {}
 }
 
-/// A full recirculation queue; a full egress queue if the program does not recirculate.
+/// Returns a configuration that fills the recirculation queue, or the egress queue if the program does not recirculate.
 fn held_back(program: SfuProgram) -> SwitchConfig {
     match program {
         SfuProgram::Recirculation => SwitchConfig {
@@ -102,7 +102,7 @@ fn pump(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
                     };
                     work(&mut context);
                     rest = context.rest.map(Message::Work);
-                    // Packets arrive in between.
+                    // Packets arrive between two pieces of a control call.
                     if rest.is_some() {
                         break;
                     }
@@ -142,8 +142,8 @@ fn viewer(n: usize, program: SfuProgram) -> Viewer {
     }
 }
 
-/// Version `v`. Every version begins with other viewers, so that a copy's list identifies its
-/// version.
+/// Makes version `v` of the conference. Every version begins with another viewer, so that the first copies of a packet
+/// identify the version.
 fn version(backend: &Backend, program: SfuProgram, v: usize) -> Conference {
     let mut conference = Conference::new(backend.capabilities());
     let address = OwnAddress {
@@ -174,7 +174,7 @@ fn addresses(conference: &Conference) -> Vec<Ipv4Addr> {
         .collect()
 }
 
-/// Every version's list, and the number of packets sent when the version was surely in force.
+/// Each version's viewers, and the number of packets that were sent when the version was certainly in force.
 type Versions = Vec<(Vec<Ipv4Addr>, u64)>;
 
 async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
@@ -209,7 +209,7 @@ async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
     versions
 }
 
-/// Compares each packet with the versions; returns the number of missing copies.
+/// Compares each packet with the versions. Returns the number of missing copies.
 fn check(copies: &Copies, sent: u64, versions: &Versions) -> u64 {
     let (mut missing, mut oldest_possible, mut seen) = (0, 0, vec![0; versions.len()]);
     for sequence in 0..sent {

@@ -1,12 +1,13 @@
-//! Agreement: unoptimised and optimised JSON give the same for random packets and entries, with
-//! each pass alone and with all passes.
+//! Tests that unoptimised and optimised JSON do the same for random packets and entries, with each pass of the
+//! optimiser alone and with all passes.
 //!
-//! The test compares frames in their order, packet-ins, digests, drops by reason, port counters,
-//! hits and misses of the program's tables, entries with their counters, registers and counters. A
-//! difference is shrunk to the packets and entries that it needs.
+//! The test compares frames in their order, packet-ins, digests, drops by reason, port counters, hits and misses of the
+//! program's tables, entries with their counters, registers and counters. A difference is reduced to the packets and
+//! entries that it needs.
 //!
-//! `AGREEMENT_PROGRAMS=FOLDER`, from the root, uses the P4 programs and BMv2 JSON files of that folder instead of
-//! the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for them.
+//! With `AGREEMENT_PROGRAMS=FOLDER` (a path from the repository's root) the test uses the P4 programs and BMv2 JSON
+//! files of that folder instead of the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for
+//! these.
 
 use std::path::{Path, PathBuf};
 
@@ -16,13 +17,13 @@ use p4_compiler::optimise::{Pass, optimise};
 use testkit::repository::{files, root};
 
 const SEED: u64 = 0x0971_2026;
-/// Packets for each program and choice of passes.
+/// Number of packets for each program and choice of passes.
 const PACKETS: usize = 40;
-/// Random setups per program. The interpreter in a debug build is too slow for more over the whole
-/// corpus.
+/// Number of random setups per program. For more setups of the whole corpus, the interpreter in a debug build is too
+/// slow.
 const SETUPS: u64 = 2;
 
-/// Folder of programs other than the repository's.
+/// Returns the folder of other programs than the repository's, if the user has named one.
 fn elsewhere() -> Option<String> {
     std::env::var("AGREEMENT_PROGRAMS").ok()
 }
@@ -39,7 +40,7 @@ fn corpus() -> Vec<PathBuf> {
     paths
 }
 
-/// A program before optimisation, and its P4Info, which JSON lacks.
+/// Returns a program before optimisation, and its P4Info. For a JSON file there is no P4Info.
 fn unoptimised(path: &Path) -> Option<(bmv2_json::Program, Option<p4_compiler::P4Info>)> {
     let text = std::fs::read_to_string(path).unwrap();
     if path.extension().is_some_and(|it| it == "json") {
@@ -117,7 +118,7 @@ fn a_wrong_pass_is_found() {
     let plain = Subject::new(&json).unwrap();
     let case = Case::random(SEED, &plain, PACKETS);
     assert_eq!(case.shrunk(&plain, &plain), None);
-    // A stand-in for a pass that loses the assignments of every action.
+    // This stands for a wrong pass: every assignment of an action assigns 1.
     let mut wrong = json;
     for action in &mut wrong.actions {
         for primitive in &mut action.primitives {

@@ -1,5 +1,5 @@
-//! A controller can set every program of this repository: the server accepts the compiler's P4Info
-//! and BMv2 JSON together.
+//! Tests that a controller can load every program of this repository: the server accepts the compiler's P4Info and BMv2
+//! JSON together.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Externs that change a copy's payload: both engines give what the test computes, copies without a call continue to
-//! share the payload, and failures are counted.
+//! Tests externs that change a copy's payload. Both engines send what the test computes, copies that call no extern
+//! still share the payload, and failures are counted.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ const GROUP: u16 = 7;
 const STREAM: u16 = 3;
 const SESSION: u32 = 9;
 const SEQUENCE: u16 = 0x1234;
-/// Length of the program's headers, and offset of their last byte.
+/// Length of the program's headers. `MARK` is the offset of their last byte.
 const HEAD_BYTES: usize = 22;
 const MARK: usize = HEAD_BYTES - 1;
 
@@ -42,7 +42,8 @@ fn payload() -> Vec<u8> {
         .collect()
 }
 
-/// Switches of every engine with the program; the stream goes to a group of `n_viewers` viewers.
+/// Makes a switch with the program for each engine. The stream goes to a group of `n_viewers` viewers. Also returns,
+/// for each switch, how many copies each call of an extern got.
 fn with_viewers(n_viewers: u16) -> (Beside, Vec<Arc<Mutex<Vec<usize>>>>) {
     let mut switches = Beside::all_engines(SwitchConfig::default());
     let mut calls = Vec::new();
@@ -69,7 +70,7 @@ fn viewer(switches: &mut Beside, viewer: u16, action: &str, args: &[&[u8]]) {
     switches.insert_exact("viewers", action, &[&viewer.to_be_bytes()], args);
 }
 
-/// Every other viewer has a key, derived from the viewer's number.
+/// Returns the key of a viewer with an odd number, which is derived from the number. Other viewers have no key.
 fn key_of(viewer: u16) -> Option<u32> {
     (!viewer.is_multiple_of(2)).then_some(1 + 5 * u32::from(viewer))
 }
@@ -88,7 +89,7 @@ fn set_keys(switches: &mut Beside, n_viewers: u16, action: &str) {
     }
 }
 
-/// Counters are consistent, and no packet is left inside.
+/// Checks that the counters are consistent and that no packet is left inside.
 fn check_accounts(switches: &mut Beside) {
     switches.all(|switch| {
         let counters = switch.counters();
@@ -122,7 +123,7 @@ fn copies_have_their_viewers_key_over_the_payload_in_the_order_of_the_group() {
     }
 }
 
-/// Address of each copy's payload, and the copy's number.
+/// Sends a packet. Returns the memory address and the id of each copy's payload.
 fn places(switch: &mut Switch) -> Vec<(usize, u64)> {
     switch.handle_frame(0, PORT, &frame(&payload()));
     let mut places = Vec::new();
@@ -165,7 +166,7 @@ fn the_native_engine_calls_an_extern_once_for_up_to_64_copies() {
     });
     let calls: Vec<Vec<usize>> = calls.iter().map(|it| it.lock().unwrap().clone()).collect();
     assert_eq!(calls[0], [1; 100], "the interpreter");
-    // The first copy that calls the extern is the first of all; of 64 copies every other one calls it.
+    // Every other copy calls the extern, beginning with the first copy. The engine takes up to 64 copies at once.
     assert_eq!(calls[2], [32, 32, 32, 4], "the native engine");
 }
 
@@ -213,7 +214,7 @@ fn a_copy_without_a_key_is_dropped_and_counted_and_the_others_leave() {
     assert_eq!(went, [1, 3, 5]);
     assert_eq!(dropped(&switches), 3);
     check_accounts(&mut switches);
-    // A packet to a single port.
+    // A packet to a single port, without a group, is dropped too.
     let stream = [&STREAM.to_be_bytes()[..], &[1]];
     switches.insert_exact("streams", "to_port", &stream, &[&PORT.0.to_be_bytes()]);
     viewer(
@@ -392,7 +393,7 @@ fn an_empty_payload_is_sealed_too() {
     assert_eq!(sent[1].frame.len(), HEAD_BYTES);
 }
 
-/// The error of a program with replaced parts of its JSON.
+/// Replaces parts of the program's JSON, and returns the error with which the loader refuses it.
 fn refused(changes: &[(&str, &str)]) -> String {
     let mut switch = Switch::new(SwitchConfig::default());
     register_xor(&mut switch);

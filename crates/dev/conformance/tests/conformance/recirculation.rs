@@ -1,6 +1,6 @@
-//! A packet that recirculates without being deparsed and parsed is processed as if it had been: with headers that
-//! appear, disappear, move, occur twice, are truncated, looked ahead or written by the parser, and with clones, copies
-//! and resubmissions of the frame as it arrived at ingress.
+//! Tests packets that recirculate without being deparsed and parsed. They must be processed as if they had been.
+//! Headers appear, disappear, move, occur twice, are truncated, looked ahead or written by the parser, and there are
+//! clones, copies and resubmissions of the frame as it arrived at ingress.
 
 use conformance::{
     compile::program_at,
@@ -15,11 +15,11 @@ const SEED: u64 = 0x0ec1_0c00;
 const CASES: u64 = 60;
 const FRAMES: usize = 80;
 const N_PORTS: u16 = 4;
-/// Number of operations that egress can be asked for, one bit each.
+/// Number of operations for which a frame can ask egress, one bit each.
 const EGRESS_BITS: u16 = 12;
-/// The bit that recirculates.
+/// The number of the bit that asks egress to recirculate the packet.
 const RECIRCULATE: u16 = 2;
-/// Bound of the random `next` fields, which select the parser's transition; a few values match none.
+/// Bound of the random `next` fields, which select the parser's transition. A few values match no transition.
 const NEXT: u8 = 20;
 
 fn options() -> [NativeOptions; 3] {
@@ -59,7 +59,7 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
     writes.into_iter().map(Step::Write).collect()
 }
 
-/// A few random operations, so that not everything is dropped or truncated.
+/// Sets the bits of a few random operations, so that not everything is dropped or truncated.
 fn some_bits(rng: &mut Rng, n_bits: u16, most: usize) -> u16 {
     (0..rng.usize(..=most)).fold(0, |bits, _| bits | 1 << rng.u16(..n_bits))
 }

@@ -1,6 +1,6 @@
-//! Packets that recirculate and create a clone in each pass. Whatever ends the sequence (other sessions; clones that
-//! are truncated, dropped or recirculate themselves; drops, groups, digests, missing queues), output and counts are the
-//! same as in the interpreter, which runs pass by pass.
+//! Tests rounds: packets recirculate and create a clone in each pass. Whatever ends the sequence of rounds (other
+//! sessions; clones that are truncated, dropped or recirculate themselves; drops, groups, digests, missing queues),
+//! output and counts must be the same as in the interpreter, which runs pass by pass.
 
 use conformance::{
     compile::program_at,
@@ -16,7 +16,7 @@ use fastrand::Rng;
 const SEED: u64 = 0x0040_11d5;
 const CASES: u64 = 60;
 const FRAMES: usize = 60;
-/// One more than the number of ports.
+/// Clone sessions use ports below this number. Frames arrive at the same ports except the last.
 const N_PORTS: u16 = 5;
 /// Maximum number of passes of a frame.
 const PASSES: u8 = 24;
@@ -67,7 +67,7 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// What a packet does in a pass: mostly the same as in the previous one.
+/// Returns the byte that says what a packet does in one pass, which is mostly `usual`.
 fn step(rng: &mut Rng, usual: u8) -> u8 {
     match rng.u8(..24) {
         0 => rng.u8(..) & !SELDOM,
@@ -119,7 +119,7 @@ fn rounds_in_one_call_are_those_pass_by_pass() {
     }
 }
 
-/// The counters of a switch after a frame of `clone_chain.p4`, which must send nothing.
+/// Makes a switch with `clone_chain.p4` and gives it one frame, of which nothing may leave.
 fn chain(make: impl FnOnce(SwitchConfig) -> Switch, drops_clones: u8) -> Switch {
     let mut switch = make(SwitchConfig::default());
     (0..N_PORTS - 1).for_each(|port| switch.add_port(PortId(port)));

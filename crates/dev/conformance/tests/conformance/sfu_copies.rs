@@ -1,4 +1,4 @@
-//! One packet in, one copy per viewer out: the contents of every copy, for both programs.
+//! Tests, for both SFU programs, that a packet makes one copy for each viewer, and the contents of each copy.
 
 use std::net::Ipv4Addr;
 
@@ -93,7 +93,7 @@ fn checksums_stay_right_over_random_packets_and_a_computed_zero_is_sent_as_ffff(
                 assert!(copy.udp_checksum_right, "{program:?}: {copy:?}");
             }
         }
-        // Every value of one payload word, so that the checksum of some copy computes to 0.
+        // Tries each value of a payload word until a copy's checksum computes to 0, and then only every 97th value.
         for word in 0..=u16::MAX {
             let frame = presenter_frame(64, &word.to_be_bytes());
             if sent_as_ffff > 0 && word % 97 != 0 {

@@ -1,6 +1,6 @@
-//! Large programs, as generators and decision tree learning produce them. The work of compiling, loading and code
-//! generation grows linearly, not quadratically, with the length of the program. Too large programs are refused with a
-//! reason, before they take time or memory. The switch accepts what the compiler accepts.
+//! Tests large programs, like those that scripts and decision tree learning produce. The work of compiling, loading and
+//! code generation grows linearly, not quadratically, with the length of the program. Too large programs are refused
+//! with a reason, before they take time or memory. The switch accepts what the compiler accepts.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use p4_compiler::{Options, Output, compile};
 
-/// Work ratio for a program of 4 times the length: linear work gives 4, quadratic work 16.
+/// Maximum ratio of the work for a program of 4 times the length. Linear work gives 4, quadratic work 16.
 const RATIO_MAX: f64 = 9.0;
-/// Number of measurements; the smallest counts, because the machine has other load.
+/// Number of measurements. The smallest counts, because the machine has other load.
 const RUNS: usize = 2;
 
-/// A program whose ingress control has these declarations and statements.
+/// Returns a program whose ingress control has these declarations and statements.
 fn program(members: &str, body: &str) -> String {
     format!(
         r#"
@@ -102,7 +102,7 @@ fn load(output: &Output) {
     switch.set_program(program);
 }
 
-/// Processor time of this thread in nanoseconds.
+/// Returns the processor time of this thread in nanoseconds.
 fn processor_ns() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
@@ -196,7 +196,7 @@ fn arrays_are_bounded_in_sum_by_the_compiler_and_by_the_switch() {
     let output = compiled(&program(&registers(200), "r0.write(0, 1);"));
     let error = output.diagnostics.first().expect("an error");
     assert_eq!(error.code, "E0618", "{error:?}");
-    // As another compiler's file might have it.
+    // Another compiler's file might contain more registers than this compiler allows.
     let mut many = few;
     let cells = many.register_arrays[0].clone();
     for at in 2..200 {

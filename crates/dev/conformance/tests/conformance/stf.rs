@@ -14,7 +14,7 @@ fn run(path: &Path) -> Result<(), String> {
     failures.is_empty().then_some(()).ok_or(failures)
 }
 
-/// Runs the tests of a folder on every core; returns all failures, in the order of the files.
+/// Runs the tests of a folder on every core. Returns all failures, in the order of the files.
 fn failures(folder: &str) -> Vec<String> {
     let tests = files(folder, "stf");
     assert!(!tests.is_empty(), "no test found in {folder}");
@@ -79,7 +79,7 @@ fn a_wrong_expectation_fails() {
         .find(is_wanted)
         .unwrap();
     let program = || stf::program_beside(&path).unwrap();
-    // One pass of the recirculating program: one clone to port 7.
+    // In one pass, the recirculating program makes one clone, which leaves at port 7.
     let passes = |line: &str| {
         let commands = format!("mirroring_add 5 7\npacket 2 00000000\n{line}");
         let outcome = stf::run(program(), &stf::parse(&commands).unwrap(), None);

@@ -171,7 +171,7 @@ impl Switch {
 
     async fn state(&mut self, kills: &Kills) -> Result<State> {
         let mut state = vec![config(&mut self.controller.client).await];
-        // Reading generators fails while a saved pipeline is not committed. So the result also shows whether the
+        // Reading packet generators fails while a saved pipeline is not committed. So the result also shows whether the
         // pipeline is saved or committed, even if the rest of the state is the same.
         let generators = entities::entity(Extern(ExternEntry {
             extern_type_id: GENERATORS,
@@ -292,7 +292,7 @@ fn without_counts(value: &mut Value) {
     }
 }
 
-/// Returns the bytes of field 1, which is the same in most calls.
+/// Returns the encoded field 1 with which most Thrift calls begin, BMv2's context number 0.
 fn context() -> Vec<u8> {
     number(1, 0)
 }
@@ -453,7 +453,7 @@ impl Kills {
         Call::Thrift(name, writer.into_bytes())
     }
 
-    /// Starts a new twin, which gets all calls again.
+    /// Starts a new twin, which gets the calls of `history`.
     async fn twin(&self, history: &[Call]) -> Result<Switch> {
         let mut twin = Switch::start(TWIN, None).await?;
         for call in history {
@@ -513,7 +513,8 @@ async fn run(options: &Options) -> Result<String> {
                 past.did(call, &Outcome::Done);
             }
             (Some(state), _) if found == *state => {
-                // The twin has carried out the call, so it must be replaced.
+                // The killed switch has not carried out the unanswered call, but the twin has, so a new twin must
+                // replace it.
                 counts.n_open_gone += 1;
                 if let Some(process) = twin.process.take() {
                     tokio::task::block_in_place(|| process.kill())?;

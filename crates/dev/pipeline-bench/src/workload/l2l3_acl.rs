@@ -2,9 +2,9 @@
 //! between these networks in both directions. The table sizes are the sizes in PISCES' measurement (SIGCOMM 2016,
 //! section 5). As in that measurement, there are 1,000 rules, and the last rule matches. This workload differs in two
 //! points. First, routes have 32 bits, because the published rules contain one network twice, distinguished by the
-//! VLAN, and the table's key does not contain the VLAN. Second, the rules that do not match are different. Each such
-//! rule denies one service between two networks, in one of eight combinations of prefix lengths and ports, as in most
-//! access lists.
+//! VLAN, and the table's key does not contain the VLAN. Second, the rules that do not match are not the published
+//! rules. Each such rule denies one service between two networks, in one of eight combinations of prefix lengths and
+//! ports, as in most access lists.
 
 use dataplane::{MatchField, PortId, Switch};
 

@@ -1,4 +1,4 @@
-//! The workload of the router. Routes have prefixes of 24 bits and some next hops, half of which are at each port.
+//! The workload of the router. Routes have prefixes of 24 bits and lead to 64 next hops, half of them at each port.
 
 use dataplane::{MatchField, PortId, Switch};
 
@@ -45,8 +45,8 @@ fn next_hop(route: usize) -> [u8; 2] {
     [0, (route % NEXT_HOPS) as u8]
 }
 
-/// Returns a flow's packet. The order of the routes cannot be predicted by a processor. After every route has had a
-/// flow, the host changes.
+/// Returns a flow's packet. Successive flows use routes in an order that a processor cannot predict. After every route
+/// has had a flow, the host changes.
 pub(super) fn frame(flow: usize, routes: usize) -> (PortId, Ipv4Frame) {
     // The factor is a prime, so that every route is used.
     let route = flow * 7_919 % routes;

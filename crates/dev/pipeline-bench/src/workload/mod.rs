@@ -35,7 +35,7 @@ pub enum Pipeline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
     pub pipeline: Pipeline,
-    /// Number of flows. Each packet belongs to the next flow.
+    /// Number of flows. Packets belong to the flows in turn.
     pub flows: usize,
     /// Length of a frame in bytes, without FCS.
     pub frame_bytes: usize,

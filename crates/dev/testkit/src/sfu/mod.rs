@@ -5,7 +5,7 @@ pub mod fake;
 pub mod programs;
 pub mod service;
 
-/// A random generator with a seed, for reproducible sequences (SplitMix64).
+/// A random number generator with a seed, for reproducible sequences (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {

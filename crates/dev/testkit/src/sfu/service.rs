@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Starts a server at the address of a stopped one.
+    /// Starts a server at this address, for example the address of a stopped server.
     pub fn start_at(address: SocketAddr, switch: FakeSwitch) -> Server {
         let arbitration = Mutex::new(Arbitration::default());
         let shared = Arc::new(Shared {
@@ -160,7 +160,7 @@ impl Service {
         Err(Status::permission_denied("not the primary"))
     }
 
-    /// Replies to an ARP request for every host that would receive the request and has the address.
+    /// Replies to an ARP request in place of every host that would receive the request and has the address.
     fn packet_out(&self, reply: &Reply, packet: &p4::PacketOut) {
         assert_eq!(packet.metadata.len(), 2, "every field of the header");
         let mut switch = self.switch();

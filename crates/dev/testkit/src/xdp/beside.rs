@@ -21,7 +21,7 @@ use crate::repository::root;
 
 pub const N_PORTS: u16 = 3;
 
-/// Sets a program of the engine's tests. Returns the program's table of addresses.
+/// Loads a program of the kernel engine's tests into the switch. Returns the program's table of addresses.
 fn set_program(switch: &mut Switch, name: &str) -> TableId {
     let path = root()
         .join("crates/dataplane/xdp/tests/programs")
@@ -32,14 +32,14 @@ fn set_program(switch: &mut Switch, name: &str) -> TableId {
     table
 }
 
-/// Makes a frame to an address, with a number.
+/// Makes a frame with a number, to the address whose last byte is `to`.
 pub fn frame(to: u8, number: u32) -> Vec<u8> {
     let mut frame = numbered(number, 100);
     frame[5] = to;
     frame
 }
 
-/// Returns the frame from [`frame`] as it leaves the switch.
+/// Returns the frame from [`frame`] as it leaves the switch, as the copy of this instance.
 pub fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
     let mut frame = frame(to, number);
     frame[18..20].copy_from_slice(&instance.to_be_bytes());
@@ -111,7 +111,7 @@ impl Beside {
         self.switch.set_offload(Some(Box::new(offload)));
     }
 
-    /// Leaves this process no free file descriptor, so that the writer cannot create a map.
+    /// Leaves this process no free file descriptor, so that the offload's writer cannot create a map.
     pub fn leave_no_descriptors(&self) {
         run(&format!("prlimit --nofile=3: --pid {}", std::process::id()));
     }
@@ -139,7 +139,7 @@ impl Beside {
             );
             self.switch.look_at_offload();
         }
-        // The switch looks a second time, since only now the port is served.
+        // The switch looks at the offload once more, since the port is served only now.
         self.switch.look_at_offload();
         self.drain();
     }
@@ -221,7 +221,7 @@ impl Beside {
         received
     }
 
-    /// Returns a frame that has already arrived.
+    /// Returns a frame if one has already arrived.
     pub fn receive_now(&mut self, port: usize) -> Option<Vec<u8>> {
         let mut frames = Vec::new();
         let mut take = |frame: &[u8]| frames.push(frame.to_vec());
@@ -245,7 +245,7 @@ impl Beside {
         }
     }
 
-    /// Passes `n` frames that these ports punted to the engine.
+    /// Gives the engine `n` frames that these ports punted.
     pub fn take_punted_of(&mut self, ports: &[usize], n: u64) {
         let start = Instant::now();
         let before = self.n_punted;

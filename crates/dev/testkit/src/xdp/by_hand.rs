@@ -1,4 +1,4 @@
-//! Makes copies through a device map, with programs that are written by hand. The ingress program broadcasts each
+//! Makes copies through a device map, with XDP programs that are written by hand. The ingress program broadcasts each
 //! frame. The egress program writes into each copy the copy's position among the copies of its port.
 
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use bpf::{Instruction, Map, MapConfig, MapKind};
 use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
 use dataplane_xdp::image::MapRef;
 
-/// The byte in a copy that contains the copy's position among the copies of its port.
+/// The offset of the byte in a copy that contains the copy's position among the copies of its port.
 pub const PLACE: usize = 14;
 
 const R0: Reg = Reg(0);
@@ -51,7 +51,8 @@ fn look_up(asm: &mut Assembler, map: u32) {
     asm.place(found);
 }
 
-/// Gives the frame a serial number on its processor, and broadcasts the frame through the first device map.
+/// Makes the ingress program. It gives each frame a serial number, counted per processor, and broadcasts the frame
+/// through the first device map.
 pub fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     asm.mov(R6, R1);
@@ -83,7 +84,7 @@ pub fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
     linked(asm, &[serials, groups])
 }
 
-/// Writes into the copy the number of earlier copies of the frame at the same port.
+/// Makes the egress program. It writes into each copy the number of earlier copies of the frame at the same port.
 pub fn egress(places: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let drop = asm.label();

@@ -22,7 +22,7 @@ pub struct Report {
     /// Number of compared frames and copies, which the kernel program did not punt.
     pub n_kernel: usize,
     pub n_copies: usize,
-    /// Number of digests that both have sent.
+    /// Number of digests that the kernel program has sent. They must be the interpreter's digests.
     pub n_digests: usize,
     /// The reason why the program cannot run in the kernel.
     pub refused: Option<String>,
@@ -33,8 +33,8 @@ pub struct Report {
     pub repeat: u32,
     /// The time of each frame and of each copy, in nanoseconds.
     pub times_ns: Vec<u128>,
-    /// Number of instructions in both programs. `n_verified` is the number of instructions that the verifier has
-    /// processed.
+    /// Number of instructions of the ingress and the egress program. `n_verified` is the number of instructions that
+    /// the verifier has processed.
     pub n_instructions: usize,
     pub n_verified: u64,
 }
@@ -101,7 +101,7 @@ impl EngineFactory for CheckedFactory {
 /// The comparison that remains for a packet that the kernel program has handled.
 #[derive(Debug, Clone)]
 enum Pending {
-    /// A packet to one port, and the counters that the interpreter has counted so far.
+    /// The kernel program's run for a packet to one port, and the counters that the interpreter has counted so far.
     One(Run, Vec<u32>),
     /// Copies of this frame, metadata included.
     Copies(Vec<u8>),

@@ -1,4 +1,5 @@
-//! Loads a program into the kernel, and writes the program's state.
+//! Loads a compiled P4 program into the kernel, and writes the program's state. In the kernel, an entry's data is a
+//! body, which has slots for the entry's action (`dataplane_xdp::image::Body`).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -32,7 +33,7 @@ pub enum End {
     Pass,
     Drop(DropReason),
     Send(PortId, Vec<u8>),
-    /// The frame is copied. The bytes are the metadata in front of the frame.
+    /// The frame is copied. The bytes are the metadata and then the frame.
     FanOut(Vec<u8>),
 }
 
@@ -40,7 +41,7 @@ pub enum End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     pub end: End,
-    /// The counters that have counted, in the order of counting.
+    /// The numbers of the counters that have counted, sorted.
     pub counted: Vec<u32>,
     /// The digests to the control plane.
     pub digests: Vec<Digest>,
@@ -54,7 +55,7 @@ pub struct Kernel {
     egress: Option<bpf::Program>,
     ring: Option<RefCell<RingBuffer>>,
     program: Program,
-    /// For each table, the entries by their bodies.
+    /// For each table, the entries by the numbers of their bodies.
     bodies: HashMap<TableId, HashMap<u32, EntryIndex>>,
     /// Number of instructions that the verifier has processed.
     pub n_verified: u64,
@@ -96,8 +97,8 @@ struct Masks {
 }
 
 impl Masks {
-    /// Returns the key with the number of its mask. The number is the first number of this mask for which the key is
-    /// not used yet.
+    /// Returns the key with the number of its mask in the first four bytes. Entries with the same mask and key but
+    /// different priorities need different numbers, so a mask may have several numbers. The first free number is taken.
     fn number(&mut self, mask: Vec<u8>, mut key: Vec<u8>) -> Vec<u8> {
         let same = |n: &usize| self.masks[*n] == mask;
         let free = |n: &usize| !self.taken.contains(&(*n, key.clone()));
@@ -112,7 +113,7 @@ impl Masks {
     }
 }
 
-/// Maximum number of successive runs.
+/// Number of runs in one test run of the kernel.
 const IN_A_ROW: u32 = 50;
 
 fn average(
@@ -275,13 +276,13 @@ impl Kernel {
         self.put_word(at + 8 * slot as u32, from);
     }
 
-    /// Writes the link of a body, which is the next shorter prefix or the rank.
+    /// Writes the link of a body: the body of the next shorter prefix in an LPM table, the rank in a ternary table.
     pub fn put_link(&self, layout: &TableLayout, body: u32, link: u64) {
         let at = layout.body.at(body) + layout.body.link.unwrap();
         self.put_word(at, link);
     }
 
-    /// Writes a key of a map.
+    /// Writes a key and its body into the map of a table.
     pub fn put_key(&mut self, layout: &TableLayout, key: &[Matcher], body: u32) {
         let Ok(EncodedKey::Bytes(key)) = layout.encode_key(key) else {
             panic!("a key of no map");
@@ -519,7 +520,7 @@ impl Kernel {
         digests
     }
 
-    /// Runs the program of the ports on a frame.
+    /// Runs the ingress program on a frame that arrives at this port.
     pub fn run(&self, port: PortId, frame: &[u8]) -> Run {
         self.set_port(LOOPBACK, port);
         self.soil_scratch();
@@ -532,7 +533,7 @@ impl Kernel {
         )
     }
 
-    /// Runs the program for copies on metadata and frame, for a copy that leaves at a port.
+    /// Runs the egress program on metadata and frame, for a copy that leaves at this port.
     pub fn run_copy(&self, frame: &[u8], port: PortId, instance: u16) -> Run {
         let fan_out = self.image.fan_out.as_ref().unwrap();
         self.set_port(LOOPBACK + 1, port);
@@ -552,8 +553,8 @@ impl Kernel {
         self.outcome(run.verdict, frame, &self.image.scratch.journals[1], true)
     }
 
-    /// Returns a run's average time in nanoseconds. Only a few runs are successive, because each run starts with the
-    /// frame of the previous run, and the frame's time to live decreases.
+    /// Returns the average time of a run in nanoseconds. Only `IN_A_ROW` runs follow each other, because each run
+    /// starts with the frame that the previous run left, and the frame's time to live decreases.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
         average(&self.ingress, frame, 0, repeat, || {
@@ -561,12 +562,12 @@ impl Kernel {
         })
     }
 
-    /// Returns a run's average time like [`Self::time`], for a frame that arrives at an interface that is not a port.
+    /// Returns the average time like [`Self::time`], for a frame that arrives at an interface that is not a port.
     pub fn time_of_strangers(&self, frame: &[u8], repeat: u32) -> u128 {
         average(&self.ingress, frame, 0, repeat, || ())
     }
 
-    /// Returns a run's average time like [`Self::time`], for a copy of this instance.
+    /// Returns the average time like [`Self::time`], for a copy of this instance.
     pub fn time_copy(&self, frame: &[u8], instance: u16, repeat: u32) -> u128 {
         let fan_out = self.image.fan_out.as_ref().unwrap();
         for place in 0..2 * IN_A_ROW {
@@ -577,7 +578,7 @@ impl Kernel {
         average(egress, frame, fan_out.note_bytes, repeat, || ())
     }
 
-    /// Returns the entry of a body of a table.
+    /// Returns the entry of a table that has the body with this number.
     pub fn entry(&self, table: TableId, body: u32) -> Option<EntryIndex> {
         self.bodies.get(&table)?.get(&body).copied()
     }

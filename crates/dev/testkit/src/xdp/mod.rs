@@ -1,5 +1,5 @@
-//! Tests the kernel engine in two ways. `BPF_PROG_TEST_RUN` runs programs on given frames, whose results are compared
-//! with the interpreter. A switch with the kernel engine runs on real veth pairs.
+//! Tests the kernel engine in two ways. `BPF_PROG_TEST_RUN` runs its programs on given frames, and the results are
+//! compared with the interpreter's. A switch with the kernel engine runs on real veth pairs.
 
 pub mod beside;
 pub mod by_hand;

@@ -79,7 +79,7 @@ pub struct Engines {
     /// Seed of the random numbers.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    // The eight native engines together need about as much time as the interpreter.
+    // Eight native engines together need about as much time as the interpreter.
     /// Number of choices of optimisations with which each packet is compared. The choices change each round.
     #[arg(long, value_name = "N", default_value = "8")]
     pub choices: NonZero<usize>,

@@ -12,9 +12,9 @@ use crate::sample::{Check, Sample};
 
 /// The file in which the BMv2 back end lists its tests.
 const LISTS: &str = "backends/bmv2/CMakeLists.txt";
-/// The variable for the root of the checkout in that file.
+/// The variable that stands for the root of the checkout in the file `LISTS`.
 const ROOT: &str = "${P4C_SOURCE_DIR}/";
-/// The script in that file that runs tests on simple_switch without PTF.
+/// The script that runs tests on simple_switch without PTF in the file `LISTS`.
 const DRIVER: &str = "run-bmv2-test.py";
 const ERRORS: [&str; 2] = ["testdata/p4_16_errors", "testdata/p4_16_bmv_errors"];
 const OTHER_ARCHITECTURES: [&str; 9] = [
@@ -80,7 +80,7 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
             _ => &sample.path,
         };
         let below_root = program.strip_prefix(root).unwrap_or(program);
-        // p4c writes the P4Info before a back end checks the program.
+        // p4c writes the P4Info before a back end checks the program and its externs.
         let is_p4info = matches!(sample.check, Check::P4Info { .. });
         sample.emit_externs = is_p4info
             || lists
@@ -138,7 +138,8 @@ impl<'r> Lists<'r> {
         }
     }
 
-    /// Returns the P4_16 programs that match a pattern and pass every filter.
+    /// Returns the P4_16 programs that match a path pattern and pass every filter. A filter is a word and a pattern: a
+    /// line of the program must match the pattern if the word is `INCLUDE`, otherwise no line may match.
     fn find(&self, patterns: &Argument, filters: &[Argument]) -> BTreeSet<String> {
         let wanted: Vec<(bool, String)> = filters
             .chunks(2)

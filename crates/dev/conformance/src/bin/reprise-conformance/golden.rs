@@ -52,7 +52,7 @@ fn is_summary(rest: &str) -> bool {
     rest.contains("errors encountered, aborting compilation")
 }
 
-/// Splits off `name.p4(12)` at the beginning of a line.
+/// Splits off the file and the line number (`name.p4(12)`) at the beginning of a line.
 fn place(line: &str) -> Option<(Place, &str)> {
     let (path, behind) = line.split_once('(')?;
     let (number, rest) = behind.split_once(')')?;

@@ -30,7 +30,7 @@ pub fn compare(program: &Path, golden: &Path, options: &Options) -> Result<(), D
     Err(Differs::So(first))
 }
 
-/// Describes the first line that differs, with the last name before this line.
+/// Describes the first line that differs, with the last `name` field before this line.
 fn first_difference(ours: &str, theirs: &str) -> String {
     let mut name = "";
     let (mut ours, mut theirs) = (ours.lines(), theirs.lines());

@@ -123,8 +123,8 @@ struct Worker {
     child: Running,
     stdin: ChildStdin,
     answers: Receiver<String>,
-    /// The worker's last line on standard error. This line is the cause of the worker's end, unless a panic reported
-    /// the cause.
+    /// The worker's last line on standard error, which says why the worker ended. (A panic does not end the worker: the
+    /// worker reports the panic as its answer.)
     last_words: JoinHandle<String>,
     is_late: bool,
 }

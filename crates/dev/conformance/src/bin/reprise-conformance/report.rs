@@ -109,7 +109,8 @@ impl<'k> Report<'k> {
         }
     }
 
-    /// Returns the entries of the table, for the checks that ran, whose sample passed or does not exist.
+    /// Returns the known failures whose sample did not fail. If `is_whole` (no sample was left out), also returns the
+    /// known failures, of the checks that ran, whose sample does not exist.
     pub fn stale(&self, samples: &[Sample], is_whole: bool) -> Vec<String> {
         let mut stale = self.stale.clone();
         if is_whole {

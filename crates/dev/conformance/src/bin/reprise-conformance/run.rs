@@ -103,7 +103,7 @@ fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
 }
 
 /// Ends a command. Returns the failure, if there is one, with the document. Otherwise prints the document if JSON is
-/// wanted. The findings as text were printed before.
+/// wanted. The caller has already printed the findings as text.
 pub fn conclude(args: &Args, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),

@@ -122,7 +122,7 @@ pub enum Hit {
     /// One of our errors is at the start of one of p4c's errors, or our first error is at a further place of one of
     /// p4c's errors.
     Line,
-    /// The places fulfil neither condition.
+    /// Neither the condition of `First` nor the condition of `Line` holds.
     Elsewhere,
     /// p4c's message is unknown.
     Unknown,

@@ -1,6 +1,6 @@
 //! Makes frames that a program's parser accepts. A random walk through the parser's states writes the values that each
-//! chosen transition needs into the frame. The loaded program's parser is the only source, so no program needs a
-//! generator of its own.
+//! chosen transition needs into the frame. The walk needs only the loaded program, so no program needs its own code
+//! that makes frames.
 
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ impl Walk<'_> {
                 return;
             }
             let n_arrows = current.transitions.len();
-            // The default is only one of the transitions. The other transitions are chosen more often.
+            // Each other transition is chosen three times as often as the default transition.
             let chosen = self.rng.usize(..=n_arrows * 3) / 3;
             state = match current.transitions.get(chosen) {
                 Some(arrow) => {
@@ -117,7 +117,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Gives an expression a value, if the expression is a field or some of a field's bits.
+    /// Writes a value into the frame where an expression reads it, if the expression is a field or some of its bits.
     fn put(&mut self, of: &Expr, value: u128, mask: u128) {
         match of {
             Expr::Field(field) => {
@@ -235,8 +235,7 @@ impl Walk<'_> {
         found
     }
 
-    /// Writes a random value. Small numbers and extreme values are preferred, so that entries' keys and fields' values
-    /// often coincide.
+    /// Writes a random value, often a small number, 0 or all ones, so that fields often match entries' keys.
     fn randomise(&mut self, span: Span) {
         match self.rng.u8(..6) {
             0 => self.write(span, u128::MAX, u128::MAX),

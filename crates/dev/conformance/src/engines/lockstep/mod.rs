@@ -27,7 +27,7 @@ const ENTRIES_PER_TABLE: usize = 6;
 const RECIRCULATION_PPS: u64 = 100_000;
 /// The length of a short queue. Some queues are short, so that they are sometimes full.
 const SHORT_QUEUE: usize = 24;
-/// Maximum number of runs to shrink one case.
+/// Maximum number of runs to reduce one case to few steps.
 const SHRINKS_MAX: usize = 3_000;
 
 /// One input for all switches.
@@ -92,12 +92,12 @@ pub fn names_of(mut options: NativeOptions) -> String {
     }
 }
 
-/// A shrunk difference.
+/// A difference, after its case was reduced to few steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// The position of the engine among the compared engines.
     pub engine: usize,
-    /// The place of the difference, the expected and the found values, and the steps that lead to the difference.
+    /// The step that showed the difference, the expected and the found values, and the steps that lead there.
     pub description: String,
 }
 
@@ -166,7 +166,7 @@ impl Case {
     }
 
     /// Runs a program on the interpreter and on native engines with these choices. Returns the first difference,
-    /// shrunk, with the choice that differs.
+    /// reduced to few steps, with the choice that differs.
     pub fn compare(&self, program: &Program, choices: &[NativeOptions]) -> Option<String> {
         let makes: Vec<_> = choices.iter().map(|options| native(*options)).collect();
         let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
@@ -175,7 +175,7 @@ impl Case {
         Some(format!("{names}: {}", mismatch.description))
     }
 
-    /// Runs two programs, each on its own engine. Returns the first difference, shrunk.
+    /// Runs two programs, each on its own engine. Returns the first difference, reduced to few steps.
     pub fn compare_programs(
         &self,
         programs: [&Program; 2],
@@ -219,7 +219,7 @@ impl Case {
         Lockstep::new(reference, engines.collect()).run(self)
     }
 
-    /// Shrinks the case to few steps that still show a difference, and describes the difference.
+    /// Reduces the case to few steps that still show a difference, and describes the difference.
     fn shrink(&self, first: Difference, programs: [&Program; 2], makes: [Make<'_>; 2]) -> String {
         let place = self.place(first.step);
         let mut least = self.clone();
@@ -279,7 +279,7 @@ impl Case {
     }
 }
 
-/// Returns a configuration with random queue lengths and rates. Some of the queues are short, and some are slow.
+/// Returns a random configuration. In some configurations all queues are short, in some the output is slow.
 pub fn random_config(rng: &mut Rng) -> SwitchConfig {
     let mut config = SwitchConfig {
         recirculation_rate_pps: Some(RECIRCULATION_PPS),

@@ -1,9 +1,9 @@
-//! Writes everything that a control plane can read from a switch as lines of text.
+//! Describes in lines of text what a control plane can read from a switch.
 
 use dataplane::{Program, Switch};
 
-/// Returns the lines of the program's tables, profiles, arrays and value sets, in an order that depends only on the
-/// program.
+/// Returns lines for tables, action profiles, value sets, registers, counters, multicast groups and clone sessions, in
+/// an order that depends only on the program.
 pub(super) fn of(switch: &mut Switch) -> Vec<String> {
     let Some(program) = switch.program().cloned() else {
         return Vec::new();

@@ -8,10 +8,10 @@ use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
-/// The compared switches are polled for one frame, then for two frames at once, and so on up to this number.
+/// The compared switches are polled for one to this many frames at once, in turn.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
-/// The counts of the reference switch in a case, for the report of a run.
+/// What the reference switch did in a case, as counts for the report of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     pub packets: u64,
@@ -19,7 +19,7 @@ pub struct Activity {
     pub calls: u64,
     pub transmitted: u64,
     pub clones: u64,
-    /// Number of replicas in addition to the replicated packets.
+    /// Number of replicas beyond the first of each packet.
     pub replicas: u64,
     pub digests: u64,
     pub packet_ins: u64,
@@ -45,7 +45,7 @@ impl Activity {
 /// A difference between one switch and the reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unequal {
-    /// The position of the compared switch.
+    /// The position of the differing switch among the compared switches.
     pub engine: usize,
     pub expected: String,
     pub found: String,

@@ -1,4 +1,4 @@
-//! Makes random control-plane calls, with the ids of one program.
+//! Makes random control-plane calls for the objects of one program.
 
 use control::{
     CellValue, ClientData, EntryChange, EntryKey, EntryUpdate, NewAction, Operation, Update,
@@ -67,7 +67,7 @@ fn set_default(table: TableId, action: Option<TableAction>) -> Write {
 }
 
 /// Returns the calls that bring a switch with a newly loaded program to the state of this switch. The calls write
-/// entries, default actions, members and groups, except the ones that the program itself contains.
+/// entries, default actions, and members and groups of action profiles, except what the program itself contains.
 pub fn written(switch: &Switch) -> Vec<Write> {
     let Some(program) = switch.program() else {
         return Vec::new();
@@ -107,7 +107,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Returns the random generator, for callers that mix calls with packets.
+    /// Returns the random number generator, for callers that mix calls with packets.
     pub fn rng(&mut self) -> &mut Rng {
         self.rng
     }
@@ -446,8 +446,7 @@ impl<'a> Writer<'a> {
             .collect()
     }
 
-    /// Makes a value of this many bits, as bytes. The value is often a small number or all ones, so that keys and
-    /// values coincide.
+    /// Makes a value of `bits` bits, as bytes, often a small number or all ones, so that packets often match keys.
     fn value(&mut self, bits: u32) -> Vec<u8> {
         let mut bytes = vec![0; bits.div_ceil(8).max(1) as usize];
         match self.rng.u8(..6) {

@@ -31,9 +31,9 @@ impl Ty {
 
 #[derive(Clone, Default)]
 struct Scope {
-    /// Readable names.
+    /// Names that an expression may read.
     values: Vec<(String, Ty)>,
-    /// Writable names.
+    /// Names that a statement may write.
     places: Vec<(String, Ty)>,
     headers: Vec<String>,
     actions: Vec<(String, Vec<Ty>)>,

@@ -11,32 +11,32 @@ use dataplane::{
 };
 use fastrand::Rng;
 
-/// Frames that may leave after one packet: programs of the corpus clone and recirculate without end.
+/// Maximum number of frames taken after one packet, since some programs clone and recirculate without end.
 const FRAMES_MAX: usize = 1_000;
 const ENTRIES_PER_TABLE: usize = 6;
-/// Number of cells to compare in each array; indexes in the corpus are small.
+/// Number of cells of each array that are compared. The corpus's programs use only small indexes.
 const CELLS: u64 = 64;
 
-/// A program and the names of its arrays.
+/// A program, and the names of its registers and counters.
 pub struct Subject {
     program: Program,
     registers: Vec<String>,
     counters: Vec<String>,
 }
 
-/// An entry by names, so that both programs accept it.
+/// An entry that names its table and its action, so that it can be added to both programs.
 #[derive(Debug, Clone)]
 struct Entry {
     table: String,
     action: String,
     args: Vec<Vec<u8>>,
-    /// `None` for the default action.
+    /// The key and the priority, or `None` for the default action of the table.
     key: Option<(Vec<MatchField>, i32)>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Groups and sessions that programs may refer to.
+    /// Calls that write the multicast groups and clone sessions to which programs may refer.
     groups: Vec<Write>,
     entries: Vec<Entry>,
     pub packets: Vec<(PortId, Vec<u8>)>,
@@ -44,7 +44,7 @@ pub struct Case {
 
 impl Subject {
     pub fn new(json: &Json) -> Result<Self, String> {
-        // As text, because a switch gets text.
+        // A switch gets a program as text.
         let text = serde_json::to_string(json).map_err(|error| error.to_string())?;
         let program = Program::from_json_str(&text).map_err(|error| error.to_string())?;
         let counters = json.counter_arrays.iter().filter(|it| !it.is_direct);
@@ -59,7 +59,7 @@ impl Subject {
         })
     }
 
-    /// Everything observable, as text.
+    /// Runs a case and returns everything observable as lines of text.
     fn outcome(&self, case: &Case) -> Vec<String> {
         let mut switch = Switch::new(SwitchConfig::default());
         switch.set_program(self.program.clone());
@@ -169,13 +169,13 @@ impl Subject {
     }
 }
 
-/// The result of a call as text.
+/// Returns the result of a call as text.
 fn said(done: Result<(), dataplane::ControlError>) -> String {
     format!("{:?}", done.map_err(|error| error.kind))
 }
 
 impl Case {
-    /// Groups, sessions, entries for every table, and packets that the parser follows.
+    /// Makes groups, clone sessions, entries for every table, and packets that the program's parser accepts.
     pub fn random(seed: u64, subject: &Subject, n_packets: usize) -> Self {
         let program = &subject.program;
         let mut rng = Rng::with_seed(seed);
@@ -210,7 +210,8 @@ impl Case {
         }
     }
 
-    /// The difference with the fewest packets and entries; `None` if there is none.
+    /// Leaves out packets and entries without which a difference remains, and returns this difference. Returns `None`
+    /// if the programs do not differ.
     pub fn shrunk(&self, plain: &Subject, other: &Subject) -> Option<String> {
         self.difference(plain, other)?;
         let mut least = self.clone();

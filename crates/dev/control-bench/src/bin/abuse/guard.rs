@@ -26,7 +26,7 @@ use crate::{PLACE, Shared};
 /// How long an answer may take, including a new connection. Thousands of calls compete, and the machine may have other
 /// work.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// The longest time in which the switch receives no frame.
+/// The longest time that may pass without a frame that the switch receives.
 const FRAMES_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -47,7 +47,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
         let began = Instant::now();
         let looked = async {
             while let Err(status) = look(&shared, &untouched, &mut watched, &mut frames).await {
-                // The connection was closed to make room, or there was no room for the call.
+                // The switch closed the connection to make room, or it had no room for the call.
                 shared.count(format!("good client, {:?}", status.code()));
                 tokio::time::sleep(PAUSE).await;
             }
@@ -73,7 +73,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
     )
 }
 
-/// Returns the ids of objects that nobody writes.
+/// Returns the ids of the tables, action profiles and value sets of the second program, which nobody writes.
 fn untouched(index: &P4InfoIndex) -> HashSet<u32> {
     let kinds = [Object::Table, Object::ActionProfile, Object::ValueSet];
     let all = kinds.into_iter().flat_map(|kind| index.preambles(kind));
@@ -115,7 +115,7 @@ async fn look(
     Ok(())
 }
 
-/// Reads the tokens in both cells with one request.
+/// Reads the tokens in both cells with one request, and checks them.
 async fn tokens(
     shared: &Shared,
     client: &mut Client,

@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// Returns a random generator for one task.
+/// Returns a random number generator for one task.
 fn rng(seed: u64, of: &str, n: u64) -> Rng {
     let of = of.bytes().fold(0, |sum: u64, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
@@ -134,7 +134,7 @@ fn rng(seed: u64, of: &str, n: u64) -> Rng {
 struct Memory(Vec<u64>);
 
 impl Memory {
-    /// Returns the median of a quarter. The quarters are counted from 0.
+    /// Returns the median of a quarter of the run's readings, in bytes. The quarters are counted from 0.
     fn of_quarter(&self, quarter: usize) -> u64 {
         let quarter = self.0.chunks(self.0.len().div_ceil(4).max(1)).nth(quarter);
         let mut values = quarter.unwrap_or_default().to_vec();

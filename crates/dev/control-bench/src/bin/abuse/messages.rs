@@ -24,7 +24,8 @@ use tonic::transport::Channel;
 
 use crate::{PLACE, Shared};
 
-/// The role of the mutators. The role may write every object of the first program except the cells with the tokens.
+/// The role of the clients that send mutated messages. It may write every object of the first program except the cells
+/// with the tokens.
 const ROLE: &str = "abuse";
 const ROLE_ID: Uint128 = Uint128 { high: 0, low: 77 };
 const ROLE_CONFIG: &str = "type.googleapis.com/stratum.P4RoleConfig";

@@ -102,7 +102,7 @@ impl Race {
             .collect()
     }
 
-    /// Returns whether one of these controllers has been connected without interruption.
+    /// Returns whether one of these controllers is still connected by the same connection.
     fn any_stays(&self, above: &[(u64, u64)]) -> bool {
         let there = lock(&self.there);
         above.iter().any(|(id, stay)| there.get(id) == Some(stay))

@@ -189,7 +189,7 @@ pub(crate) async fn watch(shared: Arc<Shared>, party: Arc<Party>) -> String {
         let began = Instant::now();
         let answered = async {
             while let Err(error) = call(client).await {
-                // The connection was closed to make room.
+                // The switch closed the connection to make room.
                 shared.count(format!("TLS good client, {error}"));
                 tokio::time::sleep(PAUSE).await;
             }

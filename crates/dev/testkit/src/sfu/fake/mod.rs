@@ -64,7 +64,7 @@ pub struct FakeSwitch {
     pub violations: Vec<String>,
     /// Every executed update, in order. `None` is a drain.
     pub log: Vec<Option<Update>>,
-    /// The fault by which the controller loses the switch.
+    /// The fault that cuts the controller off from the switch, if a test wants one.
     pub fault: Option<Fault>,
     /// After this number of log entries, the switch does not answer calls that change the state.
     pub silent_after: Option<usize>,
@@ -177,7 +177,8 @@ impl FakeSwitch {
         }
     }
 
-    /// Moves the blocks of groups 1, 2, .. to every `stride`th slot, as another controller might arrange them.
+    /// Moves the viewers of groups 1, 2, ... in the registers, so that each group starts `stride` slots after the
+    /// previous group. Another controller might arrange them so.
     pub fn scatter(&mut self, stride: u32) {
         self.drain();
         let ids = ["viewer_ips", "viewer_macs", "viewer_ids"].map(|name| self.register_id(name));
@@ -209,7 +210,7 @@ impl FakeSwitch {
         self.silent_after.is_some_and(|n| self.log.len() >= n)
     }
 
-    /// Returns the own addresses to which packets may be sent.
+    /// Returns the SFU's own addresses: port, IP address and MAC address.
     pub fn own_addresses(&self) -> Vec<(u64, Ipv4Addr, Mac)> {
         let id = self.table_id("own_addresses");
         let entries = self.tables.iter().filter(|((t, _), _)| Some(*t) == id);

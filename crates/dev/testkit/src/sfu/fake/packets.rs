@@ -13,7 +13,7 @@ use super::fields::{arg, ip, number};
 pub(super) struct Packet {
     presenter: Ipv4Addr,
     group: u32,
-    /// The cells or replicas of the remaining copies. `None` until the packet has read its group.
+    /// The register cells or replicas of all copies. `None` until the packet has read its group.
     copies: Option<Vec<u64>>,
     expected: Vec<(Ipv4Addr, Mac)>,
     got: Vec<(Ipv4Addr, Mac)>,
@@ -37,7 +37,7 @@ impl FakeSwitch {
             };
             self.packets.push(packet);
             if self.register_id("groups").is_some() {
-                // In the recirculation program, a packet reads presenter and block in one pass.
+                // In the recirculation program, a packet reads its presenter's entry and its group's cells in one pass.
                 let last = self.packets.len() - 1;
                 self.step(last);
             }
@@ -82,7 +82,7 @@ impl FakeSwitch {
         of_table.map(presenter).collect()
     }
 
-    /// Advances one packet by one read of the program.
+    /// Advances one packet by one step, in which it reads its group or the viewer of its next copy, or ends.
     pub(super) fn step(&mut self, idx: usize) {
         let mut packet = self.packets.swap_remove(idx);
         let Some(copies) = packet.copies.clone() else {

@@ -93,7 +93,7 @@ pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
     program.send(frame, n_bursts * FRAMES).unwrap();
 }
 
-/// Pins this thread to one processor, since each processor learns limits separately.
+/// Pins this thread to one processor, since the kernel engine keeps the limits of copies for each processor separately.
 pub fn stay() {
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap();

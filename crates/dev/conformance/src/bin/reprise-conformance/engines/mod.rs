@@ -1,10 +1,11 @@
 //! Compares the native engine with the interpreter on a given number of random packets.
 //!
-//! Every STF file runs with every choice of optimisations (none, all, each alone, each pair). Then the packets are
-//! divided among the suite's programs, and among the SFU programs with conferences in which viewers join and leave. The
-//! interpreter and native engines with several choices of optimisations get each packet once. The choices change each
-//! round, so that each choice is tested with each program. A difference is reduced to few steps, and printed with the
-//! command that reproduces the difference.
+//! Every STF file runs with every choice of optimisations (none, all, each alone, each pair, all except one). Then the
+//! packets are divided among the suite's programs (the SFU programs and every program with a packet test), and among
+//! conferences on the SFU programs in which viewers join and leave. Each packet goes to the interpreter and to several
+//! native engines, each with another choice of optimisations. A round has a case of each program. The choices change
+//! from round to round, so that each choice is tested with each program. A difference is reduced to few steps, and
+//! printed with the command that reproduces the difference.
 
 mod report;
 mod subjects;
@@ -99,8 +100,8 @@ impl Run {
         )
     }
 
-    /// Returns the subject of a case and the choices to compare. These are all choices if the case runs alone,
-    /// otherwise some choices, which change each round.
+    /// Returns the subject of a case and the choices to compare: all choices if the case runs alone, otherwise some
+    /// choices, which change each round.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let (subject, round) = (number % self.order.len(), number / self.order.len());

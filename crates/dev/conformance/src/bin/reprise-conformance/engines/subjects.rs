@@ -1,5 +1,4 @@
-//! The subjects: every program of the suite with a random control plane, and the SFU programs with
-//! conferences.
+//! Lists the subjects: every program of the suite with random control calls, and the SFU programs with conferences.
 
 use std::path::PathBuf;
 
@@ -13,7 +12,7 @@ use testkit::repository::root;
 const CONFERENCES: u64 = 8;
 /// Seed of the conferences. Each case also has a seed of its own.
 const CONFERENCE_SEED: u64 = 0x5f0;
-/// The number of times that a program with state occurs in a round.
+/// The number of cases that a program with state has in a round.
 const TIMES_WITH_STATE: usize = 3;
 
 /// A program and the source of its cases: either the program's parser and tables, or a conference.
@@ -32,7 +31,7 @@ impl Subject {
         }
     }
 
-    /// Returns the names of the program's features and of the activity so far.
+    /// Returns the names of the features that the program has, or that its packets have used so far.
     pub fn features(&self, seen: Activity) -> Vec<&'static str> {
         let ir = self.program.ir();
         let primitives = ir.actions.iter().flat_map(|action| &action.primitives);
@@ -59,8 +58,8 @@ impl Subject {
     }
 }
 
-/// Returns the order of a round, as indexes into the list. Subjects with state, in tables or elsewhere, occur several
-/// times.
+/// Returns the order in which a round runs the subjects, as indexes into `subjects`. Subjects with state, in tables or
+/// elsewhere, occur several times.
 pub fn order(subjects: &[Subject]) -> Vec<usize> {
     let has_state = |at: &usize| {
         let features = subjects[*at].features(Activity::default());

@@ -138,7 +138,7 @@ impl Form {
         }
     }
 
-    /// Returns a small number, because the fields of random packets often contain small numbers.
+    /// Returns a value for entry `number`. It is small, because fields of random packets often contain small numbers.
     fn value(self, number: usize) -> Vec<u8> {
         let Self::Bits(bits) = self else {
             return format!("name-{number}").into_bytes();

@@ -90,7 +90,7 @@ fn pair_refused(error: impl ToString) -> Verdict {
 struct Filled {
     tables: usize,
     entries: usize,
-    /// The calls that give another switch the same state.
+    /// The calls that give another switch the state that was written over P4Runtime.
     writes: Vec<Write>,
 }
 
@@ -137,7 +137,7 @@ fn is_taken(error: &WriteError) -> bool {
     errors.all(|error| matches!(error.code, Code::AlreadyExists | Code::ResourceExhausted))
 }
 
-/// Compares every engine on random packets and control calls, after the entries are written.
+/// Compares native engines with the interpreter on random packets and control calls, after the calls `writes`.
 fn compare(plan: &Plan, program: &Program, writes: &[Write]) -> Result<Activity, Verdict> {
     let makes = CHOICES.map(native);
     let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();

@@ -112,8 +112,8 @@ impl Settings {
         sets.chain([Vec::new()]).collect()
     }
 
-    /// Returns the folder in which a missing include would be found. If there are several, the folder with the longest
-    /// common path with the program is chosen, then the folder nearest to the root.
+    /// Returns the folder in which a missing include would be found. Of several folders, the folder that shares the
+    /// longest path with the program is chosen, then the folder nearest to the root.
     pub fn folder_with(&self, program: &Path, include: &str) -> Option<PathBuf> {
         let common = |folder: &Path| {
             let pairs = folder.components().zip(program.components());

@@ -10,7 +10,7 @@ use super::{Plan, Verdict, below};
 use crate::files;
 use crate::worker::{errors_of, first_error};
 
-/// Maximum number of included files that are searched for one program.
+/// Maximum number of include folders that are added for one program.
 const SEARCHES_MAX: usize = 64;
 /// The error code for an included file that was not found.
 const NOT_FOUND: &str = "E0118";
@@ -179,7 +179,7 @@ fn architecture(include: &str) -> Option<&str> {
     ARCHITECTURES.contains(&name).then_some(name)
 }
 
-/// Splits preprocessed text into words and single characters, without strings.
+/// Splits preprocessed text into words and single characters, and leaves out string literals.
 fn tokens(text: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut tokens = Vec::new();
@@ -228,7 +228,7 @@ fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     tokens[..before].last().copied()
 }
 
-/// Returns the index of the opening bracket for the closing bracket after these tokens.
+/// Returns the index of the opening bracket that belongs to a closing bracket right behind `tokens`.
 fn opening(tokens: &[&str], (close, open): (&str, &str)) -> Option<usize> {
     let mut depth = 1;
     tokens.iter().rposition(|token| {
