@@ -19,7 +19,7 @@ pub struct PublicKey(VerifyingKey);
 pub enum KeyError {
     #[error("expected {expected} hexadecimal digits, found {found} characters")]
     Digits { expected: usize, found: usize },
-    #[error("expected a compressed point of secp256k1, 02 or 03 and 64 digits; this is none")]
+    #[error("expected a compressed point of secp256k1 (02 or 03, then 64 digits), found no point")]
     NoPoint,
 }
 

@@ -62,7 +62,7 @@ pub enum CertificateError {
         found: usize,
     },
     /// The first byte is no known kind of proof.
-    #[error("expected tags (1), a signature (2) or confirms (3), found proof {0}")]
+    #[error("expected tags (1), a signature (2) or confirms (3), found kind of proof {0}")]
     Proof(u8),
 }
 

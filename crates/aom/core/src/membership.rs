@@ -51,9 +51,7 @@ pub enum MembershipError {
     #[error("expected an epoch of at most {EPOCH_LAST}, found {0}")]
     Epoch(u64),
     /// Some members have confirm keys and others do not.
-    #[error(
-        "expected no keys for confirms, or one of each of {n_receivers} receivers, found {found}"
-    )]
+    #[error("expected no confirm keys, or one for each of {n_receivers} receivers, found {found}")]
     ConfirmKeys {
         /// The number of receivers in the group.
         n_receivers: u8,
@@ -61,9 +59,7 @@ pub enum MembershipError {
         found: usize,
     },
     /// The member's signing key does not match its confirm key.
-    #[error(
-        "expected the signing key that belongs to receiver {0}'s key for confirms, found another"
-    )]
+    #[error("expected the signing key that belongs to receiver {0}'s confirm key, found another")]
     OtherConfirmKey(u8),
 }
 

@@ -30,7 +30,7 @@ const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_se
 /// receiver's timeout. Packets of the next epoch wait in the socket meanwhile.
 const STRAGGLERS: Duration = GAP_TIMEOUT.saturating_add(Duration::from_millis(5));
 /// Why there may be no membership although the service is connected.
-const CONNECTED: &str = "it is connected, and the group has no epoch yet that this process receives: `reprise aom group show` says when";
+const CONNECTED: &str = "it is connected, but this process is in no epoch of the group yet: `reprise aom group show` says why";
 /// The polling interval while the member waits for the last messages ([`STRAGGLERS`]).
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 

@@ -38,7 +38,7 @@ pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
 pub(crate) fn next(last: u64, since_1970: Duration) -> Result<u64, String> {
     if since_1970 < FIRST {
         return Err(format!(
-            "this host's clock says {} s since 1970, which is before 2026, and epochs are numbered by it so that none comes twice: set the clock",
+            "this host's clock says {} s since 1970, which is before 2026; epoch numbers come from the clock so that none repeats: set the clock",
             since_1970.as_secs()
         ));
     }

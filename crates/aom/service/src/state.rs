@@ -189,7 +189,7 @@ impl Group {
         if self.members.is_empty() {
             "it has no members: add one with `reprise aom member add`".to_owned()
         } else {
-            "no member has joined yet, and a Byzantine group needs its members' keys for confirms: start the members".to_owned()
+            "no member has joined yet, and a Byzantine group needs its members' confirm keys: start the members".to_owned()
         }
     }
 

@@ -24,7 +24,7 @@ pub enum StoreError {
     #[error("{}: another configuration service uses this folder: stop it, or give another folder with --state", path.display())]
     Taken { path: PathBuf },
     /// The file is not a state. The error does not quote it, since it contains keys.
-    #[error("{}: line {line}, column {column}: expected the state of a configuration service (version {VERSION}), which this is not: put the right file back, or begin with an empty folder and new groups' numbers", path.display())]
+    #[error("{}: line {line}, column {column}: expected the state of a configuration service (version {VERSION}), found something else: put the right file back, or begin with an empty folder and give the groups new numbers", path.display())]
     NoState {
         path: PathBuf,
         /// The place of the first error.

@@ -22,7 +22,7 @@ pub enum KeyError {
     #[error("{path}: {error}")]
     Io { path: PathBuf, error: io::Error },
     #[error(
-        "{0}: there is a file of this name, and a key never overwrites a file: give another name, or move the file away"
+        "{0}: this file exists, and a new key never overwrites a file: give another name, or move the file away"
     )]
     Exists(PathBuf),
     #[error(
@@ -36,7 +36,7 @@ pub enum KeyError {
     #[error("{0}: expected a file, found something else")]
     NoFile(PathBuf),
     #[error(
-        "{place}: expected 64 hexadecimal digits, found {found} characters that are not; `reprise-signer key new FILE` makes a key"
+        "{place}: expected 64 hexadecimal digits and nothing else, found {found} characters; `reprise-signer key new FILE` makes a key"
     )]
     Digits {
         /// The file or the variable.
@@ -199,11 +199,8 @@ mod tests {
     fn what_is_no_key_is_refused_without_printing_it() {
         let secret = "11".repeat(31);
         for (digits, says) in [
-            (secret.clone(), "expected 64 hexadecimal digits, found 62"),
-            (
-                format!("{secret}g1"),
-                "expected 64 hexadecimal digits, found 64",
-            ),
+            (secret.clone(), "digits and nothing else, found 62"),
+            (format!("{secret}g1"), "digits and nothing else, found 64"),
             ("00".repeat(32), "expected a number from 1 to the order"),
             ("ff".repeat(32), "expected a number from 1 to the order"),
         ] {

@@ -299,7 +299,10 @@ fn comments_and_lines_are_joined_as_c_joins_them() {
         "/* a */\n#define A 1\nconst bit<8> x = A;\n",
     );
     let refused = formatted("test.p4", "const bit<8> ab\\\nc = 1;\n").unwrap_err();
-    assert_eq!(refused[0].message, "a line ends within this token");
+    assert_eq!(
+        refused[0].message,
+        "a `\\` splits this token into two lines"
+    );
 }
 
 #[test]

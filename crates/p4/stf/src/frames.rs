@@ -96,7 +96,7 @@ impl Frames {
         for (port, open) in &mut self.ports {
             for left in open.left.drain(..) {
                 let message = format!(
-                    "port {port}: expected no frame, found one of the packet of line {}: {}",
+                    "port {port}: expected no frame, found one that line {} caused: {}",
                     left.line,
                     HEXLOWER.encode(&left.frame)
                 );

@@ -140,7 +140,7 @@ pub(crate) fn millionths(text: &str) -> Parsed<u64> {
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > 6 {
         return Err(format!(
-            "expected at most 6 digits behind the point (a unit a second), found \"{text}\""
+            "expected at most 6 digits after the point (whole units per second), found \"{text}\""
         ));
     }
     let digits = format!("{whole}{fraction:0<6}");

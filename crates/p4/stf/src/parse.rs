@@ -270,7 +270,7 @@ fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
 fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
     let mut numbers = [0; 4];
     for pair in numbers.chunks_exact_mut(2) {
-        pair[0] = millionths(&line.word("RATE:BURST, the committed and then the peak one")?)?;
+        pair[0] = millionths(&line.word("RATE:BURST (first committed, then peak)")?)?;
         line.mark(":")?;
         pair[1] = line.int("a burst")?;
     }

@@ -470,7 +470,7 @@ impl Runner<'_> {
                 let found = sessions.iter().any(|session| session.id == *id);
                 return found.then_some(()).ok_or(format!("no session {id}"));
             }
-            other => return Err(format!("cannot run {other:?}")),
+            _ => return Err("the runner does not know this command".to_owned()),
         };
         done.map_err(text)
     }
@@ -478,7 +478,7 @@ impl Runner<'_> {
     fn node(&self, node: usize) -> Done<&McNode> {
         let n_nodes = self.nodes.len();
         let known = self.nodes.get(node);
-        known.ok_or_else(|| format!("no node {node}, there are {n_nodes}, counted from 0"))
+        known.ok_or_else(|| format!("no node {node}: there are {n_nodes}, numbered from 0"))
     }
 
     /// Replaces a node's replicas in every group.

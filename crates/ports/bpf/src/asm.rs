@@ -266,12 +266,17 @@ impl Code {
     }
 }
 
-/// The error for a jump whose distance does not fit into 16 bits, or whose label was never placed.
+/// The reason why a jump cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a jump of {distance} instructions, expected at most 32767")]
-pub struct TooFar {
-    /// In instructions.
-    pub distance: i64,
+pub enum JumpError {
+    /// The distance does not fit into 16 bits.
+    #[error("a jump of {distance} instructions, expected -32768 to 32767")]
+    TooFar {
+        /// In instructions.
+        distance: i64,
+    },
+    #[error("a jump to a label that was never placed")]
+    NotPlaced,
 }
 
 /// A position to roll back to: lengths of code, symbols, notes, egress loads and jumps.
@@ -465,7 +470,7 @@ impl Assembler {
     ///
     /// # Errors
     /// A jump is too far from its label, or its label was never placed.
-    pub fn finish(mut self) -> Result<Code, TooFar> {
+    pub fn finish(mut self) -> Result<Code, JumpError> {
         let targets: HashMap<usize, usize> = self
             .jumps
             .iter()
@@ -481,9 +486,9 @@ impl Assembler {
         moved.push(n);
         for (from, _) in self.jumps.iter().filter(|(from, _)| is_kept[*from]) {
             // Offsets count from the next instruction.
-            let to = targets.get(from).map(|to| moved[*to] as i64);
-            let distance = to.map_or(i64::MAX, |to| to - moved[*from] as i64 - 1);
-            let offset = i16::try_from(distance).map_err(|_| TooFar { distance })?;
+            let to = targets.get(from).ok_or(JumpError::NotPlaced)?;
+            let distance = moved[*to] as i64 - moved[*from] as i64 - 1;
+            let offset = i16::try_from(distance).map_err(|_| JumpError::TooFar { distance })?;
             self.code.instructions[*from].offset = offset;
         }
         let mut position = 0;
@@ -611,8 +616,14 @@ mod tests {
         (0..40_000).for_each(|_| asm.mov_imm(R0, 0));
         asm.place(far);
         asm.exit();
-        let distance = asm.finish().expect_err("the label is too far").distance;
-        assert_eq!(distance, 40_000);
+        let error = asm.finish().expect_err("the label is too far");
+        assert_eq!(error, JumpError::TooFar { distance: 40_000 });
+
+        let mut asm = Assembler::default();
+        let nowhere = asm.label();
+        asm.jump(nowhere);
+        let error = asm.finish().expect_err("the label is nowhere");
+        assert_eq!(error, JumpError::NotPlaced);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Emit<'_> {
         for node in &order {
             let next = successors(self.program, &self.ir.nodes[node.index()]);
             if next.iter().any(|next| position(*next) <= position(*node)) {
-                return Err("a control that goes back".into());
+                return Err("a control with a loop".into());
             }
         }
         if start.is_none() {
@@ -190,7 +190,7 @@ impl Emit<'_> {
             self.asm.jump(punt);
             return match self.kind {
                 Kind::Ports => Ok(()),
-                Kind::Copies => Err(format!("the table \"{}\" is left", info.name)),
+                Kind::Copies => Err(format!("the table \"{}\" is left to the engine", info.name)),
             };
         }
         let place = format!("table \"{}\"", info.name);

@@ -124,7 +124,7 @@ impl Emit<'_> {
     /// Moves the frame's beginning and writes all valid headers.
     fn write_anew(&mut self, emitted: &[HeaderId], refused: Label) -> Emitted<()> {
         self.asm
-            .note("headers that came or went: the frame's beginning is moved");
+            .note("if headers were added or removed: move the frame's beginning");
         for header in emitted {
             self.refuse_variable(*header, refused);
         }

@@ -333,7 +333,7 @@ impl<'p> Emit<'p> {
     pub(super) fn journal_entry(&mut self, first: u32) -> Emitted<i16> {
         let entry = self.journal.len() as u32;
         if entry == Layout::JOURNAL_MAX {
-            return Err("too many places that count".into());
+            return Err("too many tables and statements that count".into());
         }
         self.journal.push(first);
         Ok(self.layout.journal(entry))

@@ -180,7 +180,7 @@ impl Emit<'_> {
     /// Punts if a header is invalid.
     fn all_valid(&mut self, runs: &[Run<'_>]) -> Emitted<()> {
         if self.kind == Kind::Copies {
-            return Err("a hash over a part of a byte of a header that may be missing".into());
+            return Err("a hash over partial bytes of a header that may be invalid".into());
         }
         for header in runs.iter().filter_map(|(header, _)| *header) {
             let punt = self.ends.punt;

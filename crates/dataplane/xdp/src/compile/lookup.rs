@@ -26,7 +26,7 @@ impl Emit<'_> {
         let ir = self.ir;
         let key = &ir.table_nodes[table.index()].key;
         let attempts = match &layout.index {
-            Index::Left => return Err("it is left".into()),
+            Index::Left => return Err("it is left to the engine".into()),
             Index::None => {
                 self.asm.mov_imm(BODY, 0);
                 1
@@ -66,7 +66,7 @@ impl Emit<'_> {
     /// Finds the slot of the group whose number is in `R1`.
     pub(super) fn find_group(&mut self, layout: &TableLayout) -> Emitted<()> {
         let Index::Hash { map, .. } = &layout.index else {
-            return Err("groups are not found by a hash".into());
+            return Err("the table of groups has no hash index".into());
         };
         self.asm.store(Size::B4, R10, STACK_KEY, R1);
         self.look_up_body(*map);

@@ -187,7 +187,7 @@ impl<'p> Emit<'p> {
             ParserOp::Set { to, from } => self.assign(to, from)?,
             ParserOp::SetLookahead { to, offset, bits } => {
                 let Place::Field(field) = to else {
-                    return Err("a lookahead into a place that is found at run time".into());
+                    return Err("a lookahead into a field that is chosen at run time".into());
                 };
                 if *bits > 64 {
                     return self.peek_wide(*field, 8 * walk.at + offset, *bits, walk.at, parsing);

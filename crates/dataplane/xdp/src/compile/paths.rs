@@ -131,7 +131,7 @@ impl Walk {
                         self.is_irregular |= bits > 0;
                         Step::Skips
                     }
-                    _ => Step::Unknown("it skips what is no number of bytes"),
+                    _ => Step::Unknown("it skips a part of a byte, or more than 1,024 bytes"),
                 },
                 _ => {
                     (self.is_irregular, self.is_moved) = (true, true);
@@ -160,7 +160,7 @@ impl Walk {
         };
         let declared = &ir.headers[header.index()];
         if declared.field_ids().next_back() != declared.variable_field {
-            return Step::Unknown("fields behind one of variable width");
+            return Step::Unknown("fields after a field of variable width");
         }
         let at = self.at;
         self.at += declared.fixed_bits / 8;

@@ -455,7 +455,7 @@ impl Emit<'_> {
 
     /// Writes [`Origin`] in front of a frame, if there is room.
     fn write_origin(&mut self) {
-        self.asm.note("when it came, in front of the frame");
+        self.asm.note("the arrival time, in front of the frame");
         let without = self.asm.label();
         self.asm.mov(R1, CONTEXT);
         self.asm

@@ -10,7 +10,7 @@ pub enum EncodeError {
     #[error("the table is left to the engine")]
     Left,
     /// The range is not a single value, not a prefix, and not everything.
-    #[error("a range that is no prefix")]
+    #[error("a range that is neither a prefix nor a single value")]
     Range,
 }
 

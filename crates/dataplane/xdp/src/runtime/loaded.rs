@@ -89,7 +89,7 @@ pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The failure if a thread ends unexpectedly.
-const ENDED: &str = "its thread has ended";
+const ENDED: &str = "a thread of the kernel engine has ended unexpectedly";
 
 /// The writer's first step: write the whole state, then attach the program to the ports.
 fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Failure> {

@@ -59,7 +59,7 @@ impl Prepared {
         if !cfg!(target_arch = "x86_64") {
             let here = std::env::consts::ARCH;
             return Err(format!(
-                "programs rest on x86-64's order of loads, this is {here}"
+                "the kernel engine relies on x86-64's order of loads; this machine is {here}"
             ));
         }
         ports.iter().try_for_each(check)?;

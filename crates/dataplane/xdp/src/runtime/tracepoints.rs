@@ -56,11 +56,11 @@ impl Tracepoints {
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
         let (what, reason) = match &self.poll_ends {
             Err(error) => (
-                "the ends of NAPI polls, so changes take longer to be seen, and copies are made for ports that are full",
+                "the ends of NAPI polls, so packets see changes later, and copies are made in vain for full ports",
                 error.to_string(),
             ),
             Ok(_) if self.is_realtime => (
-                "grace periods of NAPI polls, so changes take longer to be seen",
+                "grace periods of NAPI polls, so packets see changes later",
                 "the kernel is PREEMPT_RT".to_owned(),
             ),
             Ok(_) => return None,

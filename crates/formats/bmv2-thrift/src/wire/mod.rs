@@ -25,7 +25,7 @@ pub enum WireError {
     #[error("expected {0} values at most")]
     TooMany(usize),
     /// Containers are nested too deeply.
-    #[error("expected {0} structures within each other at most")]
+    #[error("expected structures nested at most {0} levels deep")]
     TooDeep(usize),
     #[error("expected the name of a call in UTF-8")]
     Name,

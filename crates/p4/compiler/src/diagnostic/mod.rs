@@ -155,11 +155,14 @@ impl Raw {
         let mut notes: Vec<Note> = self.notes.into_iter().map(note).collect();
         if let Some(used) = sources.macro_use(self.span) {
             let what = if used.is_argument {
-                "is an argument of"
+                "is in an argument of"
             } else {
                 "comes from"
             };
-            let message = format!("this {what} the macro `{}`, defined here", used.name);
+            let message = format!(
+                "the marked text {what} the macro `{}`, defined here",
+                used.name
+            );
             let place = Some(place(sources, used.defined));
             let said = notes.iter().any(|note| note.place == place);
             if !said {

@@ -155,8 +155,8 @@ impl Lines {
             }
             let is_cut = |token: &&PpToken| token.made && token.kind != Kind::Str;
             if let Some(cut) = line.iter().find(is_cut) {
-                sink.error("E0201", cut.span, "a line ends within this token")
-                    .help("a file is formatted only where no `\\` at a line's end cuts a token in two");
+                sink.error("E0201", cut.span, "a `\\` splits this token into two lines")
+                    .help("such a file is not formatted: write the token on one line");
             }
             code.extend_from_slice(&line);
         }

@@ -95,7 +95,7 @@ fn hiding(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
         declared.span,
         format!("`{}` hides another `{}`", declared.name, declared.name),
     )
-    .note_at(before, "this one cannot be named there")
+    .note_at(before, "this one is hidden there and cannot be used")
     .help("give one of them another name");
 }
 

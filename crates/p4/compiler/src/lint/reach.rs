@@ -94,7 +94,7 @@ fn select(program: &Program, transition: &Transition, sink: &mut Sink) {
             sink.warning("W0833", *span, "this case is never taken")
                 .note_at(
                     *before,
-                    "this earlier case takes all that the later one would match",
+                    "this earlier case matches every packet that the later one would match",
                 );
         }
     }

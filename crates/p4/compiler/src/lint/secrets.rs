@@ -38,7 +38,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
 
 fn misplaced(span: Span, sink: &mut Sink) {
     sink.warning("W0857", span, "`@secret` has no effect here")
-        .label("every reader is given what is here")
+        .label("hides nothing: every reader sees the values")
         .help(
             "it belongs to a table, a field of a table's key, an action, a parameter of an action that controllers give, or a register",
         );

@@ -117,7 +117,7 @@ fn entries(table: &Table, sink: &mut Sink) {
             sink.warning("W0851", entry.span, "this entry never matches")
                 .note_at(
                     before.span,
-                    "this one comes before it and matches all that it would",
+                    "this earlier entry matches every packet that the later one would match",
                 );
         }
     }

@@ -75,7 +75,7 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
         );
         if !is_object && var.direction != Direction::Out {
             sink.warning("W0803", declared.span, format!("unused parameter `{name}`"))
-                .help(format!("take it away, or name it `_{name}`"));
+                .help(format!("remove it, or name it `_{name}`"));
         }
     } else if !subject.program.names.is_used(declared) {
         sink.warning("W0801", declared.span, format!("unused variable `{name}`"));

@@ -145,7 +145,10 @@ impl Lower<'_> {
             self.sink.error(
                 "E0603",
                 span,
-                format!("calls are nested more than {} deep", limits::INLINE_DEPTH),
+                format!(
+                    "calls are nested more than {} levels deep",
+                    limits::INLINE_DEPTH
+                ),
             );
             return;
         }

@@ -478,7 +478,7 @@ impl Lower<'_> {
                 "E0603",
                 span,
                 format!(
-                    "controls are nested more than {} deep",
+                    "controls are nested more than {} levels deep",
                     limits::INLINE_DEPTH
                 ),
             );

@@ -189,7 +189,9 @@ impl Lower<'_> {
                     span,
                     format!("no metadata field has @field_list({number})"),
                 )
-                .help("nothing is kept of the metadata");
+                .help(format!(
+                    "no metadata is kept: annotate the fields to keep with `@field_list({number})`"
+                ));
         }
         let at = self.numbered_list(number);
         self.json.field_lists[at].id
@@ -312,9 +314,7 @@ impl Lower<'_> {
         let instead = instead(call);
         self.sink
             .warning("W0606", span, "a constant is not kept")
-            .help(format!(
-                "the call that has the number of a field list is `{instead}`"
-            ));
+            .help(format!("`{instead}` takes the number of a field list"));
     }
 
     fn header_is_lost(&mut self, span: Span, call: &str) {

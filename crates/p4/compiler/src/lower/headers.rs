@@ -275,7 +275,7 @@ impl Lower<'_> {
             let help = if self.depth > 0 {
                 "each call has variables of its own, and calls multiply where a callee makes several calls"
             } else {
-                "each is in every packet that a switch holds: make structs and stacks smaller"
+                "each takes memory in every packet that a switch holds: make structs and stacks smaller"
             };
             self.sink.error("E0618", span, message).help(help);
             self.stop();

@@ -170,10 +170,10 @@ impl Lower<'_> {
             && (table.next_tables != next_tables || table.base_default_next != base)
         {
             let message = format!(
-                "table `{}` is applied in places that go on differently",
+                "table `{}` is applied in several places, followed by different code",
                 table.name
             );
-            self.sink.error("E0607", span, message).help("simple_switch knows one successor for each of a table's actions; apply a second table");
+            self.sink.error("E0607", span, message).help("simple_switch knows one next step for each of a table's actions: let the same code follow, or apply a second table");
         }
         table.next_tables = next_tables;
         table.base_default_next = base;

@@ -361,14 +361,14 @@ impl Lower<'_> {
         let span = arrays.map_or(Span::default(), |object| object.span);
         self.sink
             .error("E0618", span, message)
-            .help("no switch gives a program more memory: make arrays, stacks or fields smaller");
+            .help("switches refuse programs that need more: make arrays, stacks or fields smaller");
     }
 
     /// Rejects an operand, condition or key that is nested too deeply for the switches.
     pub fn check_depth(&mut self, value: &Value, span: Span) {
         if place::depth(value) > limits::EXPRESSION_DEPTH_MAX {
             let message = format!(
-                "this becomes operations that are nested more than {} deep",
+                "this becomes operations that are nested more than {} levels deep",
                 limits::EXPRESSION_DEPTH_MAX
             );
             self.sink

@@ -309,7 +309,10 @@ impl Lower<'_> {
             self.sink.error(
                 "E0603",
                 span,
-                format!("parsers are nested more than {} deep", limits::INLINE_DEPTH),
+                format!(
+                    "parsers are nested more than {} levels deep",
+                    limits::INLINE_DEPTH
+                ),
             );
             return;
         }
@@ -448,7 +451,7 @@ impl Lower<'_> {
                     .warning(
                         "W0613",
                         span,
-                        "simple_switch has no `reject`: the packet goes on to ingress",
+                        "simple_switch does not drop a packet at `reject`: it goes on to ingress",
                     )
                     .help("use `verify` to set parser_error, and look at it in ingress");
                 None

@@ -182,7 +182,7 @@ impl Lower<'_> {
                 )
             }
             ExprKind::ValueSet(_) => {
-                self.unsupported(set.span, "a value set beside other sets");
+                self.unsupported(set.span, "a value set together with other sets");
                 None
             }
             _ => Some(vec![(number(self, set)?, all)]),

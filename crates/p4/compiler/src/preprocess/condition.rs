@@ -339,7 +339,7 @@ impl Evaluator<'_> {
         if self.depth > limits::NESTING {
             return Err(Problem {
                 span: None,
-                why: "it is nested too deep".to_owned(),
+                why: "it is nested too deeply".to_owned(),
             });
         }
         let Some(token) = self.tokens.get(self.at) else {

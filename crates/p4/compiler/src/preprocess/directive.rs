@@ -153,7 +153,7 @@ impl Preprocessor<'_> {
         let raw = self.sink.warning(
             "W0866",
             first.span.to(last.span),
-            format!("this text behind `#{name}` has no effect"),
+            format!("this text after `#{name}` has no effect"),
         );
         match name {
             "else" if &*first.text == "if" => raw.help("write `#elif`"),
@@ -178,7 +178,7 @@ impl Preprocessor<'_> {
         }
         if let Some(ended) = open.ended {
             self.sink
-                .error("E0115", span, format!("`#{name}` behind `#else`"))
+                .error("E0115", span, format!("`#{name}` after `#else`"))
                 .note_at(ended, "the `#else` is here");
         }
         let possible = outer.iter().all(|open| open.taken) && !open.any_taken;

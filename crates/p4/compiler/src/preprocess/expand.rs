@@ -161,7 +161,7 @@ impl Preprocessor<'_> {
     pub(super) fn expand_argument(&mut self, tokens: &[PpToken], name: &PpToken) -> Vec<PpToken> {
         if self.depth >= limits::MACRO_DEPTH {
             let message = format!(
-                "arguments of macros are nested more than {} deep",
+                "arguments of macros are nested more than {} levels deep",
                 limits::MACRO_DEPTH
             );
             self.sink.error("E0119", name.span, message);

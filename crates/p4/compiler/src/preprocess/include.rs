@@ -37,7 +37,7 @@ impl Preprocessor<'_> {
                     "E0117",
                     span,
                     format!(
-                        "includes are nested more than {} deep",
+                        "includes are nested more than {} levels deep",
                         limits::INCLUDE_DEPTH
                     ),
                 )

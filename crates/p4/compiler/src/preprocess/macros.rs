@@ -92,7 +92,7 @@ impl Preprocessor<'_> {
         if let Some(paste) = stray {
             self.sink
                 .error("E0112", paste.span, "`##` stands at an end of the macro")
-                .help("`##` joins what stands before it with what stands behind it");
+                .help("`##` joins what stands before it with what stands after it");
             return;
         }
         let found = Macro {
@@ -149,7 +149,7 @@ impl Preprocessor<'_> {
                 .warning("W0862", name.span, message)
                 .label("from here on it means something else")
                 .note_at(old.span, "it was defined here")
-                .help("write `#undef` before it where that is meant");
+                .help("if that is intended, write `#undef` before it");
         }
     }
 

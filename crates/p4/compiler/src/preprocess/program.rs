@@ -32,7 +32,7 @@ pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
         {
             raw.note_at(
                 first.span,
-                "this string goes over lines: its `\"` may be the one that is missing",
+                "this string spans several lines: perhaps its closing `\"` is missing",
             );
         }
     }

@@ -93,12 +93,12 @@ impl Parser<'_> {
             if !std::mem::replace(&mut said, true) {
                 let (message, help) = if is_local {
                     (
-                        "a declaration behind `apply`",
+                        "a declaration after `apply`",
                         "declarations stand in front of `apply`, which ends the control",
                     )
                 } else {
                     (
-                        "a statement behind `apply`",
+                        "a statement after `apply`",
                         "statements stand in `apply { ... }`",
                     )
                 };

@@ -46,7 +46,7 @@ impl Parser<'_> {
         let height = below + 1;
         if height > limits::EXPRESSION_HEIGHT {
             let message = format!(
-                "this expression is more than {} operators high",
+                "this expression nests more than {} operators",
                 limits::EXPRESSION_HEIGHT
             );
             self.sink

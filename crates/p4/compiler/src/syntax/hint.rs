@@ -22,7 +22,7 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     }
     match &found.tok {
         Tok::Punct(";" | ")") if is_before("++") => {
-            Some("P4 has no `++` that counts up: write `x = x + 1`, or `x += 1`".to_owned())
+            Some("P4 has no increment operator `++`: write `x = x + 1`, or `x += 1`".to_owned())
         }
         Tok::Punct(";" | ")") if is_before("-") && at > 1 && tokens[at - 2].is("-") => {
             Some("P4 has no `--`: write `x = x - 1`, or `x -= 1`".to_owned())
@@ -45,7 +45,7 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
             Some("write `.` in place of `::`, as in `Enum.member`".to_owned())
         }
         Tok::Punct(";") if wanted == "a name" && is_before(")") => Some(
-            "an instance has a name behind its arguments; that of the package is `main`".to_owned(),
+            "an instance has a name after its arguments; that of the package is `main`".to_owned(),
         ),
         Tok::Punct("[") if wanted == "`;`" => {
             Some("P4 has no arrays of instances: declare each one under its own name".to_owned())

@@ -362,7 +362,7 @@ impl Parser<'_> {
 
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= limits::NESTING {
-            let message = format!("this is nested more than {} deep", limits::NESTING);
+            let message = format!("this is nested more than {} levels deep", limits::NESTING);
             let help = "take a part out: into a constant, a function or a control";
             return self.give_up(&message, help);
         }

@@ -235,7 +235,7 @@ impl Checker<'_> {
         for (index, state) in states.iter().enumerate() {
             names.entry(state.name.name.clone()).or_insert(index);
             if matches!(&*state.name.name, "accept" | "reject") {
-                let message = format!("state `{}` is there in every parser", state.name.name);
+                let message = format!("every parser has the state `{}` already", state.name.name);
                 self.sink
                     .error("E0302", state.name.span, message)
                     .help("give it another name");

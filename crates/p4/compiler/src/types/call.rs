@@ -282,7 +282,9 @@ impl Checker<'_> {
             return false;
         };
         let shape = self.shape(signature);
-        let message = format!("`{name}` is written, and this cannot be: is the order another?");
+        let message = format!(
+            "`{name}` is written, but this argument cannot be written: are the arguments swapped?"
+        );
         self.sink
             .error("E0415", span, message)
             .help(format!("it is `{shape}`"));
@@ -312,7 +314,10 @@ impl Checker<'_> {
                     self.program.type_name(wanted),
                     self.program.type_name(&value.ty),
                 );
-                let message = format!("`{}` needs a place of type {a}, found {b}", parameter.name);
+                let message = format!(
+                    "`{}` needs a variable or field of type {a}, found {b}",
+                    parameter.name
+                );
                 self.sink
                     .error("E0401", value.span, message)
                     .help("what is written back cannot be cast; use a variable of that type");

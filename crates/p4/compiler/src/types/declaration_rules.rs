@@ -60,7 +60,7 @@ impl Checker<'_> {
             None => self.resolve_type(ty),
             Some(open) => {
                 self.sink
-                    .error("E0402", open.span, "`_` leaves the type open here")
+                    .error("E0402", open.span, "`_` does not say which type this is")
                     .help("write the type argument: it cannot be inferred here");
                 Type::Poison
             }
@@ -105,10 +105,10 @@ impl Checker<'_> {
             .iter()
             .find(|(name, optional)| !optional && !given(name));
         if let Some((missing, _)) = missing {
-            let message = format!("the abstract method `{missing}` is not given");
+            let message = format!("the abstract method `{missing}` is not implemented");
             self.sink
                 .error("E0438", name, message)
-                .help("write it behind the name: `= { ... };`");
+                .help("write it after the instance's name: `= { ... };`");
         }
     }
 

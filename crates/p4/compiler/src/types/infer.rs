@@ -316,7 +316,7 @@ impl Checker<'_> {
             let message = format!("`{}` stands only in a parser", member.name);
             self.sink
                 .error("E0309", member.span, message)
-                .help("index the stack with a number");
+                .help("outside a parser, index the stack with a number");
         }
         Expr {
             kind: ExprKind::Stack(Box::new(base), property),

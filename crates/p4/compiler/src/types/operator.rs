@@ -212,7 +212,7 @@ impl Checker<'_> {
         {
             let (width, name) = (*width, self.program.type_name(&left.ty));
             let left_over = if *signed && op == BinaryOp::Shr {
-                "nothing but its sign is left"
+                "only its sign is left"
             } else {
                 "the result is always 0"
             };

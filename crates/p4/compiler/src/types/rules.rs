@@ -389,7 +389,7 @@ impl Rules<'_> {
                 Property::Entries { .. } if has_key && !seen.contains_key("key") => {
                     self.sink
                         .error("E0425", *span, "`entries` come after `key`")
-                        .help("move them behind `key` and `actions`");
+                        .help("put them after `key` and `actions`");
                 }
                 Property::Actions(list) => {
                     self.names(list.iter().map(|action| &action.name), "action");
@@ -444,7 +444,7 @@ impl Rules<'_> {
             };
             if let Some(default) = default.filter(|_| text.as_deref() != Some("default")) {
                 self.sink
-                    .error("E0426", span, "a label behind `default` is never reached")
+                    .error("E0426", span, "a label after `default` is never reached")
                     .note_at(default, "`default` matches everything")
                     .help("put `default` last");
             }
@@ -455,7 +455,7 @@ impl Rules<'_> {
             match seen.get(&text) {
                 Some(before) => {
                     self.sink
-                        .error("E0426", span, format!("label `{text}` is there twice"))
+                        .error("E0426", span, format!("label `{text}` occurs twice"))
                         .note_at(*before, "first here");
                 }
                 None => drop(seen.insert(text, span)),

@@ -280,7 +280,7 @@ impl Checker<'_> {
             let message = format!("cannot switch on {name}");
             self.sink
                 .error("E0408", subject.span, message)
-                .help("it is not known to the switch; use a number or an enum");
+                .help("a switch cannot compare such values; use a number or an enum");
         }
         let mut out = Vec::new();
         let mut labels = Vec::new();

@@ -130,7 +130,7 @@ impl Checker<'_> {
                         element.expr.span,
                         "the control plane has no name for this key",
                     )
-                    .help("add `@name(\"...\")` behind the match kind");
+                    .help("add `@name(\"...\")` after the match kind");
                 String::new()
             }
         };

@@ -119,7 +119,7 @@ impl Checker<'_> {
             |below: &Span| [self.unknowns.current, self.unknowns.action].contains(&Some(*below));
         if let Some(itself) = below.filter(is_inside) {
             self.sink
-                .error("E0204", name.span, format!("`{text}` is inside of itself"))
+                .error("E0204", name.span, format!("`{text}` uses itself"))
                 .note_at(itself, "this is declared here")
                 .help("P4 has no recursion");
             return;
