@@ -104,7 +104,7 @@ mod tests {
                 assert_eq!(
                     internet_checksum(&frame[14..34]),
                     0,
-                    "its own checksum is in it"
+                    "expected a correct checksum in the IPv4 header"
                 );
             }
         }

@@ -160,7 +160,7 @@ impl Sequencers {
         let copies = left.iter().map(|sent| {
             assert_eq!(sent.port, RECEIVERS_PORT);
             let copy = udp_copy(&sent.frame);
-            assert_eq!(copy.udp_checksum, 0, "the tags cover more than it does");
+            assert_eq!(copy.udp_checksum, 0, "expected no UDP checksum");
             assert_eq!(copy.macs.1, SWITCH_MAC);
             assert_eq!(copy.ports.1, RECEIVER_UDP_PORT);
             let [_, _, slot, receiver] = copy.ips.1.octets();
@@ -187,7 +187,10 @@ impl Sequencers {
         of_rounds.sort_by_key(by_shard);
         let mut expected = left.clone();
         expected.sort_by_key(by_shard);
-        assert!(of_rounds == expected, "forms differ for {frame:02x?}");
+        assert!(
+            of_rounds == expected,
+            "the outputs of the two programs differ for the frame {frame:02x?}"
+        );
         left
     }
 

@@ -523,7 +523,7 @@ fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says
     let output = run_tree(root.path(), &words);
     assert!(!output.status.success());
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("1 faults of ours"), "{errors}");
+    assert!(errors.contains("1 fault of Reprise"), "{errors}");
 }
 
 /// Returns this compiler's P4Info, which stands for the P4Info in p4c's checkout.
@@ -586,7 +586,7 @@ fn p4info_is_compared_with_p4cs_the_order_included() {
     let output = checkout.run(&["--only", "p4info"], "");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
-        text.contains("FAIL      p4info   p4_16_samples/swapped-bmv2.p4: behind"),
+        text.contains("FAIL      p4info   p4_16_samples/swapped-bmv2.p4: first"),
         "{text}"
     );
     assert!(

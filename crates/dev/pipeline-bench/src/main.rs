@@ -219,7 +219,7 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
         say(&format!("{:#}", output::json(&results, shared.cpu)));
     } else if let Some(hz) = clock::tsc_hz() {
         say(&format!(
-            "time stamp counter: {:.1} MHz, against the clock",
+            "time stamp counter: {:.1} MHz, measured with the monotonic clock",
             hz / 1e6
         ));
     }

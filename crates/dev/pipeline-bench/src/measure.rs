@@ -191,7 +191,9 @@ impl Contest {
             if lookers.is_some() {
                 let mut fed = Fed::new(workload.switch(watch.probe(variant.factory()))?);
                 if check(&mut fed, &frames, checked)? != checksum {
-                    return Err(format!("{name}: gives something else when it is watched"));
+                    return Err(format!(
+                        "{name}: the output or the counters differ when the parts are measured"
+                    ));
                 }
                 probed = Some(fed);
             }
@@ -200,7 +202,8 @@ impl Contest {
             {
                 let expected = first.checksum;
                 return Err(format!(
-                    "{name}: expected the checksum {expected:016x} of what left, found {checksum:016x}"
+                    "{name}: expected the checksum {expected:016x} of output and counters, \
+                     found {checksum:016x}"
                 ));
             }
             let packets = plain.packets_in(&frames, effort.round_ms);

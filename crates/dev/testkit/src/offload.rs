@@ -522,7 +522,7 @@ impl Offload for Double {
             .flat_map(|action| &action.primitives);
         let mut writes = writes.filter(|it| matches!(it, ir::Primitive::RegisterWrite { .. }));
         if core.takes != Takes::All && writes.next().is_some() {
-            let reason = "register \"last\": packets of both sides would write it".to_owned();
+            let reason = "register \"last\": offload and engine would both write it".to_owned();
             return Err(reason.into());
         }
         core.program = Some((program.clone(), ids));

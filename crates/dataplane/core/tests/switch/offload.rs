@@ -314,7 +314,7 @@ fn a_hit_is_of_the_entry_that_was_hit_and_of_no_later_one() {
 #[test]
 fn a_refused_program_is_the_engine_s_and_the_next_one_is_offered_again() {
     let mut pair = Pair::new(Takes::Half, &program(true));
-    let reason = "register \"last\": packets of both sides would write it".to_owned();
+    let reason = "register \"last\": offload and engine would both write it".to_owned();
     let refused = OffloadStatus::Refused(reason);
     assert_eq!(pair.with.offload_status(), Some(&refused));
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();

@@ -478,11 +478,13 @@ fn difference(one: &State, other: &State) -> String {
 
 /// Makes the error for a state that is neither of the two possible states.
 fn unlike(seed: u64, found: &State, answered: &State, open: Option<&(State, Call)>) -> String {
-    let call = open.map(|(_, call)| call);
+    let call = open.map_or(String::new(), |(_, call)| format!("{call:?}"));
     let with_it = open.map_or(String::new(), |(state, _)| difference(found, state));
     let without = difference(found, answered);
     format!(
-        "seed {seed}: the state is neither the last answered nor with {call:?}\n{without}\n=== with it\n{with_it}"
+        "seed {seed}: the state after the restart is neither that after the last answered call nor \
+         that after the unanswered call {call}\n\
+         === without the unanswered call\n{without}\n=== with it\n{with_it}"
     )
 }
 
@@ -551,8 +553,9 @@ async fn run(options: &Options) -> Result<String> {
     }
     std::fs::remove_file(&file)?;
     Ok(format!(
-        "{} kills, seed {}: {} calls answered, {} of them refused, whole or in part, {} pipelines set; of the calls that were not \
-         answered {} were there and {} not, or changed nothing",
+        "{} kills, seed {}: {} calls answered, {} of them refused, whole or in part, {} pipelines \
+         set; of the unanswered calls, {} took effect or had nothing to change, and {} did not \
+         take effect",
         options.kills,
         options.seed,
         counts.n_calls,

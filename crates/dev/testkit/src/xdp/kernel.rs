@@ -470,7 +470,7 @@ impl Kernel {
             let end = match verdict {
                 Verdict::Aborted => End::Punt,
                 Verdict::Pass => End::Pass,
-                other => panic!("{other:?}, and nobody says why"),
+                other => panic!("verdict {other:?}, but no record of how the packet ended"),
             };
             let (counted, digests) = (Vec::new(), self.take_digests());
             return Run {

@@ -97,7 +97,7 @@ pub struct Engines {
 
 #[derive(clap::Args, Debug)]
 pub struct Fuzz {
-    /// How long the run takes, in seconds.
+    /// How long the run takes, in minutes.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub minutes: u64,
     /// Seed of the random numbers.

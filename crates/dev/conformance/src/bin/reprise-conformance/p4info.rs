@@ -32,22 +32,21 @@ pub fn compare(program: &Path, golden: &Path, options: &Options) -> Result<(), D
 
 /// Describes the first line that differs, with the last `name` field before this line.
 fn first_difference(ours: &str, theirs: &str) -> String {
-    let mut name = "";
+    let mut name = None;
     let (mut ours, mut theirs) = (ours.lines(), theirs.lines());
     loop {
         match (ours.next(), theirs.next()) {
             (Some(line), Some(other)) if line == other => {
-                name = line.trim().strip_prefix("name: ").unwrap_or(name);
+                name = line.trim().strip_prefix("name: ").or(name);
             }
             (line, other) => {
-                let end = "the end";
+                let place = name.map_or_else(
+                    || "before any name".to_owned(),
+                    |name| format!("after the name {name}"),
+                );
+                let end = "no more lines";
                 return format!(
-                    "behind {}: p4c has {}, ours {}",
-                    if name.is_empty() {
-                        "the beginning"
-                    } else {
-                        name
-                    },
+                    "first difference {place}: p4c's P4Info has {}, ours has {}",
                     other.map_or(end, str::trim),
                     line.map_or(end, str::trim)
                 );
@@ -66,11 +65,11 @@ mod tests {
         let theirs = "tables {\n  name: \"a\"\n  size: 2\n}\n";
         assert_eq!(
             first_difference(ours, theirs),
-            "behind \"a\": p4c has size: 2, ours size: 1"
+            "first difference after the name \"a\": p4c's P4Info has size: 2, ours has size: 1"
         );
         assert_eq!(
             first_difference("", "tables {\n}\n"),
-            "behind the beginning: p4c has tables {, ours the end"
+            "first difference before any name: p4c's P4Info has tables {, ours has no more lines"
         );
     }
 }

@@ -157,12 +157,12 @@ impl<'k> Report<'k> {
             }
             if total.with_place > 0 {
                 lines.push(format!(
-                    "         {} on p4c's line, {} with the first error there",
+                    "         {} refused on p4c's line, {} with our first error there",
                     share(total.on_line, total.with_place),
                     share(total.on_first, total.with_place)
                 ));
                 lines.push(format!(
-                    "         {} elsewhere, and only for the missing `main` of v1model",
+                    "         {} refused elsewhere, only because they have no `main` for v1model",
                     share(total.only_for_main, total.with_place)
                 ));
             }

@@ -78,10 +78,8 @@ fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
     };
     let mut samples: Vec<Sample> = checkout.samples.into_iter().filter(is_wanted).collect();
     if samples.is_empty() {
-        return Err(Failure::new(format!(
-            "{}: no sample is left by --only and --filter",
-            root.display()
-        )));
+        let error = "--only and --filter select no sample";
+        return Err(Failure::in_file(root, &error));
     }
     for sample in &mut samples {
         sample.optimise = args.optimise;
@@ -97,7 +95,9 @@ fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
     }
     let failure = (report.unexpected() > 0).then(|| {
         let (n, of) = (report.unexpected(), samples.len());
-        Failure::new(format!("{n} of {of} samples failed that are not known to"))
+        Failure::new(format!(
+            "{n} of {of} samples failed unexpectedly (not in the table of known failures)"
+        ))
     });
     conclude(args, report.json(&stale), failure)
 }
@@ -134,10 +134,12 @@ fn programs(args: &Args, root: &Path) -> Result<(), Failure> {
         });
     let subjects: Vec<Subject> = subjects.collect();
     if subjects.is_empty() {
-        return Err(Failure::in_file(
-            root,
-            &"expected a folder with P4 files below it that --filter leaves, found none",
-        ));
+        let mut expected = "P4 files below this folder".to_owned();
+        if let Some(part) = &args.filter {
+            expected.push_str(&format!(" whose path contains \"{part}\" (--filter)"));
+        }
+        let error = format!("expected {expected}, found none");
+        return Err(Failure::in_file(root, &error));
     }
     let jobs: Vec<Job> = subjects.iter().cloned().map(Job::Program).collect();
     let mut report = tree::Report::default();
@@ -150,11 +152,8 @@ fn programs(args: &Args, root: &Path) -> Result<(), Failure> {
         output::text(format!("seed {}", plan.seed));
     }
     let failure = (report.n_faults() > 0).then(|| {
-        let faults = format!(
-            "{} faults of ours, which the totals name",
-            report.n_faults()
-        );
-        Failure::in_file(root, &faults)
+        let faults = output::count(report.n_faults(), "fault");
+        Failure::in_file(root, &format!("{faults} of Reprise (see the totals)"))
     });
     conclude(args, report.json(), failure)
 }

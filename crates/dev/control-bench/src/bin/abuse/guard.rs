@@ -59,7 +59,10 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
             ));
         }
         if frames.1.elapsed() > FRAMES_MAX {
-            shared.broken(format!("no frame went in for {} s", FRAMES_MAX.as_secs()));
+            shared.broken(format!(
+                "the switch received no frame for more than {} s",
+                FRAMES_MAX.as_secs()
+            ));
         }
         watched.longest = watched.longest.max(began.elapsed());
         tokio::time::sleep(PAUSE).await;
@@ -140,14 +143,16 @@ async fn tokens(
     };
     if one != other {
         shared.broken(format!(
-            "two cells that are written at once have {one:#x} and {other:#x}"
+            "two cells that are always written together differ: {one:#x} and {other:#x}"
         ));
     }
     if one != 0 {
         watched.n_tokens += 1;
     }
     if one != 0 && shared.race.sees(one) {
-        shared.broken(format!("token {one:#x} is seen, and was refused"));
+        shared.broken(format!(
+            "token {one:#x} was read, although its write was refused"
+        ));
     }
     Ok(())
 }

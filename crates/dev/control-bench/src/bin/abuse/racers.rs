@@ -238,6 +238,16 @@ fn code<T>(answer: &std::result::Result<T, Status>) -> Code {
     answer.as_ref().err().map_or(Code::Ok, Status::code)
 }
 
+/// Describes the violation that a call was accepted while one of these controllers with higher ids was connected.
+fn accepted(call: &str, id: Uint128, above: &[(u64, u64)]) -> String {
+    let ids: Vec<u64> = above.iter().map(|(id, _)| *id).collect();
+    format!(
+        "the switch accepted {call} from election id {} while a controller with a higher election \
+         id was connected: one of {ids:?}",
+        id.low
+    )
+}
+
 async fn write_token(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mut Rng) {
     let race = &shared.race;
     let (id, token) = (controller.election_id, race.token(racer));
@@ -247,13 +257,13 @@ async fn write_token(shared: &Shared, racer: u64, controller: &mut Controller, r
     let code = code(&written);
     shared.count(format!("tokens {code:?}"));
     if code == Code::Ok && race.any_stays(&above) {
-        shared.broken(format!(
-            "election id {} wrote token {token:#x} while {above:?} were there",
-            id.low
-        ));
+        let call = format!("the write of token {token:#x}");
+        shared.broken(accepted(&call, id, &above));
     }
     if code == Code::PermissionDenied && race.refuses(token) {
-        shared.broken(format!("token {token:#x} was refused, and seen"));
+        shared.broken(format!(
+            "the write of token {token:#x} was refused, but the token was read"
+        ));
     }
 }
 
@@ -275,7 +285,8 @@ async fn write_entries(shared: &Shared, controller: &mut Controller, rng: &mut R
     let code = code(&written);
     shared.count(format!("entries {code:?}"));
     if code == Code::Ok && shared.race.any_stays(&above) {
-        shared.broken(format!("entries were written while {above:?} were there"));
+        let id = controller.election_id;
+        shared.broken(accepted("a write of entries", id, &above));
     }
 }
 
@@ -295,6 +306,7 @@ async fn set_pipeline(shared: &Shared, controller: &mut Controller, rng: &mut Rn
     let code = code(&set);
     shared.count(format!("pipelines {code:?}"));
     if code == Code::Ok && shared.race.any_stays(&above) {
-        shared.broken(format!("a pipeline was set while {above:?} were there"));
+        let call = format!("a pipeline ({action:?})");
+        shared.broken(accepted(&call, controller.election_id, &above));
     }
 }

@@ -112,8 +112,11 @@ async fn distrusting(shared: &Shared, party: &Party, rng: &mut Rng) {
         return;
     };
     match timeout(REFUSAL_MAX, client.shake_hands(PLACE)).await {
-        Ok(Ok(_)) => shared.broken("a stranger's certificate was believed".to_owned()),
-        Ok(Err(_)) => shared.count("TLS given up: the switch's certificate is not believed"),
+        Ok(Ok(_)) => {
+            let what = "a client accepted a certificate of an authority that it does not trust";
+            shared.broken(what.to_owned());
+        }
+        Ok(Err(_)) => shared.count("TLS given up: the switch's certificate is not trusted"),
         // The switch may briefly have no room.
         Err(_) => shared.count("TLS given up: no answer"),
     }

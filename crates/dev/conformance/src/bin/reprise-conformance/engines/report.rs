@@ -31,7 +31,7 @@ impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, choice) = (self.path.display(), &self.choice);
         writeln!(f, "{path}, optimisations {choice}: {}", self.description)?;
-        write!(f, "again: {}", self.command())
+        write!(f, "to reproduce: {}", self.command())
     }
 }
 
@@ -103,8 +103,8 @@ impl Report {
                 "program": found.path,
                 "optimisations": found.choice,
                 "case": found.case,
-                "told": found.description,
-                "again": found.command(),
+                "description": found.description,
+                "command": found.command(),
             })
         });
         json!({

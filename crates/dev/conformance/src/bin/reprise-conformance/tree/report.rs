@@ -40,7 +40,7 @@ impl Report {
         self.programs.push(document);
         let line = self.count(verdict);
         let line = match (verdict, line) {
-            (Verdict::Differs { .. }, line) => format!("{line}\nagain with: {}", again(subject)),
+            (Verdict::Differs { .. }, line) => format!("{line}\nto reproduce: {}", again(subject)),
             (_, line) => line,
         };
         Some(format!("{:8} {}: {line}", verdict.word(), subject.name))
@@ -115,7 +115,7 @@ impl Report {
             lines.push(format!("  {code}: {n}, as {first}"));
         }
         lines.push(format!(
-            "those that run: {} entries over P4Runtime in {} of {} tables with a key, {} packets, of which {} left again",
+            "programs that run: {} entries over P4Runtime in {} of {} tables with a key, {} packets in, {} packets out",
             ran.entries, ran.filled, ran.tables, ran.packets, ran.transmitted
         ));
         lines.push(format!(
@@ -149,7 +149,7 @@ impl Report {
 
 fn passed(ran: &Ran) -> String {
     let mut line = format!(
-        "{} of {} tables filled, {} entries, {} packets, {} left",
+        "{} of {} tables filled, {} entries, {} packets in, {} packets out",
         ran.filled, ran.tables, ran.entries, ran.packets, ran.transmitted
     );
     if let Some(reason) = &ran.interpreted {
@@ -205,7 +205,7 @@ mod tests {
         let message = "all: packet 3".to_owned();
         let line = report.add(&subject(), &Verdict::Differs { message }, Duration::ZERO);
         let command = "reprise-conformance --tree programs --filter 'p4/a.p4' --packets 2000 --seed 7 -O 1 --include-path inc --define N=3";
-        let expected = format!("DIFFERS  p4/a.p4: all: packet 3\nagain with: {command}");
+        let expected = format!("DIFFERS  p4/a.p4: all: packet 3\nto reproduce: {command}");
         assert_eq!(line, Some(expected));
         assert_eq!(report.n_faults(), 1);
     }
