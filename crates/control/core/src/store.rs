@@ -59,8 +59,8 @@ pub enum Slot {
 /// A pipeline's origin; `None` if the pipeline was set without an origin.
 pub type OriginOf = Option<Arc<dyn Origin>>;
 
-/// The result of a call. The operations of a batch whose result is no error were executed. Results missing at the end
-/// belong to operations that were not attempted.
+/// The result of a call. An operation of a batch was executed if its own result is no error. Results missing at the
+/// end belong to operations that were not attempted.
 #[derive(Clone)]
 pub enum Kept {
     /// A pipeline replaced the one in a slot, and the batch was written to the new pipeline. If the slot is

@@ -177,7 +177,7 @@ impl<'a> Change<'a> {
         };
         let Some(below) = node.below_interface() else {
             return Err(Status::unimplemented(
-                "the switch writes one interface at a time: expected /interfaces/interface[name=...]/config/enabled, or its config",
+                "the switch writes one interface at a time: expected /interfaces/interface[name=...], or its config or config/enabled",
             ));
         };
         let Name::One(name) = &query.name else {

@@ -117,10 +117,10 @@ pub(crate) struct Packet {
     payload: Payload,
     /// Bytes of the frame that the parser took.
     pub consumed: usize,
-    /// The field list that the packet keeps when it comes to ingress again, as [`Requests::list_code`].
+    /// The field list that the packet keeps when it comes to ingress again, coded by [`Requests::list_code`].
     pub kept_list: u32,
-    /// The engine's `epoch` (a counter in `engine.rs`, not a drain's) when the first half of ingress ran ahead, if the
-    /// second half has not run; otherwise 0.
+    /// The engine's `epoch` (a counter in `engine.rs`, not a drain's) when the part of ingress before its control ran
+    /// ahead, if the rest has not run; otherwise 0.
     pub parsed_ahead: u64,
     /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once it has ended.
     pub copies: u32,

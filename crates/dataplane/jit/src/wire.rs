@@ -162,7 +162,7 @@ pub(crate) fn read_bits(bytes: &[u8], offset: usize, bits: usize, words: &mut [u
     }
 }
 
-/// Writes the low bits of words, the lowest first; the bits around them stay.
+/// Writes the low bits of a number, whose lowest word comes first, into `bytes`; the other bits of `bytes` stay.
 pub(crate) fn write_bits(bytes: &mut [u8], offset: usize, words: &[u64], bits: usize) {
     let mut end = offset + bits;
     let mut left = bits;

@@ -23,7 +23,7 @@ const GROWTH_COLUMNS: &str = "program,engine,optimisations,grows,value,packet_si
 /// The results of one workload.
 pub struct Result {
     pub workload: Workload,
-    /// The name and the value of the size that grows, if a growth was measured.
+    /// If the run measures how cost grows with a size, such as the number of viewers: the size's name and its value.
     pub growth: Option<(&'static str, usize)>,
     pub measured: Vec<Measured>,
     pub rounds: usize,
@@ -101,7 +101,7 @@ impl Result {
         }
     }
 
-    /// Returns a table of the variants, one per line, each compared with the naive engine.
+    /// Returns a table of the variants, one per line, each compared with the native engine without optimisations.
     pub fn table(&self) -> String {
         let Workload {
             pipeline,

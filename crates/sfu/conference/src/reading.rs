@@ -20,7 +20,7 @@ pub struct Reading {
     pub snapshot: Snapshot,
     /// Counts of each group and its viewers.
     pub totals: BTreeMap<GroupId, GroupTotals>,
-    /// Count of each verdict, in the order of the program's table.
+    /// Count of each verdict, in the order of the keys of the program's table `verdicts`.
     pub verdicts: Vec<Verdict>,
     /// The switch's own counters. Their timestamp is the time of this reading.
     pub switch: GetCountersResponse,

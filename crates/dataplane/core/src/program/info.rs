@@ -83,7 +83,7 @@ impl KeyField {
         }
     }
 
-    /// Whether the range, in the control plane's form, contains a value: `low` is not above `high`.
+    /// Whether the range, in the control plane's form, is not empty: `low` is not above `high`.
     pub fn is_ascending(&self, low: &[u8], high: &[u8]) -> bool {
         let place = |end| self.order(&value::from_be_bytes(end));
         place(low) <= place(high)

@@ -40,7 +40,7 @@ fn misplaced(span: Span, sink: &mut Sink) {
     sink.warning("W0857", span, "`@secret` has no effect here")
         .label("hides nothing: every reader sees the values")
         .help(
-            "it belongs to a table, a field of a table's key, an action, a parameter of an action that controllers give, or a register",
+            "it belongs to a table, a field of a table's key, an action, an action's parameter that controllers set, or a register",
         );
 }
 
@@ -59,7 +59,7 @@ fn place(span: Span) -> Place {
     (span.file, span.start)
 }
 
-/// Where the annotations stand among which the compiler looks for `@secret`.
+/// The places of all annotations in which the compiler looks for `@secret`.
 fn effective(tree: &[Declaration]) -> HashSet<Place> {
     let mut found = Effective::default();
     for declaration in tree {

@@ -4,8 +4,8 @@
 //! exactly one predecessor, which always leads to it, to that predecessor. Removes a `select` whose cases all lead to
 //! one state, a transition that an earlier one with the same value hides, and a transition that leads where the
 //! following default leads. This is sound because operations keep their order, and a key is removed only if reading it
-//! cannot end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes fewer
-//! steps to the limit at which the parser gives up. Value sets stay known to the control plane.
+//! cannot end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though perhaps of fewer
+//! states, so that it makes more rounds before the parser gives up. Value sets stay known to the control plane.
 
 use std::collections::{HashMap, HashSet};
 
