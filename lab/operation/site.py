@@ -26,7 +26,7 @@ class Site(Star):
         self._bridges = [f"br{port - 1}" for port in self.ports]
         self._macs = {number: mac_of(number) for number in ports}
         self._sfu: dict[int, int] = {}
-        """For each port: the number of the SFU's address that hosts know, even if removed."""
+        """Per port, the number of the SFU's address that hosts know, even after it is deleted."""
 
     # `Star` makes the parts of port 1. Names of another port's parts end in the port's number.
 

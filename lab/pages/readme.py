@@ -32,7 +32,7 @@ class KeptStudy:
     where: str
     """The path of its folder, relative to README."""
     session: Mapping[str, str]
-    """The facts of its last session."""
+    """What is recorded of the last run that measured for it: commit, processor, system."""
     results: Results
     verdicts: Sequence[Verdict] = ()
     served: Sequence[ServedRow] = ()
@@ -102,7 +102,7 @@ def _speed(study: KeptStudy) -> str:
     """A table with a line for each forwarder on each port, ordered by viewers served."""
     shown = [one for one in study.served if one.limit_ms == MUSICIANS_MS]
     if not shown:
-        return f"{study.link} has no viewers within {MUSICIANS_MS:g} ms."
+        return f"{study.link} has no counts of viewers served within {MUSICIANS_MS:g} ms."
     base = next((one.served.most for one in shown if (one.row, one.port) == BASE), 0)
     facts = study.session
     system = " ".join(facts["system"].split("-")[:2])
@@ -118,8 +118,8 @@ def _speed(study: KeptStudy) -> str:
         lines.append(f"| {ROWS[one.row].label} | {_way(one)} | {one.served} | {beside} |")
     lines += [
         "",
-        f"Ratios are to {ROWS[BASE[0]].label} (an SFU by hand, one call a packet). One run of "
-        f"`{study.command}` at commit {study.commit} on {facts['processor']}, {system}: "
+        f"Ratios are to {ROWS[BASE[0]].label} (an SFU in C: a system call for each packet in and "
+        f"each copy out). One run of `{study.command}` at commit {study.commit} on {facts['processor']}, {system}: "
         f"{study.link}. [docs/performance.md](docs/performance.md) has all other measurements.",
     ]
     return "\n".join(lines)

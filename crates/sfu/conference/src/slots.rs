@@ -116,8 +116,7 @@ impl Slots {
         }
     }
 
-    /// Takes the first free run that is long enough; `None` if there is none, or if it would break
-    /// the reserve.
+    /// Takes the first free run that is long enough and keeps the reserve; `None` if there is none.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
         let run = self
             .runs()

@@ -6,8 +6,8 @@ pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 /// Packets waiting for ingress: several bursts of a receive ring (1,024 frames).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// Packets waiting to run ingress again. They run before new packets, so at most they come from the replicas of one
-/// group, each of which may leave a clone that recirculates.
+/// Packets waiting to run ingress again. They run before new packets, so at most one group's replicas add to them: each
+/// may leave a clone that recirculates.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
 /// Packets waiting in one queue of an output port. An empty queue has room for all replicas of the largest group. A
@@ -65,11 +65,11 @@ pub const GENERATOR_NAME_BYTES_MAX: usize = 64;
 /// extract nothing would never end. At the limit the parser stops with the error `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
 
-/// Rounds of the loops in one run of an action: a few for each byte of the longest frame, more than a program needs. A
+/// Rounds of the loops in one run of an action: about one for each byte of the longest frame, more than a program needs. A
 /// loop that does not end must not stop the switch.
 pub const LOOP_ROUNDS_MAX: u32 = 65_536;
 
-/// Replicas of a multicast group: enough for two groups of 4,096 viewers together.
+/// Replicas of a multicast group: twice the viewers of the largest conference group (4,096).
 pub const REPLICAS_PER_GROUP_MAX: usize = 8_192;
 
 /// Multicast groups: `mcast_grp` is `bit<16>`, and 0 means none.

@@ -67,7 +67,7 @@ impl Emit<'_> {
             self.asm.jump_if_imm(Jump::Ne, R1, 0, anew);
         }
         self.asm
-            .note("headers as they were parsed: what may be changed");
+            .note("headers as they were parsed: write the fields that may have changed");
         self.load_frame();
         self.asm.mov(R1, FRAME_END);
         self.asm.alu(Alu::Sub, R1, FRAME);

@@ -25,12 +25,12 @@ use crate::{
 
 pub(super) const CONTEXT: Reg = R6;
 pub(super) const SCRATCH: Reg = R7;
-/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the address of the slot of
-/// a table entry ([`crate::image::Body`]) whose action runs.
+/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the address of the action
+/// and arguments (a slot of [`crate::image::Body`]) of the table entry whose action runs.
 pub(super) const FRAME: Reg = R8;
 pub(super) const SLOT: Reg = R8;
 /// The end of the frame in parser and deparser. In a control, the same register is [`BODY`]: the number of the body
-/// that the lookup has found.
+/// (an entry's memory, [`crate::image::Body`]) that the lookup has found.
 pub(super) const FRAME_END: Reg = R9;
 pub(super) const BODY: Reg = R9;
 

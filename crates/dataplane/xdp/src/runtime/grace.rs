@@ -2,8 +2,8 @@
 //!
 //! There are two kinds of grace periods. A period of RCU takes 7 to 30 ms. A thread of its own waits for it, so that
 //! the writer blocks only where it must not write yet; the thread sleeps while nobody asks for a period. NAPI polls end
-//! shorter periods ([`polls`]), which callers check by looking. Periods of both kinds run in parallel, and the first
-//! one to end counts.
+//! shorter periods ([`polls`]). Nothing announces such an end: callers find out by [`Graces::look`]. Periods of both
+//! kinds run in parallel, and the first one to end counts.
 
 use std::collections::VecDeque;
 use std::io;
@@ -222,7 +222,7 @@ impl Graces {
         self.counts().ended > moment.0
     }
 
-    /// Requests that a moment become past soon: that a grace period end which began after the moment.
+    /// Requests that a moment become past soon, by the end of a grace period that begins after the moment.
     pub(crate) fn ask(&self, moment: Moment) {
         let mut counts = self.counts();
         if counts.wanted > moment.0 {

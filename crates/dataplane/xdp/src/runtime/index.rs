@@ -26,7 +26,7 @@ pub(crate) struct Keys {
 const MASK_NUMBER_BYTES: usize = 4;
 
 impl Keys {
-    /// Makes a key lead to a body, which was written before. No packet may see a removed entry of this key any more.
+    /// Makes a key lead to a written body. First, the caller must wait until no packet sees the key's removed entry.
     ///
     /// # Errors
     /// The kernel's error, or there is no room.
