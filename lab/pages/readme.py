@@ -119,8 +119,8 @@ def _speed(study: KeptStudy) -> str:
     lines += [
         "",
         f"Ratios are to {ROWS[BASE[0]].label} (an SFU in C: a system call for each packet in and "
-        f"each copy out). One run of `{study.command}` at commit {study.commit} on {facts['processor']}, {system}: "
-        f"{study.link}. [docs/performance.md](docs/performance.md) has all other measurements.",
+        f"each copy out). One run of `{study.command}` at commit {study.commit} on "
+        f"{facts['processor']}, {system}: {study.link}. [docs/performance.md](docs/performance.md) has all other measurements.",
     ]
     return "\n".join(lines)
 
