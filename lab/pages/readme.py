@@ -120,7 +120,8 @@ def _speed(study: KeptStudy) -> str:
         "",
         f"Ratios are to {ROWS[BASE[0]].label} (an SFU in C: a system call for each packet in and "
         f"each copy out). One run of `{study.command}` at commit {study.commit} on "
-        f"{facts['processor']}, {system}: {study.link}. [docs/performance.md](docs/performance.md) has all other measurements.",
+        f"{facts['processor']}, {system}: {study.link}. "
+        "[docs/performance.md](docs/performance.md) has all other measurements.",
     ]
     return "\n".join(lines)
 
