@@ -7,12 +7,23 @@ from pathlib import Path
 import pytest
 from aom import Counters, Event, Message
 
-from tests.e2e.aom_group import Client, Group, Tap, altered, brief, messages, wait_until
+from tests.e2e.aom_group import (
+    Client,
+    Group,
+    Tap,
+    altered,
+    brief,
+    messages,
+    next_events,
+    number_of,
+    wait_until,
+)
 from tests.e2e.ordered import MEMBER_UDP_PORT, Ordered, ordered
 
 SIZES = (1, 3, 4, 5, 8, 16, 64)
 N_HOSTS = 16
 N_ROUNDS = 5
+ATTEMPTS = 20
 OTHER_IP = "239.1.0.2"
 OTHER_UDP_PORT = 61000
 CERTIFICATE_HEAD_BYTES = 15
@@ -32,10 +43,31 @@ def grow(group: Group, size: int, first_udp_port: int) -> None:
         group.join(1 + member % N_HOSTS, first_udp_port + member // N_HOSTS)
 
 
-def gather(group: Group, told: list[list[Event]], n_events: int) -> None:
-    """What each member is told next is added to what it was told."""
-    for so_far, events in zip(told, group.told(n_events), strict=True):
-        so_far.extend(events)
+class Told:
+    """What the members of a group were told since the last change of members, member by member."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.events: list[list[Event]] = [[] for _ in group.members]
+        self.n_asked = 0
+
+    def all_deliver(self, client: Client, *texts: str) -> None:
+        """Asks, and asks again for what a member was told as a drop, as docs/aom.md has senders do.
+
+        Hundreds of threads share two processors here: a packet may come too late.
+        """
+        for _ in range(ATTEMPTS):
+            client.ask(self.group, *texts)
+            self.n_asked += len(texts)
+            for member, events in zip(self.group.members, self.events, strict=True):
+                events.extend(next_events(member, self.n_asked - len(events)))
+            texts = tuple(text for text in texts if not self._is_delivered(text))
+            if not texts:
+                return
+        raise AssertionError(f"{texts} not delivered to all in {ATTEMPTS} attempts")
+
+    def _is_delivered(self, text: str) -> bool:
+        return all(text in dict(brief(events)).values() for events in self.events)
 
 
 def assert_certificates_convince(group: Group, certificate: bytes, message: Message) -> None:
@@ -50,18 +82,21 @@ def assert_certificates_convince(group: Group, certificate: bytes, message: Mess
             assert not member.verify(altered(certificate, at), payload)
 
 
-def assert_all_agree(group: Group, told: list[list[Event]], expected: set[str]) -> None:
-    """Each member was told all of it, in one order, and can show each message to each other."""
-    delivered = [messages(events) for events in told]
-    first = delivered[0]
-    assert [message.sequence for message in first] == list(range(1, len(expected) + 1))
-    assert {message.payload.decode() for message in first} == expected
-    # Certificates too: each has the tags of all.
-    assert all(one == first for one in delivered)
-    shards = -(-len(group.members) // LANES)
-    for message in first:
+def assert_all_agree(told: Told, expected: set[str]) -> None:
+    """Members deliver the same under each number, and can show each message to each other."""
+    delivered: dict[int, Message] = {}
+    for events in told.events:
+        assert [number_of(event) for event in events] == list(range(1, told.n_asked + 1))
+        for event in events:
+            if isinstance(event, Message):
+                # The certificate too: it has the tags of all.
+                assert delivered.setdefault(event.sequence, event) == event
+    assert {message.payload.decode() for message in delivered.values()} == expected
+    shards = -(-len(told.group.members) // LANES)
+    for message in delivered.values():
         assert len(message.certificate) == CERTIFICATE_HEAD_BYTES + SHARD_BYTES * shards
-    assert_certificates_convince(group, first[-1].certificate, first[-1])
+    first = delivered[min(delivered)]
+    assert_certificates_convince(told.group, first.certificate, first)
 
 
 @pytest.mark.alone
@@ -75,20 +110,17 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
         for size in SIZES:
             grow(counter, size, MEMBER_UDP_PORT)
             grow(other, size, OTHER_UDP_PORT)
-            of_counter: list[list[Event]] = [[] for _ in range(size)]
-            of_other: list[list[Event]] = [[] for _ in range(size)]
+            of_counter, of_other = Told(counter), Told(other)
             # Both clients ask both groups, the one twice as often: their numbers differ.
             for number in range(N_ROUNDS):
                 for who, client in enumerate(clients):
-                    client.ask(counter, f"{who} {number}")
-                    client.ask(other, f"{who} {number} a", f"{who} {number} b")
                     # A socket holds 208 KiB where nobody has raised the limit: each of 64 members
-                    # takes the 48 copies of three requests before the next ones are made.
-                    gather(counter, of_counter, 1)
-                    gather(other, of_other, 2)
+                    # takes the 32 copies of two requests before the next ones are made.
+                    of_counter.all_deliver(client, f"{who} {number}")
+                    of_other.all_deliver(client, f"{who} {number} a", f"{who} {number} b")
             texts = {f"{who} {number}" for who in range(2) for number in range(N_ROUNDS)}
-            assert_all_agree(counter, of_counter, texts)
-            assert_all_agree(other, of_other, {f"{text} {it}" for text in texts for it in "ab"})
+            assert_all_agree(of_counter, texts)
+            assert_all_agree(of_other, {f"{text} {it}" for text in texts for it in "ab"})
 
 
 class Five:

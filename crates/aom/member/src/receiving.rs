@@ -22,6 +22,8 @@ use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
+/// The most datagrams that are read when a timeout is due, so that a flood delays no timeout by more than milliseconds.
+const DATAGRAMS_BEFORE_TIMEOUT: usize = 1024;
 
 /// Counts a member's received and refused datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,30 +100,59 @@ impl Task {
         &mut self,
         commands: &mut mpsc::UnboundedReceiver<Command>,
     ) -> io::Result<String> {
+        let direct = self.socket.try_clone()?;
         let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
         let mut buffer = vec![0; DATAGRAM_BYTES];
         loop {
-            let due = self.core.poll_timeout().map(|at| self.began + at);
+            let due = self.core.poll_timeout();
+            let due_at = due.map(|due| self.began + due);
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 biased;
                 command = commands.recv() => if let ControlFlow::Break(because) = self.obey(command) {
                     return Ok(because);
                 },
-                () = sleep_until(due) => self.core.handle_timeout(self.began.elapsed()),
+                () = sleep_until(due_at) => self.time_out(&direct, due, &mut buffer)?,
                 readable = readable(&socket, &shared) => {
                     readable?;
-                    self.read(&socket, &mut buffer)?;
+                    self.read(DATAGRAMS_AT_ONCE, due, &mut buffer, |buffer| socket.try_recv_from(buffer))?;
                 }
             }
             self.deliver(&socket);
         }
     }
 
-    fn read(&mut self, socket: &tokio::net::UdpSocket, buffer: &mut [u8]) -> io::Result<()> {
+    /// Handles a due timeout. On a busy machine this thread may run late, while the packets that the core waits for are
+    /// in the socket already, so it reads them first.
+    fn time_out(
+        &mut self,
+        socket: &UdpSocket,
+        due: Option<Duration>,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        if self.shared.mailbox.has_room() {
+            // Not through tokio, which may not know yet that the socket is readable.
+            self.read(DATAGRAMS_BEFORE_TIMEOUT, due, buffer, |buffer| socket.recv_from(buffer))?;
+        }
+        self.core.handle_timeout(self.began.elapsed());
+        Ok(())
+    }
+
+    /// Reads datagrams until the socket is empty, at most `n_max`. They count as received before `due`, the core's next
+    /// timeout: only [`time_out`](Self::time_out) decides that a packet is missing.
+    fn read(
+        &mut self,
+        n_max: usize,
+        due: Option<Duration>,
+        buffer: &mut [u8],
+        receive: impl Fn(&mut [u8]) -> io::Result<(usize, SocketAddr)>,
+    ) -> io::Result<()> {
+        let now = self.began.elapsed();
+        let before = |due: Duration| due.saturating_sub(Duration::from_nanos(1));
+        let now = due.map_or(now, |due| now.min(before(due)));
         let mut n_datagrams = 0;
-        for _ in 0..DATAGRAMS_AT_ONCE {
-            let (n_bytes, from) = match socket.try_recv_from(buffer) {
+        for _ in 0..n_max {
+            let (n_bytes, from) = match receive(buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // An ICMP error: nobody listens at the peer to which an earlier confirm was sent.
@@ -136,7 +167,7 @@ impl Task {
                 self.n_strange_confirms += 1;
                 continue;
             }
-            self.core.handle_datagram(self.began.elapsed(), datagram);
+            self.core.handle_datagram(now, datagram);
         }
         lock(&self.shared.counters).datagrams += n_datagrams;
         Ok(())
@@ -280,5 +311,83 @@ impl Core {
             Core::Trusting(core) => (core.refused(), RefusedConfirms::default()),
             Core::Confirming(core) => (core.refused(), core.refused_confirms()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use aom::half_siphash::{Key, tag};
+    use aom::limits::GAP_TIMEOUT;
+    use aom::membership::Sequencer;
+    use aom::wire::{Authenticator, Packet, Stamp, digest_of};
+
+    use super::*;
+    use crate::mailbox::Mailbox;
+
+    const KEY: Key = Key { k0: 1, k1: 2 };
+    /// Two shards, so a message needs two packets.
+    const N_RECEIVERS: u8 = 5;
+
+    fn packet(shard: u8) -> Vec<u8> {
+        let message = b"message";
+        let stamp = Stamp {
+            epoch: 1,
+            shard,
+            group: 1,
+            sequence: 1,
+            digest: digest_of(message),
+        };
+        Packet {
+            stamp,
+            authenticator: Authenticator::Tags([tag(KEY, &stamp); 4]),
+            message,
+        }
+        .write()
+    }
+
+    /// A member that has received the packet of its own shard, 0, and then did not run until the timeout was over.
+    fn late_member() -> (Task, UdpSocket, Option<Duration>) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(socket.local_addr().unwrap()).unwrap();
+        let membership = Membership {
+            group: 1,
+            epoch: 1,
+            n_receivers: N_RECEIVERS,
+            receiver: 0,
+            sequencer: Sequencer::Tagging(KEY),
+            confirm_keys: Vec::new(),
+        };
+        let shared = Arc::new(Shared {
+            mailbox: Mailbox::new(16, 1 << 20),
+            counters: Mutex::default(),
+            memberships: Mutex::default(),
+        });
+        let mut task = Task::new(socket, membership, 1, None, shared).unwrap();
+        task.core.handle_datagram(task.began.elapsed(), &packet(0));
+        let due = task.core.poll_timeout();
+        std::thread::sleep(GAP_TIMEOUT);
+        (task, sender, due)
+    }
+
+    #[test]
+    fn a_late_thread_reads_what_is_in_the_socket_before_it_drops_a_number() {
+        let (mut task, sender, due) = late_member();
+        sender.send(&packet(1)).unwrap();
+        let socket = task.socket.try_clone().unwrap();
+        task.time_out(&socket, due, &mut [0; 2048]).unwrap();
+        let event = task.core.poll_event();
+        assert!(matches!(event, Some(Event::Message(_))), "{event:?}");
+    }
+
+    #[test]
+    fn a_number_whose_packet_is_not_in_the_socket_is_dropped_in_time() {
+        let (mut task, _sender, due) = late_member();
+        let socket = task.socket.try_clone().unwrap();
+        task.time_out(&socket, due, &mut [0; 2048]).unwrap();
+        let event = task.core.poll_event();
+        assert!(matches!(event, Some(Event::Drop(_))), "{event:?}");
     }
 }
