@@ -59,7 +59,8 @@ pub struct Measured {
     pub ticks: Spread,
     /// Number of copies that leave per packet.
     pub copies: f64,
-    /// Nanoseconds per packet in each part, including the probe's own cost.
+    /// Nanoseconds per packet in each part of the switch ([`Part`]), including the cost of the probe that measures the
+    /// parts.
     pub parts: Vec<(Part, Spread)>,
     /// A hash of every frame that left in the check, and of the switch's counters.
     pub checksum: u64,

@@ -4,7 +4,8 @@
 use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
-/// The optimisations that PISCES (SIGCOMM 2016) has too. PISCES has no flow cache, no prefetch and no fusion.
+/// The optimisations that PISCES (SIGCOMM 2016) added to Open vSwitch. Open vSwitch's flow caches, which PISCES kept,
+/// are not among them.
 const PISCES: [&str; 4] = [
     "action-specialisation",
     "parser-specialisation",
@@ -33,9 +34,9 @@ fn options_of(names: &[&str]) -> NativeOptions {
 }
 
 impl Variant {
-    /// Returns all variants: the interpreter and the native engine. The native engine runs naive, with each
-    /// optimisation alone, with the optimisations added one after the other, with all except one, with the
-    /// optimisations of PISCES, and with all.
+    /// Returns all variants: the interpreter and the native engine. The native engine runs without optimisations
+    /// (naive), with each optimisation alone, with the optimisations added one after the other, with all except one,
+    /// with those of PISCES, and with all.
     pub fn all() -> Vec<Self> {
         let names = NativeOptions::NAMES;
         let mut choices = vec![(NativeOptions::NAIVE, "naive".to_owned())];
@@ -69,8 +70,8 @@ impl Variant {
         variants
     }
 
-    /// Returns the variants for growth: the interpreter, the naive native engine, and the native engine with all
-    /// optimisations.
+    /// Returns the variants for the command `growth`: the interpreter, and the native engine without any optimisation
+    /// and with all.
     pub fn extremes() -> Vec<Self> {
         let extreme = |variant: &Self| {
             let names = ["reference", "naive", "all"];

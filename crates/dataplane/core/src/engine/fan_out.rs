@@ -1,5 +1,5 @@
-//! The passes of many copies of one packet in one call of the engine: the copies of a group or session, which reach
-//! egress one after the other, and the clones that a recirculating packet makes.
+//! Runs the passes of many copies of one packet in one call of the engine: the copies of a multicast group or clone
+//! session, which reach egress one after the other, or the clones that a recirculating packet makes.
 //!
 //! The caller decides where each copy goes, takes the frames that leave, and updates counters when the call returns.
 //! The engine prepares only once what all copies share.
@@ -68,8 +68,9 @@ impl State {
         !self.program.ir.payload_externs.is_empty()
     }
 
-    /// Sends a copy whose headers are already written, or holds it for the extern. `shared` is the copy's frame without
-    /// the extern's change. The engine must call [`State::depart_held`] before it does anything else with the packet.
+    /// Sends a copy whose headers are already written, or holds it until the payload extern runs for several copies at
+    /// once. `shared` is the copy's frame without the extern's change. The engine must call [`State::depart_held`]
+    /// before it does anything else with the packet.
     #[inline]
     pub fn depart(
         &mut self,
@@ -88,8 +89,8 @@ impl State {
         }
     }
 
-    /// Sends the held copies; drops and counts those for which the extern failed. `shared` has the payload that all
-    /// copies share.
+    /// Runs the payload extern for the copies that [`State::depart`] holds, and sends them. Drops and counts those for
+    /// which the extern fails. `shared` has the payload that all copies share.
     pub fn depart_held(&mut self, shared: Frame<'_>, out: &mut dyn Leave) {
         if self.departures.is_empty() {
             return;
@@ -100,7 +101,7 @@ impl State {
         }
     }
 
-    /// Returns the size of the buffer that [`State::change_payload`] needs.
+    /// Returns the size of the buffer `room` that [`State::change_payload`] needs for a payload of this length.
     pub fn payload_room_bytes(&self, payload_bytes: usize) -> usize {
         self.payloads.room_bytes(payload_bytes)
     }
@@ -131,8 +132,8 @@ pub struct LoneClone {
 
 /// Destinations of the clones of a recirculating packet.
 pub trait LoneClones: Leave {
-    /// Returns the session's clone, if the session makes exactly one and frames may leave by its port. After the first
-    /// success, only that session is accepted.
+    /// Returns the session's clone, if the session makes exactly one and frames may leave by its port. Once it has
+    /// returned a clone, it returns clones of that session only.
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
 }
 
@@ -143,11 +144,11 @@ pub struct RoundsInput {
     pub ingress: IngressInput,
     /// When the root frame arrived.
     pub arrived: Nanos,
-    /// Upper bound of the rounds.
+    /// Maximum number of rounds.
     pub n_rounds_max: u32,
 }
 
-/// The result of `Engine::rounds`. In each complete round one clone has left or failed.
+/// The result of `Engine::rounds`. In each complete round one clone has left, or its payload extern has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rounds {
     /// Number of complete rounds.

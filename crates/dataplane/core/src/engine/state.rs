@@ -69,8 +69,8 @@ impl State {
         self.identity = next_identity();
     }
 
-    /// Swaps the program with another state's. Tables, externs and their counters keep their addresses, and the
-    /// identity moves with them.
+    /// Swaps the program with another state's. Tables, externs and their counters keep their addresses, and go to the
+    /// other state together with [`State::identity`].
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         mem::swap(&mut self.program, &mut other.program);
         mem::swap(&mut self.tables, &mut other.tables);

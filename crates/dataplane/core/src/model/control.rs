@@ -48,8 +48,8 @@ impl TableEntry {
     }
 }
 
-/// BMv2's number of an entry in its table. The low 24 bits are a slot, the lowest free one when the
-/// entry was made; the high 8 bits count the earlier entries of that slot, modulo 256.
+/// BMv2's number for a table entry. The low 24 bits are the entry's slot in its table: the lowest slot that was free
+/// when the entry was made. The high 8 bits count the earlier entries of this slot, modulo 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryHandle(pub u32);
 
@@ -89,7 +89,7 @@ impl From<ActionCall> for TableAction {
 }
 
 impl TableAction {
-    /// The action call, unless a profile's member or group is selected.
+    /// The action call; `None` if a member or a group is selected.
     pub fn call(&self) -> Option<&ActionCall> {
         match self {
             Self::Call(call) => Some(call),

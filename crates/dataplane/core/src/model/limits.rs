@@ -6,8 +6,8 @@ pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 /// Packets waiting for ingress: several bursts of a receive ring (1,024 frames).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// Packets waiting to run ingress again. They run before new packets, so at most one group's replicas add to them: each
-/// may leave a clone that recirculates.
+/// Packets waiting to run ingress again, which they do before new packets. The queue has room for a clone of each
+/// replica of the largest group, if each replica leaves a clone that recirculates.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
 /// Packets waiting in one queue of an output port. An empty queue has room for all replicas of the largest group. A
@@ -35,8 +35,8 @@ pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
 /// its metadata.
 pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 
-/// Generations of clones of clones. As many as recirculations, since each pass may end in a clone that continues the
-/// loop.
+/// How many clones in a row may each be a clone of the one before. As many as recirculations, since each pass may end
+/// in a clone that continues the loop.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
 /// A call of `transmit` ends after `max_frames` + this many scheduler steps, even if fewer frames have left: enough for
@@ -65,8 +65,8 @@ pub const GENERATOR_NAME_BYTES_MAX: usize = 64;
 /// extract nothing would never end. At the limit the parser stops with the error `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
 
-/// Rounds of the loops in one run of an action: about one for each byte of the longest frame, more than a program needs. A
-/// loop that does not end must not stop the switch.
+/// Rounds of the loops in one run of an action: about one for each byte of the longest frame, more than a program
+/// needs. A loop that does not end must not stop the switch.
 pub const LOOP_ROUNDS_MAX: u32 = 65_536;
 
 /// Replicas of a multicast group: twice the viewers of the largest conference group (4,096).
@@ -104,8 +104,8 @@ pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 // The compiler enforces the bounds on what a program declares, too.
 pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MAX};
 
-/// Shards of a hash map of entries. Of 65,536 entries, growing moves 256, which takes tens of microseconds; moving all
-/// of them would delay packets for milliseconds.
+/// Number of shards (small maps) that make up a hash map of entries. At 65,536 entries, a shard that grows moves 256
+/// entries, which takes tens of microseconds; moving all of them would delay packets for milliseconds.
 pub const MAP_SHARDS: usize = 256;
 
 /// Egress passes between two look-aheads, if the program sets priorities. A look-ahead runs the ingress pass of a frame

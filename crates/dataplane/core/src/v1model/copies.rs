@@ -1,5 +1,5 @@
-//! Clones and replicas. All copies that a group or session makes are one packet of the engine, which stands for all of
-//! them until each runs egress.
+//! Clones and replicas. All copies that a multicast group or clone session makes are one packet of the engine, which
+//! stands for all of them until each runs egress.
 
 use std::sync::Arc;
 
@@ -159,8 +159,8 @@ impl Run<'_> {
         only
     }
 
-    /// Queues all copies of a packet, which are already counted. They become one item if nothing observable depends on
-    /// it.
+    /// Queues all copies of a packet, which are already counted. They become one item of the queue if nobody can
+    /// observe the difference.
     fn send_copies(
         &mut self,
         parent: &Common,

@@ -132,7 +132,7 @@ impl V1Model {
         is_plain(&self.state, self.cpu_port, port)
     }
 
-    /// Counts frames, copies of one packet, that left by an existing port.
+    /// Counts the frames, all of them copies of one packet, that have left by `port`, which exists.
     #[inline]
     fn count_sent(&mut self, port: PortId, common: &Common, n_frames: u64, n_bytes: u64) {
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -146,7 +146,8 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    /// Subtracts copies for which an extern failed from the packets inside. They are already counted as dropped.
+    /// Subtracts from the packets inside those copies for which a payload extern failed. They are already counted as
+    /// dropped.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());

@@ -1,5 +1,5 @@
-//! A replica batch: all copies of a group or session, queued as one item, run egress in one call of
-//! the engine ([`crate::engine::Engine::fan_out`]).
+//! A replica batch: all copies of a multicast group or clone session, queued as one item, run egress in one call of the
+//! engine ([`crate::engine::Engine::fan_out`]).
 
 use super::{PortTally, Run, V1Model};
 use crate::{

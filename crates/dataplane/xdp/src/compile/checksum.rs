@@ -1,4 +1,5 @@
-//! Checksums: verified after parsing, updated before deparsing, over the fields in the packet's state.
+//! Generates code that verifies checksums after parsing and updates them before deparsing. Their input is the fields as
+//! the packet's state (`layout.rs`) holds them.
 
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, reg::*};
 
-/// The sum while it is computed, or the result of another calculation.
+/// The register of the sum while it is computed, or of the result of another calculation.
 pub(super) const SUM: Reg = R2;
 
 /// A field or a constant in the input of a calculation.
@@ -83,7 +84,7 @@ impl Emit<'_> {
         self.try_or_punt(place, emit)
     }
 
-    /// Whether each field has the same position within the 16-bit words, whichever headers are valid.
+    /// Whether each field keeps its position within the 16-bit words of the input, whichever headers are valid.
     pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Emitted<bool> {
         let runs = self.runs(calculation)?;
         let mut whole = runs.iter().rev().skip(1);
@@ -93,7 +94,7 @@ impl Emit<'_> {
         }))
     }
 
-    /// Computes the checksum of RFC 1071 into [`SUM`], for [a sum of fields](Self::is_sum_of_fields).
+    /// Computes the checksum of RFC 1071 into [`SUM`], if the calculation is [a sum of fields](Self::is_sum_of_fields).
     ///
     /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width is added whole,
     /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, as in an addition word by
@@ -116,7 +117,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Returns the input as runs of parts. A run counts only if its header, if it has one, is valid.
+    /// Returns the input as runs of parts. A run with a header belongs to the input only if that header is valid.
     pub(super) fn runs(
         &self,
         calculation: &Calculation,
@@ -156,7 +157,7 @@ impl Emit<'_> {
         Ok(runs)
     }
 
-    /// Adds a part; `end` is the bit position after its last bit.
+    /// Adds a part to the sum; `end` is the bit position after the part's last bit.
     fn add_part(&mut self, part: &Part, end: u32) {
         let shift = (16 - end % 16) % 16;
         match part {

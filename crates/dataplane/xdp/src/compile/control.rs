@@ -134,7 +134,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Generates code, or a punt if that fails. The copies' program cannot punt, so there this function fails.
+    /// Generates code. If that fails, generates a punt instead (the packet is left to the engine). The program for
+    /// copies cannot punt, so for it this function fails.
     pub(super) fn try_or_punt(
         &mut self,
         place: String,

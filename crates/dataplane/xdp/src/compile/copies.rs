@@ -1,5 +1,5 @@
-//! The program of a group's copies. It finds which copy the frame is, runs egress, and deparses. A device map runs the
-//! program for each copy.
+//! Generates the eBPF program for the copies of a packet to a multicast group. The kernel's device map runs it for each
+//! copy, before the copy leaves. It finds which copy the frame is, runs egress, and deparses.
 
 use dataplane::{
     DropReason,
@@ -41,7 +41,7 @@ impl Emit<'_> {
         self.set_word(Word::End, End::Send as i32);
         let finish = self.ends.finish;
         self.asm.jump(finish);
-        // A copy cannot be punted. No copy gets here if the loader follows the image's rules.
+        // A copy cannot be punted. No copy gets here if the loader follows the rules of `image/mod.rs`.
         let punt = self.ends.punt;
         self.asm.place(punt);
         self.set_word(Word::Reason, DropReason::OffloadStopped as i32);
@@ -115,7 +115,8 @@ impl Emit<'_> {
     }
 
     /// Finds the copy's instance (`egress_rid`). A packet's copies to one port arrive consecutively, in the group's
-    /// order. So a copy with the same serial number as the port's previous copy is the next one in that order.
+    /// order. So if a copy has the same packet's serial number as the port's previous copy, it is the next one in that
+    /// order.
     fn which_copy(&mut self, fan_out: &FanOut) {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);

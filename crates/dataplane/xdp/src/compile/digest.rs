@@ -1,5 +1,5 @@
-//! Digests. A packet records which digest it requests; the last request counts. Values are read at the end of
-//! ingress, as in the interpreter, and the message is sent once it is certain that the packet is not punted.
+//! Generates code for digests. A packet records which digest it requests; the last request counts. Values are read at
+//! the end of ingress, as in the interpreter, and the message is sent once it is certain that the packet is not punted.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,8 @@ impl Emit<'_> {
         if !self.is_in_ingress {
             return Ok(());
         }
-        // Tries to generate the message, and discards the code. If that fails, packets are punted here.
+        // Generates the message's code only to see whether that is possible, and discards it. If it fails, packets are
+        // punted here.
         let (mark, spills) = (self.asm.mark(), self.spills);
         let action = self.action.take();
         let taken = self.take_digest(digest);

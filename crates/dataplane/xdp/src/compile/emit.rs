@@ -99,7 +99,8 @@ pub(super) struct Emit<'p> {
     pub is_in_ingress: bool,
     /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
-    /// For each entry of the journal, the number of the first counter that the entry may increment.
+    /// The journal lists the counters that a packet increments once it is sure not to be punted. For each of its
+    /// entries: the number of the first counter that the entry may mean.
     pub journal: Vec<u32>,
 }
 
@@ -339,13 +340,13 @@ impl<'p> Emit<'p> {
         Ok(self.layout.journal(entry))
     }
 
-    /// Loads the address of a byte of the heap.
+    /// Loads the address of a byte of the heap, the map's value that the loader writes ([`crate::image::Heap`]).
     pub(super) fn heap(&mut self, to: Reg, at: u32) {
         let heap = self.memory.heap_map;
         self.asm.symbol(to, Symbol::Value(heap, at));
     }
 
-    /// Looks up the key at a stack offset: the value's address into `R0`, or 0.
+    /// Looks up the key at a stack offset. Puts the value's address into `R0`, or 0 if the map does not have the key.
     pub(super) fn look_up(&mut self, map: MapRef, key: i16) {
         self.asm.symbol(R1, Symbol::Map(map));
         self.asm.mov(R2, R10);

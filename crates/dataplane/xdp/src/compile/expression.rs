@@ -263,7 +263,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Computes a word of a sum, or of a difference (complement and carry 1). The lower words give the carry.
+    /// Computes a word of a sum, or of a difference (by adding the complement and 1). The lower words give the carry.
     fn wide_sum(
         &mut self,
         left: &Expr,

@@ -1,4 +1,4 @@
-//! Headers and unions that are known only at run time: elements of stacks, by index.
+//! Headers and header unions that are known only at run time, because an index selects them among a stack's elements.
 
 use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId, instances};
 

@@ -79,7 +79,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Assigns an unsigned 64-bit number from the stack.
+    /// Assigns an unsigned 64-bit number from the eBPF stack.
     fn assign_kept(&mut self, to: &Place, kept: i16) -> Emitted<()> {
         let (header, offset) = match to {
             Place::Field(field) => return self.assign_kept_to(*field, kept),
@@ -189,8 +189,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Loads the scratch memory's address plus the length of the input so far into [`TO`]; the buffer's offset comes on
-    /// top. The length is loaded from memory, so the verifier knows nothing of it; the comparison gives it a bound.
+    /// Loads into [`TO`] the scratch memory's address plus the length of the input so far; the caller adds the buffer's
+    /// offset. The length is loaded from memory, so the verifier knows nothing of it; the comparison gives it a bound.
     fn buffer_end(&mut self, n_bytes_max: u32) {
         let punt = self.ends.punt;
         self.load_word(TO, Word::Cursor);

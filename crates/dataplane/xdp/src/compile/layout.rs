@@ -94,7 +94,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The most entries of the journal: one for each table and for each statement that counts.
+    /// The most entries of the journal (the counters that a packet increments): one for each table and for each
+    /// statement that counts.
     pub(super) const JOURNAL_MAX: u32 = 512;
 
     /// `message_words` is the size of the longest digest message.
@@ -197,7 +198,7 @@ impl Layout {
         (self.message + at) as i16
     }
 
-    /// Returns the offset of an entry of the journal, which has 4 bytes.
+    /// Returns the offset of an entry of the journal; an entry has 4 bytes.
     pub(super) fn journal(&self, entry: u32) -> i16 {
         (self.journal + 4 * entry) as i16
     }

@@ -1,5 +1,5 @@
 //! Table lookups: from a key to the number of an entry's body ([`Body`]: the entry's action in two slots, for two
-//! versions), then to the slot that holds for the packet's version.
+//! versions of the tables), then to the slot that holds for the version that the packet sees.
 
 use dataplane::{
     TableId,
@@ -16,7 +16,7 @@ use crate::{
     image::{ACTION_MISS, Body, Index, KeyPart, MapRef, TableLayout},
 };
 
-/// How many prefixes a lookup tries, longest first, as long as it finds only entries that the packet does not see.
+/// How many prefixes a lookup tries, longest first, as long as the version that the packet sees has no entry for them.
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
@@ -219,7 +219,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Looks a key up under each mask; the entry with the greatest rank wins.
+    /// Looks a key up under each mask; of the matching entries the one with the greatest rank wins.
     fn look_up_masked(&mut self, key: &[KeySource], layout: &TableLayout) -> Emitted<()> {
         let Index::Ternary {
             map,
@@ -286,8 +286,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Replaces a body's address in `at` by the address of the body's slot that holds for the packet. Jumps to `none`
-    /// if no slot does. Overwrites `R1`, `R3` and `R4`.
+    /// Replaces a body's address in `at` by the address of the body's slot that holds for the packet's version. Jumps
+    /// to `none` if neither slot does. Overwrites `R1`, `R3` and `R4`.
     fn slot_that_holds(&mut self, at: Reg, body: &Body, none: Label) {
         let (first, second, found) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Size::B8, R1, R10, STACK_VERSION);
@@ -312,8 +312,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, to, R1);
     }
 
-    /// Finds the slot that holds for the packet, from the body's number in [`BODY`], and puts its address into
-    /// [`SLOT`]. If no slot of the body holds, tries the body of the next shorter prefix, or body 0.
+    /// Finds the slot that holds for the packet's version, from the body's number in [`BODY`], and puts its address
+    /// into [`SLOT`]. If neither slot of the body holds, tries the body of the next shorter prefix, or body 0.
     fn find_slot(&mut self, body: &Body, attempts: u32) {
         let is_trie = attempts == LPM_ATTEMPTS;
         let punt = self.ends.punt;

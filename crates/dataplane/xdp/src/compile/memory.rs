@@ -1,4 +1,5 @@
-//! Plans a program's maps: how each table is looked up, and the layout of the heap.
+//! Plans a program's maps: how each table is looked up, and the layout of the heap, the map's value that the loader
+//! writes.
 
 use dataplane::{
     ActionId, DropReason, MatchKind, Program, TableId, TableInfo,
@@ -52,13 +53,14 @@ pub(super) struct Memory {
     room: Room,
 }
 
-/// Returns how many bodies a table of this size needs, including those of removed entries that packets may still read.
+/// Returns how many bodies ([`crate::image::Body`], an entry's memory) a table of this size needs, including those of
+/// removed entries that packets may still read.
 fn bodies(size: usize) -> Option<u32> {
     let size = u32::try_from(size).ok()?;
     size.checked_add((size / 4).max(64))?.checked_add(1)
 }
 
-/// Places parts one after the other, widest first, so that each is aligned.
+/// Places the parts of a key one after the other, widest first, so that each is aligned.
 fn host_parts(widths: &[u32], from: u32) -> (Vec<KeyPart>, u32) {
     let bytes = |bits: u32| match bits {
         0..=8 => 1,
@@ -89,7 +91,7 @@ fn host_parts(widths: &[u32], from: u32) -> (Vec<KeyPart>, u32) {
     (parts, at)
 }
 
-/// Places parts in network order, in whole words of 4 bytes, the prefix last.
+/// Places the parts of a key in network order, in whole words of 4 bytes, the prefix last.
 fn network_parts(widths: &[u32], prefix: usize) -> (Vec<KeyPart>, u32) {
     let mut at = 4;
     let mut part = |bits: u32| {

@@ -25,7 +25,7 @@ enum Item {
 }
 
 impl Item {
-    /// A word that ingress and copies have at the same place.
+    /// A word that ingress and copies keep in the same place.
     fn same(word: Word) -> Self {
         Item::Word(word, word)
     }
@@ -49,7 +49,7 @@ fn size_of(bits: u32) -> Size {
 
 impl Note {
     /// # Errors
-    /// The record would be too long, or copies read a field that does not leave with the packet.
+    /// The record would be too long, or copies read a field of a header that the deparser does not emit.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Emitted<Self> {
         let ir = needs.ir();
         // The first two are the frame's `Origin`.

@@ -1,4 +1,5 @@
-//! The parser: code with constant positions for each visit of [`Paths`].
+//! Generates the parser: code for each visit of [`Paths`] (a state at one position in the frame), with constant
+//! positions.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// An end of the parser with an error. Its code is generated after all visits.
+/// Where the parser ends with an error. Its code is generated after all visits.
 struct Failure {
     label: Label,
     error: u32,

@@ -55,7 +55,7 @@ pub(super) struct Paths {
     is_unsure: bool,
     /// For each visit, the visits that may follow.
     next: Vec<Vec<usize>>,
-    /// Pairs of visits between which the parser would loop for ever.
+    /// Transitions, as pairs of visits, by which the parser would loop for ever.
     back: BTreeSet<(usize, usize)>,
 }
 

@@ -90,7 +90,7 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R1, R0);
     }
 
-    /// Drops the packet, and makes all later ones for this port in this poll be dropped, so that no packet of a smaller
+    /// Drops the packet, and has all later ones for this port in this poll dropped, so that no packet of a smaller
     /// group overtakes it. If the limit is too old, forgets the limit instead.
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();

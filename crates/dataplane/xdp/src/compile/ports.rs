@@ -1,4 +1,5 @@
-//! The ports' program: what it does with a frame before the parser, and when ingress and egress have ended.
+//! Generates the program that runs for each frame that a port receives: here the parts before the parser, and those
+//! after ingress and after egress.
 
 use dataplane::{
     DropReason,

@@ -90,7 +90,8 @@ impl Emit<'_> {
         if primitives.iter().any(hashes) {
             return Err("a loop that hashes".into());
         }
-        // The journal has only one entry for each statement that counts, whatever the number of iterations.
+        // The journal (the counters that a packet increments at its end) has one entry for each statement that counts,
+        // whatever the number of iterations.
         let counts = |it: &Primitive| matches!(it, Primitive::Count { .. });
         if primitives.iter().any(counts) {
             return Err("a loop that counts".into());
@@ -154,7 +155,7 @@ impl Emit<'_> {
                 Ok(())
             }
             Primitive::Count { counter, index } => self.count(*counter, index),
-            // Nothing in the kernel makes such requests, so there is nothing to cancel.
+            // These two cancel a request. Nothing in the kernel makes such requests, so there is nothing to do.
             Primitive::Resubmit(None) | Primitive::Recirculate(None) => Ok(()),
             Primitive::AssignVariable { .. } => Err("a field of variable width".into()),
             Primitive::AssignUnion { to, from } => self.assign_union(to, from),

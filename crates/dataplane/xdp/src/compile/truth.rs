@@ -128,7 +128,7 @@ impl Emit<'_> {
         self.for_found(&found, free, some, |emit| emit.jump_unless(wanted, to))
     }
 
-    /// Jumps if false is wanted, for a condition whose value is false.
+    /// Jumps for a condition that is known to be false: only if `wanted` is false.
     fn jump_unless(&mut self, wanted: bool, to: Label) {
         if !wanted {
             self.asm.jump(to);

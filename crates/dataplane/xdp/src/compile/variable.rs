@@ -48,8 +48,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Computes a number of bits and spills it as bytes. The parser fails unless the number is a multiple of 8 and not
-    /// above `bits_max`, and the frame has as many bytes after `end`.
+    /// Computes `bits`, a number of bits, and spills it as a number of bytes. The parser fails unless `bits` is a
+    /// multiple of 8 and not above `bits_max`, and the frame has as many bytes after `end`.
     pub(super) fn variable_bytes(
         &mut self,
         bits: &Expr,

@@ -1,4 +1,4 @@
-//! Encodes keys and arguments for the maps.
+//! Encodes table entries' keys and arguments as the program's maps hold them.
 
 use dataplane::engine::ir::{Int, Matcher};
 use thiserror::Error;
@@ -151,7 +151,7 @@ impl TableLayout {
         }
     }
 
-    /// Encodes a slot: action, then arguments. Missing arguments are 0.
+    /// Encodes a slot of an entry's [`Body`]: action, then arguments. Missing arguments are 0.
     pub fn encode_slot(&self, action: u32, args: &[Int]) -> Vec<u8> {
         let mut bytes = u64::from(action).to_ne_bytes().to_vec();
         if let Some(widths) = self.args.get(action as usize) {

@@ -1,17 +1,17 @@
-//! The layout of an image's maps.
+//! The layout of an image's maps: where the program finds what the loader writes.
 
 use dataplane::{ActionId, CounterId, DropReason, PortId, Replica, TableId};
 
 use super::MapRef;
 
-/// The version of a slot that is not used.
+/// The version of an unused slot. A table entry has two slots ([`Body`]), each with an action for some versions.
 pub const NEVER: u64 = u64::MAX;
 
-/// Action of a slot: there is no entry.
+/// In place of a slot's action: there is no entry.
 pub const ACTION_MISS: u32 = u32::MAX;
-/// Action of a slot: punt the packet.
+/// In place of a slot's action: punt the packet.
 pub const ACTION_PUNT: u32 = u32::MAX - 1;
-/// Action of a slot: do nothing.
+/// In place of a slot's action: do nothing.
 pub const ACTION_NONE: u32 = u32::MAX - 2;
 
 /// Offsets in bytes in the heap, the one value of the map [`super::MapRole::Heap`].
@@ -121,7 +121,7 @@ impl Counters {
     }
 }
 
-/// Layout of the bodies of table entries. A body consists of the following, 8 bytes each:
+/// Layout of the bodies of table entries: a body is an entry's memory. It consists of the following, 8 bytes each:
 /// - the versions from which slot 0 and slot 1 hold,
 /// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
 ///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
@@ -212,8 +212,8 @@ pub enum Index {
     },
     /// A hash map from mask number and masked key to body. The key is the mask's number, 4 bytes, then as in
     /// [`Index::Hash`]. The masks are in the heap, each as long as the key, with 4 zero bytes in place of the number.
-    /// Entries with equal mask and value but different priorities need different mask numbers, so one mask may be
-    /// there several times. The best rank of all matching entries wins.
+    /// Entries with equal mask and value but different priorities need different mask numbers, so one mask may be there
+    /// several times. The greatest rank ([`Body`]) of all matching entries wins.
     Ternary {
         map: MapRef,
         parts: Vec<KeyPart>,
@@ -221,7 +221,7 @@ pub enum Index {
         key_bytes: u32,
         /// Offset of the number of masks in the heap, 4 bytes. Masks are added before the entries that need them, and
         /// removed from the end of the list a grace period after these entries. A mask without entries may be replaced
-        /// by another one, a grace period after the entries are gone and a grace period before the next entry.
+        /// by another mask, a grace period after its entries are gone and a grace period before the next entry.
         n_masks: u32,
         /// Offset of the first mask in the heap.
         masks: u32,
@@ -367,10 +367,10 @@ impl Polls {
     pub const BYTES: u32 = (Heap::N_PORTS + 1) << Self::SHIFT;
     /// Offset of the current poll's number in the value.
     pub const NUMBER: i16 = 0;
-    /// Offset in a port's part of the number of the last poll that made copies for the port, 4 bytes.
+    /// Offset, in a port's part, of the number of the last poll in which copies for the port were made, 4 bytes.
     pub const POLL: i16 = 0;
-    /// Offset of the number of copies made in that poll, 4 bytes; with bit [`Polls::FULL`] if no more may be made,
-    /// [`Polls::CLOSED`] if some were refused.
+    /// Offset of the number of copies made in that poll, 4 bytes. It has bit [`Polls::FULL`] if no more may be made,
+    /// and is [`Polls::CLOSED`] if some were refused.
     pub const MADE: i16 = 4;
     /// Offset of the number of copies of the last packet, 4 bytes.
     pub const LAST: i16 = 8;

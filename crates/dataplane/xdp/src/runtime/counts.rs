@@ -25,13 +25,13 @@ pub(crate) struct Counts {
     devices: Vec<Device>,
     /// Every port that ever had an interface.
     ports: BTreeSet<PortId>,
-    /// The last reading of the residence times.
+    /// The last reading of the residence times (how long frames were inside the switch).
     times: HashMap<TimeKey, u64>,
     /// Packets received plus copies beyond the first of each packet, and packets that have ended.
     n_begun: u64,
     n_ended: u64,
-    /// A moment, and how many packets had begun by then: once the moment is past, these packets have ended or were
-    /// lost.
+    /// A moment, and how many packets had begun by then: once a grace period has passed after it, these packets have
+    /// ended or were lost.
     checked: Option<(Moment, u64)>,
 }
 
@@ -152,8 +152,8 @@ impl Counts {
         self.n_begun.saturating_sub(self.n_ended)
     }
 
-    /// Adds everything new to the accounts. Reads the counters of ended packets first, so that no packet has ended
-    /// before it was received.
+    /// Adds everything new to the accounts. Reads the counters of ended packets before those of received ones, so that
+    /// it never finds more packets ended than received.
     ///
     /// # Errors
     /// The kernel's error.
@@ -198,7 +198,8 @@ impl Counts {
         accounts.inside(0);
     }
 
-    /// Assigns a body's counts so far to the table, before another entry gets the body.
+    /// Adds the counts that a body (an entry's memory, [`crate::image::Body`]) has so far to the table, before another
+    /// entry gets the body.
     ///
     /// # Errors
     /// The kernel's error.
@@ -361,8 +362,8 @@ impl Counts {
         self.n_ended += n_lost;
     }
 
-    /// Returns how many packets are inside by the current counters. Reads the counters of ended packets first: if the
-    /// result is 0, no packet was inside between the two readings.
+    /// Returns how many packets are inside by the current counters. Reads the counters of ended packets before those of
+    /// received ones: if the result is 0, no packet was inside between the two readings.
     ///
     /// # Errors
     /// The kernel's error.

@@ -1,7 +1,7 @@
 //! Counts grace periods, so that the writer does not overwrite what packets may still see.
 //!
-//! There are two kinds of grace periods. A period of RCU takes 7 to 30 ms. A thread of its own waits for it, so that
-//! the writer blocks only where it must not write yet; the thread sleeps while nobody asks for a period. NAPI polls end
+//! There are two kinds of grace periods. A period of RCU takes 7 to 30 ms. A separate thread waits for it, so that the
+//! writer blocks only where it must not write yet; the thread sleeps while nobody asks for a period. NAPI polls end
 //! shorter periods ([`polls`]). Nothing announces such an end: callers find out by [`Graces::look`]. Periods of both
 //! kinds run in parallel, and the first one to end counts.
 

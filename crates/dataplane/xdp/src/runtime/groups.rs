@@ -3,9 +3,10 @@
 //!
 //! Inserting a device map into the outer map takes a grace period of RCU; writing into a device map does not. So a
 //! fan-out that no packet sees any more (a spare) keeps its map, for a later version of any group with about as many
-//! replicas; and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits
-//! for the kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place in a
-//! device map costs a packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
+//! replicas; and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread inserts
+//! a new map and waits for the kernel; nobody else waits, as packets find the map at once ([`FanOuts::publish`]). An
+//! empty entry of a device map costs a packet some 9 ns, so a map has at most a quarter more entries than its group has
+//! replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -32,7 +33,7 @@ const THREADS_MAX: usize = 16;
 /// How often the writer checks whether packets can find maps that are being inserted.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// Returns how many places a device map has for `n_replicas` replicas.
+/// Returns how many entries a device map has for `n_replicas` replicas.
 fn n_places(n_replicas: u32) -> u32 {
     n_replicas.next_multiple_of((n_replicas.next_power_of_two() / 8).max(1))
 }
@@ -44,12 +45,12 @@ struct Devices {
     number: u32,
     map: Arc<Map>,
     n_places: u32,
-    /// The number of the [`Device`] at each place, if there is one.
+    /// For each entry, the number of its [`Device`], if it has one.
     there: Vec<Option<u64>>,
 }
 
 impl Devices {
-    /// Writes only the places that differ. In a conference all copies leave by the same port, so few places differ.
+    /// Writes only the entries that differ. In a conference all copies leave by the same port, so few entries differ.
     fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
         for (place, replica) in replicas.iter().enumerate() {
             let device = target.devices.get(&replica.port);
@@ -86,7 +87,7 @@ struct Device {
     number: u64,
 }
 
-/// The program and the interfaces to which the places of device maps refer.
+/// The program and the interfaces to which the entries of device maps refer.
 #[derive(Debug)]
 struct Target {
     egress: Program,
@@ -96,8 +97,8 @@ struct Target {
 }
 
 impl Target {
-    /// Puts an interface into a place of a device map. Returns false if the interface has disappeared, which nobody has
-    /// reported yet.
+    /// Puts an interface into an entry of a device map. Returns false if the interface has disappeared, which nobody
+    /// has reported yet.
     fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
         match map.set_device(place, device.interface.index, Some(&self.egress)) {
             Ok(()) => Ok(true),
@@ -134,12 +135,12 @@ pub(crate) struct FanOuts {
     layout: FanOut,
     /// Fan-outs that packets may see, by number.
     made: HashMap<u32, Made>,
-    /// Fan-outs that no packet sees, by number of places.
+    /// Device maps of fan-outs that no packet sees, by number of entries.
     spares: BTreeMap<u32, Vec<Devices>>,
     coming: Option<Coming>,
     /// Why the last spares could not be inserted.
     refused: Option<io::Error>,
-    /// Number of fan-outs in `made`, by number of places.
+    /// Number of fan-outs in `made`, by number of entries of their device maps.
     n_in_use: BTreeMap<u32, usize>,
     numbers: Ranges,
     instances: Ranges,
@@ -331,7 +332,7 @@ impl FanOuts {
         self.refused.take()
     }
 
-    /// How many spares there should be, by number of places.
+    /// How many spares there should be, by number of entries.
     fn wanted(&self) -> BTreeMap<u32, usize> {
         let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
         for (size, n) in &self.n_in_use {
@@ -477,7 +478,7 @@ mod tests {
         let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
         let layout = image.fan_out.clone().expect("groups");
         let n_there = image.maps[layout.devices.index()].n_entries_max;
-        // The outer map has fewer places than there are numbers.
+        // There are two more numbers than the outer map has entries.
         let mut fan_outs = FanOuts::new(layout, n_there + 2, egress);
         assert_eq!(fan_outs.numbers.take(n_there), Some(0));
         fan_outs.n_in_use.insert(1, 1);
@@ -490,7 +491,7 @@ mod tests {
             assert!(fan_outs.take_refused().is_none() && fan_outs.coming.is_none());
             assert!(fan_outs.spares.is_empty());
         }
-        // A number that has a place.
+        // Two numbers for which the outer map has entries.
         fan_outs.numbers.give_back(0, 2);
         assert!(fan_outs.stock(&maps, &graces).expect("maps for them"));
         graces.wait_past(graces.now()).expect("it goes on");

@@ -230,7 +230,8 @@ impl Keys {
         leads_there
     }
 
-    /// Removes masks without keys from the end of the list. No packet may see a key of theirs any more.
+    /// Removes masks without keys from the end of the list. First, the caller must wait until no packet sees an entry
+    /// that such a mask had.
     pub(crate) fn take_masks_away(&mut self, layout: &TableLayout, maps: &Maps) {
         let Index::Ternary { n_masks, .. } = &layout.index else {
             return;

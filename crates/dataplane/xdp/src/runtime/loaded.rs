@@ -32,7 +32,8 @@ pub(super) type Reason = String;
 /// Tables that the kernel engine punts, by position, each with the reason.
 pub(super) type Left = BTreeMap<usize, Reason>;
 
-/// A program that the kernel did not accept, and the half-started program, which may already have forwarded packets.
+/// Why a program could not be started, and the half-started program if there is one: it may already have forwarded
+/// packets.
 pub(super) struct Refused {
     pub(super) half: Option<Box<Loaded>>,
     pub(super) why: ChangeError,
@@ -102,8 +103,9 @@ fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Fai
 }
 
 impl Loaded {
-    /// Starts to forward with a prepared program and the written state. With `wake`, starts in the background and calls
-    /// `wake` when the caller should look at the offload. Without `wake`, returns when the program forwards.
+    /// Starts to forward with a prepared program and with all that controllers have written. With `wake`, starts in the
+    /// background and calls `wake` when the caller should look at the offload. Without `wake`, returns when the program
+    /// forwards.
     ///
     /// # Errors
     /// Why the program is refused, or one more table that the kernel engine must punt.
@@ -179,7 +181,7 @@ impl Loaded {
         self.progress.has_begun.load(Ordering::Acquire)
     }
 
-    /// Sends all written state to the writer, which attaches the programs once the state is in the maps.
+    /// Sends all that controllers have written to the writer, which attaches the programs once it is in the maps.
     fn start(
         &mut self,
         prepared_for: &[KernelPort],
@@ -347,7 +349,8 @@ impl Loaded {
         }
     }
 
-    /// Adds to the tables the counts that reused bodies still have from their previous entries.
+    /// Adds to the tables the counts that bodies (entries' memory), now another entry's, still have from the previous
+    /// one.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -528,7 +531,7 @@ impl Loaded {
         }
     }
 
-    /// Detaches the programs and ends all threads. Within a grace period no packet runs the programs any more.
+    /// Detaches the programs and ends all threads. A grace period later no packet runs the programs any more.
     fn detach(&mut self) {
         self.undetach();
         self.graces.stop();

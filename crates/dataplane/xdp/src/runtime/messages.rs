@@ -1,4 +1,4 @@
-//! Messages to the writer's thread, and its reports.
+//! Messages to the writer, the thread that writes the kernel's maps, and the reports of the kernel engine's threads.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -12,7 +12,7 @@ use super::grace::Moment;
 use super::table::TableOp;
 use crate::image::EncodedKey;
 
-/// The most ops that are made visible together, unless a single commit has more.
+/// The most ops ([`Op`]) that are made visible together, unless a single commit has more.
 const GATHERED_MAX: usize = 1024;
 
 /// A table of the program, or the table from groups to fan-outs.
@@ -22,11 +22,11 @@ pub(crate) enum TableRef {
     Groups,
 }
 
-/// An op: a part of a commit.
+/// An op: a part of a commit, which packets see wholly or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     Table(TableRef, TableOp),
-    /// The replicas of a group, at least one. `body` is the body of the group's entry.
+    /// The replicas of a group, at least one. `body` is the number of the group's [`crate::image::Body`].
     Group {
         body: u32,
         replicas: Vec<Replica>,
@@ -85,7 +85,7 @@ impl Op {
 pub(crate) enum Message {
     /// Makes these ops visible as one.
     Commit(Vec<Op>),
-    /// Reports when no packet can see the old state.
+    /// Reports this epoch as drained once no packet sees what earlier commits have replaced.
     Drain(u64),
     /// A control call waits for the body of a removed entry.
     Hurry,
@@ -224,8 +224,8 @@ impl Waiting {
     }
 }
 
-/// Whether a commit inserts keys that need the place of removed keys: a key leads to one body only, and there are few
-/// masks. Packets must see the removal first.
+/// Whether a commit inserts keys for which removed keys must first make room: a key leads to one body only, and there
+/// are few masks. Then packets must see the removal first.
 fn needs_place(removed: &HashSet<(TableRef, EncodedKey)>, ops: &[Op]) -> bool {
     let is_masked = |table, (other, key): &(TableRef, EncodedKey)| {
         table == *other && matches!(key, EncodedKey::Masked { .. })

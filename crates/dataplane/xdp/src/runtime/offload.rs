@@ -1,8 +1,8 @@
 //! The kernel engine as an offload of the switch ([`dataplane::offload`]).
 //!
 //! Each port has an XDP program of its own that passes all frames to the port's socket ([`packet_io::AfXdpPort`]).
-//! While a program is loaded, the compiled program runs in its place, and passes to the socket only frames that it
-//! punts.
+//! While a P4 program is loaded, its compiled form runs at all ports instead, and passes to the sockets only frames
+//! that it punts.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;

@@ -38,7 +38,8 @@ const SEGMENT_BYTES_MAX: i32 = 8192;
 const UDP: i32 = 17;
 const TCP: i32 = 6;
 
-/// Pieces that are summed in one step. Each is repeated as often as needed for the longest frame in one buffer.
+/// Sizes in bytes of the pieces that are summed in one step, each with how often it is tried: enough for the longest
+/// frame in one buffer.
 const PIECES: [(i32, usize); 8] = [
     (512, 7),
     (256, 1),

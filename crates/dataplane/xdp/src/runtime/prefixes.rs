@@ -8,7 +8,8 @@ type Key = Vec<u8>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
-    /// Ordered by bits, then length: a prefix is followed by all longer prefixes that begin with it.
+    /// The body (an entry's memory) of each prefix. Ordered by bits, then length: a prefix is followed by all longer
+    /// prefixes that begin with it.
     bodies: BTreeMap<(Vec<u8>, u32), u32>,
 }
 

@@ -1,5 +1,5 @@
-//! A program prepared for the kernel: compiled, verified, with its maps. Nothing of this depends on the written
-//! state, so it can be done in the background.
+//! A program prepared for the kernel: compiled, verified, with its maps. None of this depends on what controllers have
+//! written, so it can be done in the background.
 
 use std::collections::HashMap;
 use std::sync::Arc;

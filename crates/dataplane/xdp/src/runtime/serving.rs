@@ -1,9 +1,9 @@
 //! Serves ports: the program runs on their interfaces, and packets leave through them.
 //!
-//! The program is independent of which ports exist. A port is an interface in the heap, sockets, a device, and the
-//! link by which the program runs on the interface. So a new or removed port needs no program to be verified, and the
-//! other ports keep forwarding. A thread of its own attaches new ports ([`Serving::run`]), because attaching waits
-//! for a lock of the kernel that the removal of an interface holds for some time.
+//! The program is independent of which ports exist. A port is an interface in the heap, sockets, a device, and the link
+//! by which the program runs on the interface. So a new or removed port needs no program to be verified, and the other
+//! ports keep forwarding. A separate thread attaches new ports ([`Serving::run`]), because attaching waits for a lock
+//! of the kernel that the removal of an interface holds for some time.
 //!
 //! A port that the kernel cannot serve well is left to the engine, and checked again every second.
 
@@ -67,7 +67,7 @@ impl KernelPorts {
     /// Replaces a port's interface. Call [`dataplane::Switch::look_at_offload`] afterwards.
     pub fn set(&self, id: PortId, interface: Option<XdpInterface>) {
         let mut ports = self.ports();
-        // A port that never had an interface stays the engine's, and so do groups with copies for it.
+        // A port that never had an interface is left to the engine, and so are groups with copies for it.
         if interface.is_some() || ports.wanted.contains_key(&id) {
             ports.wanted.insert(id, interface);
         }
@@ -107,13 +107,13 @@ impl KernelPorts {
     }
 }
 
-/// Code before the compiled program that selects the switch's frames and finishes their checksums.
+/// Code that runs before the compiled program: it selects the switch's frames and finishes their checksums.
 type Beginning = Vec<[u8; 8]>;
 
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
-    /// The program that runs on packets to one port when they leave. It finds them complete, as egress has run.
+    /// The program for packets to one port, at their output device. It finds them complete, as egress has run.
     unicast: Program,
     programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
     state: Mutex<State>,

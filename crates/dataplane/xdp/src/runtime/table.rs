@@ -15,7 +15,8 @@ pub(crate) enum TableOp {
         body: u32,
         slot: Vec<u8>,
     },
-    /// Adds a key that leads to a body, whose slot the same commit sets. Only ternary entries use the rank.
+    /// Adds a key that leads to a body, whose slot the same commit sets. Only ternary entries use the rank: of the
+    /// matching entries the one with the greatest rank wins.
     Put {
         key: EncodedKey,
         body: u32,

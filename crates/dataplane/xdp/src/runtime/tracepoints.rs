@@ -1,4 +1,4 @@
-//! Programs at tracepoints of drivers: a device has taken frames, a NAPI poll has ended.
+//! Programs at two tracepoints of the kernel, which run when a device has taken frames and when a NAPI poll has ended.
 
 use std::io;
 use std::sync::Arc;

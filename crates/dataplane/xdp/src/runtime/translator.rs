@@ -36,9 +36,9 @@ struct Bodies {
     removed: HashMap<EncodedKey, u32>,
     /// Number of entries inserted so far: a younger entry has a higher number.
     n_entries: u32,
-    /// Whether the older of two matching entries may win.
+    /// Whether the older of two matching entries wins if their priorities are equal: in a ternary table.
     has_age: bool,
-    /// Bodies of removed entries that were committed, but are not free yet.
+    /// Number of bodies whose entries' removal was committed, but which are not free yet.
     n_awaited: usize,
     /// Number of entries for each mask of a ternary table.
     masks: HashMap<Vec<u8>, usize>,
@@ -122,7 +122,7 @@ impl Bodies {
         self.owners.insert(body, entry);
     }
 
-    /// Counts the mask of a new entry's key.
+    /// Counts a new entry for its key's mask.
     ///
     /// # Errors
     /// There are too many masks.
@@ -140,7 +140,7 @@ impl Bodies {
         }
     }
 
-    /// Uncounts the mask of a removed entry's key.
+    /// Uncounts a removed entry for its key's mask.
     fn discount_mask(&mut self, key: &EncodedKey) {
         if let EncodedKey::Masked { mask, .. } = key
             && let Some(n) = self.masks.get_mut(mask)
@@ -217,7 +217,7 @@ impl Translator {
         std::mem::take(&mut self.ops)
     }
 
-    /// Takes the bodies assigned since the last call. The counts that these bodies have so far belong to no entry.
+    /// Takes the bodies assigned since the last call. The counts that they have so far are their previous entries'.
     pub(crate) fn take_taken(&mut self) -> Vec<Freed> {
         std::mem::take(&mut self.taken)
     }
@@ -245,7 +245,7 @@ impl Translator {
         self.ops.push(Op::Interface { port, interface });
     }
 
-    /// Adds the whole written state.
+    /// Adds ops for all that controllers have written.
     ///
     /// # Errors
     /// The change that the kernel cannot take.

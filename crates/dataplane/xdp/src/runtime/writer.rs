@@ -24,8 +24,9 @@ use crate::image::{EncodedKey, GroupArg, TableLayout};
 /// new key can be inserted, so a commit that needs one waits.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long commits that need a grace period of RCU are held back after a drain. The controller that drained will write
-/// next, and its commit would otherwise wait for another grace period. Some control calls take as long as this.
+/// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that drained
+/// will write next. If its commit joins those that wait, it need not wait for another grace period. Some control calls
+/// take as long as this.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// If there are more keys of removed entries than this, they are deleted without waiting for quiet.

@@ -1,5 +1,5 @@
-//! Unreachable code and parser states, `select`s that end in an implicit error, conditions
-//! that decide nothing.
+//! Warns about unreachable code and parser states, `select`s that end in an implicit error, and conditions that decide
+//! nothing.
 
 use num_traits::ToPrimitive as _;
 

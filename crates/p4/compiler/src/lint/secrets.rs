@@ -1,5 +1,5 @@
-//! `@secret` at places where it hides nothing, and misspellings of it: the author would believe that the value is
-//! hidden.
+//! Warns about `@secret` (an annotation for values that the switch shows to no reader) where it hides nothing, and
+//! about misspellings of it. In both cases the author would believe that the value is hidden.
 
 use std::collections::HashSet;
 

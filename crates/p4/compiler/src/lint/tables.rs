@@ -1,4 +1,4 @@
-//! Tables: entries that cannot match, keys that cannot differ, tables that cannot do anything.
+//! Warns about table entries that cannot match, keys that cannot differ, and tables that cannot do anything.
 
 use std::collections::HashMap;
 
@@ -123,7 +123,7 @@ fn entries(table: &Table, sink: &mut Sink) {
     }
 }
 
-/// The part of a key that an entry's set compares.
+/// The part of a key that an entry compares.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Part {
     Nothing,
@@ -198,8 +198,8 @@ fn part(set: &Expr) -> Option<Part> {
     })
 }
 
-/// The values, as text, that an entry of `shape` must compare with to match everything that `sets` match. Ranges add
-/// nothing to the text. `None` if no entry of this shape can match it all.
+/// The values, as text, that an entry of `shape` must compare with if it is to match everything that `sets` match.
+/// Ranges add nothing to the text. `None` if no entry of this shape can match all of it.
 fn seen_by(shape: &[Part], sets: &[Expr]) -> Option<String> {
     if shape.iter().all(|part| *part == Part::Nothing) {
         return Some(String::new());

@@ -60,7 +60,7 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
         return;
     }
     if seen.written {
-        // Checksums, digests and field lists read metadata without naming it; a block's variable has no such readers.
+        // Metadata is also read without being named, by checksums, digests and field lists; a block's variable is not.
         sink.warning(
             "W0802",
             declared.span,

@@ -62,7 +62,7 @@ impl Atoms {
         }
     }
 
-    /// Forgets a field and the copies of it.
+    /// Forgets the value of a field, and those of the fields that are copies of it.
     pub fn forget(&mut self, field: FieldId) {
         self.remove(field);
         self.remove_linked(|atom| atom == Atom::Copy(field));

@@ -162,8 +162,8 @@ struct Liveness<'a> {
 }
 
 impl Liveness<'_> {
-    /// The live fields before egress. A clone made in egress passes egress again, with the headers that it left
-    /// with.
+    /// The live fields before egress. A clone made in egress passes egress again, with the headers with which its
+    /// parent left.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
             let first = self.pipeline(program, "egress", &end);

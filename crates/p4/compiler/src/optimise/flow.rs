@@ -102,7 +102,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let empty = actions.filter(|action| action.primitives.is_empty());
     let empty: HashSet<u32> = empty.map(|action| action.id).collect();
     let mut ends = Ends::default();
-    // A table that the program declares keeps its edges even if it is unreachable, so such tables follow.
+    // A table that the program declares keeps its edges even if it is unreachable, so these tables are redirected too.
     let reached: HashSet<Node> = order.iter().copied().collect();
     let others = graph.nodes.values().filter(|node| !reached.contains(node));
     let mut others: Vec<Node> = others.copied().collect();

@@ -1,10 +1,11 @@
-//! Removes temporaries that are read once: the expression that was copied into one moves to where it is read.
+//! Removes temporaries that are read once: the expression that was copied into such a temporary moves to where the
+//! temporary is read.
 //!
 //! The pass is sound under these conditions. Nothing else in the program reads the temporary (a read by a table's key,
 //! a list or a checksum does not count as the one read). Nothing between the copy and the read writes the expression's
 //! operands or the temporary. No jump enters between them. The expression reads only fields and parameters. An
-//! expression that may be wider than the temporary is cut to its width. In a parser, `lookahead` bits move only to the
-//! very next operation, so that an error ends the parser at the same operation.
+//! expression that may be wider than the temporary is cut to the temporary's width. In a parser, `lookahead` bits move
+//! only to the very next operation, so that an error ends the parser at the same operation.
 
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
@@ -385,8 +386,8 @@ impl Inliner<'_> {
         }
     }
 
-    /// Inlines from a node that only runs an action into the condition of the branch after it, if no other node leads
-    /// there.
+    /// For a node that only runs an action and that leads to a branch: moves the action's copies into the branch's
+    /// condition, if no other node leads there.
     fn conditions(
         &mut self,
         program: &mut Program,

@@ -32,8 +32,8 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     before != look(program)
 }
 
-/// What the pass may change in a program, to compare it before and after. Leaves out the primitives, which are most of
-/// it.
+/// What the pass can change in a program, for a comparison before and after. Leaves out the primitives, which are most
+/// of the program.
 fn look(program: &Program) -> impl PartialEq + use<> {
     let actions = program.actions.iter();
     let actions: Vec<_> = actions

@@ -1,4 +1,4 @@
-//! Every operand of a program, and the operands inside one.
+//! Visits every operand of a program, and the operands inside an operand.
 
 use bmv2_json::{Expression, Operand, Operation, ParserOpParameter, Primitive, Program, Value};
 

@@ -38,7 +38,7 @@ fn never() -> io::Result<()> {
     }
 }
 
-/// Waits on another thread.
+/// Waits, in another thread, until the present moment is past.
 fn waiter(graces: &Arc<Graces>) -> JoinHandle<io::Result<()>> {
     let graces = Arc::clone(graces);
     let moment = graces.now();
@@ -94,7 +94,7 @@ fn polls_that_were_there_end_a_period_and_no_others_do() {
     words.set(0, 1);
     words.set(1, 8);
     assert!(!graces.look().has_ended, "the last processor's goes on");
-    // That poll has ended, and another has begun.
+    // The last processor's poll has ended, and another has begun there.
     words.set(3, 11);
     assert!(graces.look().has_ended && graces.is_past(moment));
     assert!(!graces.look().has_ended, "that was said");
@@ -115,7 +115,7 @@ fn where_no_processor_is_within_a_poll_a_period_is_over_at_once() {
         assert!(!graces.is_past(moment));
         graces.ask(moment);
         assert!(graces.is_past(moment));
-        // A caller that did not ask sees that the period has ended.
+        // The next look reports the end of that period, although nobody asked again.
         let (has_ended, again) = (true, None);
         assert_eq!(graces.look(), Looked { has_ended, again });
         graces.wait_past(graces.now()).expect("no other period");

@@ -103,7 +103,7 @@ pub(super) fn limit(asm: &mut Assembler) {
     asm.jump_if_imm(Jump::Gt, R6, Heap::N_PORTS as i32, end);
     asm.alu_imm(Alu::Lsh, R6, Polls::SHIFT as i32);
     asm.alu(Alu::Add, R6, R0);
-    // The last frames were not copies for this port alone, so nothing is known about its room.
+    // If the numbers differ, this poll made no copies for this port alone, so nothing is known about the port's room.
     asm.load(Size::B4, R1, R0, Polls::NUMBER);
     asm.load(Size::B4, R2, R6, Polls::POLL);
     asm.jump_if(Jump::Ne, R1, R2, end);
@@ -135,7 +135,7 @@ fn learn(asm: &mut Assembler) {
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
-    // A packet with many copies followed one with few.
+    // Nothing is left: a packet with many copies followed one with few. The limit stays as it was.
     asm.mov(R3, R2);
     asm.jump(unknown);
     // The poll's first packet was refused, so the ring is full of copies from earlier polls. If those polls had a

@@ -1,4 +1,5 @@
-//! Residence times, as counted by the tracepoint's program: a histogram with 32 buckets for each power of two.
+//! Residence times, from a frame's arrival until a device takes it or its copy, as the tracepoint's program counts
+//! them: a histogram with 32 buckets for each power of two.
 
 use super::note::{self, frame};
 use super::{QUEUE_FRAMES, TIMES};
@@ -8,8 +9,8 @@ use crate::asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, Symbol};
 /// Log2 of the number of buckets in each power of two.
 const SHIFT: u32 = 5;
 
-/// Entries of the histogram, one for each interface, stream and bucket. Times without an entry are not recorded. A
-/// stream uses about 100 on one port.
+/// Entries of the histogram, one for each interface, stream and bucket. When all are in use, times that need another
+/// one are not recorded. A stream uses about 100 on one port.
 pub(super) const KEYS_MAX: u32 = 1 << 14;
 
 // Stack offsets.
@@ -78,8 +79,8 @@ pub(super) fn add(asm: &mut Assembler) {
     asm.place(done);
 }
 
-/// Jumps to `record` with all frames if the first and the last have the same origin. Comparing these two suffices: a
-/// packet's copies are consecutive, and no two packets have the same arrival time.
+/// Jumps to `record` with all frames if the first and the last have the same origin (arrival time and stream).
+/// Comparing these two suffices: a packet's copies are consecutive, and no two packets have the same arrival time.
 fn take_all(asm: &mut Assembler, record: Label) {
     let differ = asm.label();
     asm.mov(R1, N_TAKEN);

@@ -1,5 +1,6 @@
 //! Follows calls. The analysis runs a function of the program in place of its call. For a function of the architecture
-//! it knows which arguments the function writes.
+//! it knows which arguments the function writes. A fact says whether a value may be unset or a header invalid
+//! ([`Fact`]).
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};
@@ -222,7 +223,7 @@ impl Flow<'_> {
         self.exits.iter_mut().for_each(copy_back);
     }
 
-    /// Runs a body with its own `return`s; its `exit`s also leave the caller.
+    /// Runs a body and joins the facts at its `return`s and its end; its `exit`s also leave the caller.
     fn enter(
         &mut self,
         parameters: &[VarId],

@@ -23,7 +23,7 @@ use crate::source::Span;
 use crate::types::Type;
 use vars::Vars;
 
-/// Maximum number of statements that are run. If a program's calls unfold into more, nothing is reported.
+/// Maximum number of statements that the analysis runs. If a program's calls unfold into more, nothing is reported.
 const STATEMENTS_MAX: usize = 300_000;
 /// Depth of nested calls; more is recursion, which another pass reports as an error.
 const DEPTH_MAX: usize = 40;
@@ -35,7 +35,7 @@ enum Fact {
     Bad,
     /// On some paths.
     Maybe,
-    /// On some paths, but a condition may have chosen them.
+    /// On some paths, but a condition may have chosen them: nothing is reported.
     Silent,
     Good,
 }
@@ -253,7 +253,7 @@ impl Env {
     fn restored(&self, before: &Self) -> Self {
         self.combine(before, &|now, before| match (before, now) {
             (Fact::Maybe, Fact::Silent) => Fact::Maybe,
-            // A branch silenced the fact.
+            // A fact that was silent before the condition stays silent.
             (Fact::Silent, Fact::Maybe) => Fact::Silent,
             _ => now,
         })
