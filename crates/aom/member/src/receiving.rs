@@ -132,7 +132,9 @@ impl Task {
     ) -> io::Result<()> {
         if self.shared.mailbox.has_room() {
             // Not through tokio, which may not know yet that the socket is readable.
-            self.read(DATAGRAMS_BEFORE_TIMEOUT, due, buffer, |buffer| socket.recv_from(buffer))?;
+            self.read(DATAGRAMS_BEFORE_TIMEOUT, due, buffer, |buffer| {
+                socket.recv_from(buffer)
+            })?;
         }
         self.core.handle_timeout(self.began.elapsed());
         Ok(())

@@ -283,9 +283,8 @@ impl Reading {
         let mut registers = self.pipeline.program().registers();
         let name = registers.find(|(id, _)| *id == register);
         let name = name.map_or("", |(_, name)| name);
-        let message = format!(
-            "register \"{name}\": cell {cell} has different values in different workers"
-        );
+        let message =
+            format!("register \"{name}\": cell {cell} has different values in different workers");
         ControlError::new(ControlErrorKind::FailedPrecondition, message)
     }
 

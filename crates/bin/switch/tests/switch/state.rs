@@ -670,9 +670,8 @@ fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
     let [warning] = &before[..] else {
         panic!("expected one line: {before:?}");
     };
-    let expected = format!(
-        "{flood} of the command line is not loaded, since the program {restored} forwards"
-    );
+    let expected =
+        format!("{flood} of the command line is not loaded, since the program {restored} forwards");
     assert_has(warning, "WARN");
     assert_has(warning, &expected);
 }

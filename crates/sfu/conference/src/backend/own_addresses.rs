@@ -236,9 +236,11 @@ impl Entries {
             let missing = in_force
                 .keys()
                 .filter(|port| !self.ports.contains_key(port));
-            texts.extend(missing.map(|port| {
-                format!("no source address yet for copies that leave by port {port}")
-            }));
+            texts.extend(
+                missing.map(|port| {
+                    format!("no source address yet for copies that leave by port {port}")
+                }),
+            );
         }
         texts
     }
