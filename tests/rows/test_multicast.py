@@ -39,7 +39,7 @@ def test_a_conference_of_the_source_is_served(tmp_path: Path) -> None:
         MulticastTwoStreams(site, NATIVE, tmp_path) as row,
     ):
         streams = to_all_others(site, LOW_QUALITY_PORT, HIGH_QUALITY_PORT)
-        of_high = [
+        of_high: list[Subscription] = [
             (stream, [one for one in others if one.number > 3]) for stream, others in streams[6:]
         ]
         assert len(serves_at_once(row, streams[:6] + of_high)) == 6 * 5 + 3 * 3 + 3 * 2
