@@ -130,7 +130,7 @@ fn generators_that_do_not_fit_the_other_options_are_refused() {
         ),
         (
             "-i 1@pcap:,x --generate x,port=1,rate=1,count=1",
-            "given a second time",
+            "names it twice",
         ),
         (
             "-i 1@a --workers 2 --generate x,port=1,rate=1",
@@ -162,9 +162,9 @@ fn options_that_contradict_each_other_are_refused() {
         ("-i 510@a", "number of the CPU port"),
         ("-i 7@a --cpu-port 7", "number of the CPU port"),
         ("-i 1@a --cpu-port 511", "expected 0 to 510, found 511"),
-        ("-i 1@pcap:,x -i 2@pcap:,x", "given a second time"),
-        ("-i 1@pcap:x -i 2@pcap:y,x", "given a second time"),
-        ("-i 1@pcap:x,y --trace-to y", "given a second time"),
+        ("-i 1@pcap:,x -i 2@pcap:,x", "names it twice"),
+        ("-i 1@pcap:x -i 2@pcap:y,x", "names it twice"),
+        ("-i 1@pcap:x,y --trace-to y", "names it twice"),
         ("-i 1@a --entries e", "expected a program"),
         ("-i 1@a --p4info e", "expected a .json program"),
         ("-i 1@a --p4info e x.p4", "expected a .json program"),

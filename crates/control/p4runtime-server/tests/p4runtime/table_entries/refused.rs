@@ -97,7 +97,7 @@ async fn keys_that_the_specification_forbids_are_refused() {
         (acl(1, vec![range(&[9], &[1])]), "low bound above"),
         (
             acl(1, vec![range(&[0], &[0xff, 0xff])]),
-            "part of all values",
+            "range that does not cover all values",
         ),
         (acl(0, vec![]), "priority above 0"),
         (acl(-1, vec![]), "priority above 0"),
