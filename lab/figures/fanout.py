@@ -1,4 +1,5 @@
-"""Fan-out as figures and tables: rates, delays, processor time of like forwarders. Pure."""
+"""Figures and tables of fan-out: rates, delays, processor time. Compared are forwarders with the
+same kind of port and the same way of waiting. Pure."""
 
 import math
 from collections.abc import Callable, Sequence

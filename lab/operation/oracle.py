@@ -5,10 +5,10 @@ must get the presenter's packets, must not get them, or may get them. "May" hold
 changes the pair, or after a killed command whose result is not known yet. A packet is judged by all
 states of the pair from its sending until `IN_FLIGHT_NS` later.
 
-While something outside the switch is broken on purpose (a link is down, the switch was killed)
+While the test has broken something on purpose (a link is down, the switch was killed)
 copies may be missing. Such a time is a disturbance. A disturbance never excuses a copy to a host
-that must not have it. In a flood the missing copies are added up and compared with the counted
-drops.
+that must not have it. While a host floods the switch with frames, the missing copies are added
+up (`n_missing`): they must be no more than the drops that the switch counted meanwhile.
 """
 
 from bisect import bisect_right
@@ -39,7 +39,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Disturbance:
-    """A time in which copies may be missing at some hosts, or at all if `hosts` is None."""
+    """A time in which copies may be missing at `hosts`; at every host if `hosts` is None."""
 
     what: str
     begun_ns: int

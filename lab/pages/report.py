@@ -16,7 +16,7 @@ from lab.results.verdicts import Promise
 from lab.rows import ROWS
 
 PROSE = Path(__file__).with_name("report_prose.html")
-"""The text on the method, which is in the page of every study with loads."""
+"""How loads are measured, in the report of every study that sends streams through SFUs."""
 NOT_JUDGED = "not judged in the short form"
 N_OPEN_COLUMNS = 20
 """A table with this many columns or more is folded."""

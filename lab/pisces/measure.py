@@ -3,9 +3,10 @@
 For a program, a kind of port and a frame size, all contestants are started, and one runs while the
 others are stopped (`lab.bench.turns` says why). Each set starts new processes. A set searches for
 every contestant's highest lossless rate, trial by trial in turns (`lab.bench.search`). Then each is
-offered a fifth more than its peak, in turns, and the median of the rates that came is its peak. A
-set's ratio of peaks is the median of its turns' ratios. A row's ratio is the median of its sets'
-ratios.
+offered, in turns, a fifth more than the peak that its search found, and the median of the rates
+that arrived is the peak that is reported. In each turn a contestant's rate is divided by Open
+vSwitch's with the same flow caches. A set's ratio of peaks is the median of these ratios, and a
+row's the median of its sets' ratios.
 """
 
 from collections.abc import Sequence

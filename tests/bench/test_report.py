@@ -113,7 +113,7 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
     broken = [
         ("pipeline.csv", "native,all,64,1,120.0", "native,all,64,1,190.0", "at most 58%"),
         ("overload.csv", "0,0,0.97", "0,0,0.47", "of the peak"),
-        ("overload.csv", "spin,1,0.5,0,0,", "spin,1,2.1,0,0,", "viewers differ by at most"),
+        ("overload.csv", "spin,1,0.5,0,0,", "spin,1,2.1,0,0,", "a viewer gets at most"),
         ("overload.csv", "spin,1,0.5,0,0,", "spin,1,0.5,0,3,", "overload: nothing is lost that"),
         ("priority.csv", ",9,0,81", ",9,0.1,81", "urgent"),
         ("fanout.csv", f"{OVS_64},551385", f"{OVS_64},951385", "Open vSwitch"),

@@ -99,7 +99,7 @@ impl Program {
     }
 
     /// Runs the program on `n_frames` frames like this one and has the kernel carry out each verdict. The kernel sends
-    /// up to 64 frames to a device before the receiver runs.
+    /// frames to a device in batches of up to 64: whoever receives there runs only after a whole batch.
     ///
     /// # Errors
     /// The kernel's error.

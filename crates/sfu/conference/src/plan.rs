@@ -25,7 +25,7 @@ pub enum Stage {
     Flip,
     /// Switches presenters on.
     Link,
-    /// Removes the head of the journal.
+    /// Removes the journal's head, the entry without which its records do not count: the change is complete.
     End,
     /// Deletes state that no packet can see any more.
     Cleanup,

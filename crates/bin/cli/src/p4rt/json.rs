@@ -18,7 +18,7 @@ use super::print::{
 };
 use super::schema::Schema;
 
-/// An entity; its member `text` is the line that writes it.
+/// An entity as JSON. Its key `text` has the shell command that writes the entity to the switch.
 pub fn entity(schema: &Schema, entity: &Entity) -> Value {
     use entity::Entity as E;
     let mut found = match entity.entity.as_ref() {

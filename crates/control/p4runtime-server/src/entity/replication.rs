@@ -216,7 +216,7 @@ pub(crate) fn session_to_proto(
         session_id: session.id,
         replicas: replicas_to_proto(&session.replicas, &[], ports),
         class_of_service: session.class_of_service,
-        packet_length_bytes: i32::try_from(length).expect("it was written as one"),
+        packet_length_bytes: i32::try_from(length).expect("the length was written as an i32"),
     }))
 }
 

@@ -92,7 +92,7 @@ impl Inside {
         self.enter_many(epoch, 1);
     }
 
-    /// Adds at least one packet of an epoch.
+    /// Adds `n_packets` packets of an epoch; `n_packets` is not 0.
     #[inline]
     pub(crate) fn enter_many(&mut self, epoch: u64, n_packets: u64) {
         if epoch > self.newest {
@@ -101,7 +101,8 @@ impl Inside {
         if epoch == self.newest {
             self.n_newest += n_packets;
         } else if let Some((_, count)) = self.find_older(epoch) {
-            // Copies exist only of a packet inside, so an older epoch is present.
+            // Only copies enter with an older epoch. The packet that they are made of is still inside, so the
+            // queue has that epoch.
             *count += n_packets;
             self.n_older += n_packets;
         }

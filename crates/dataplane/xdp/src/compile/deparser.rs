@@ -26,7 +26,7 @@ pub(super) enum Place {
 
 /// Parameters of writing headers.
 pub(super) struct Writing<'a> {
-    /// Position of a header that is still in the frame.
+    /// Where the parser found a header in the frame. Valid only while headers are written in place.
     pub place: &'a dyn Fn(HeaderId) -> Place,
     /// Whether a field in the frame may have changed.
     pub is_changed: &'a dyn Fn(FieldId) -> bool,

@@ -39,7 +39,8 @@ pub fn frame(to: u8, number: u32) -> Vec<u8> {
     frame
 }
 
-/// Returns the frame from [`frame`] as it leaves the switch, as the copy of this instance.
+/// Returns what the switch sends for [`frame`]`(to, number)`: the copy for the replica with this instance number, which
+/// the program writes into bytes 18 and 19.
 pub fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
     let mut frame = frame(to, number);
     frame[18..20].copy_from_slice(&instance.to_be_bytes());

@@ -240,7 +240,8 @@ impl Liveness<'_> {
             }
             Node::Table(at) => {
                 let table = &pipeline.tables[at];
-                // A table with a key, or without a default action, may run no action.
+                // Only a table without a key and with a default action is sure to run an action. Any other is
+                // treated as if it may run none.
                 let mut live = if table.default_entry.is_some() && table.key.is_empty() {
                     Live::none(self.model)
                 } else {

@@ -78,7 +78,7 @@ impl OwnAddresses {
         tables.map(Table::wildcard).collect()
     }
 
-    /// Parses every entry. Adds descriptions of entries that another controller wrote to `foreign`.
+    /// Parses every entry. Adds to `foreign` a description of each entry that another controller wrote.
     pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Entries {
         let mut entries = Entries {
             several_ports: self.ports.is_some(),
