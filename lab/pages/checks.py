@@ -157,8 +157,8 @@ def _pipeline_checks(rows: Sequence[PipelineRow]) -> Iterator[Promise]:
         times.append((f"{workload_name(workload)}, ns:", ns, ns < NS_PER_PACKET_MAX))
     if shares:
         yield check(
-            f"L2L3-ACL: with all optimisations, also flow caches, prefetch and fusion, a packet takes "
-            f"at most {NAIVE_SHARE_MAX:.0%} of the time that it takes without",
+            f"L2L3-ACL: with all optimisations, also flow caches, prefetch and fusion, a packet "
+            f"takes at most {NAIVE_SHARE_MAX:.0%} of the time that it takes without",
             shares,
         )
         limit = f"L2L3-ACL: under {NS_PER_PACKET_MAX:g} ns a packet without ports"
