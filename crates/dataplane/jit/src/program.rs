@@ -119,7 +119,7 @@ impl NativeProgram {
         self.runtime.layout()
     }
 
-    /// Runs the ingress control over a packet's block, alone, without parser and deparser.
+    /// Runs only the ingress control over a packet's block, without parser and deparser.
     ///
     /// # Panics
     /// The block is shorter than the layout, or the program was compiled for another state.

@@ -91,7 +91,7 @@ impl Native {
             }
             let came_to = self.arrive_headers(code.arrive_headers, &ingress, handle);
             let plain = Plain(came_to);
-            // A result that is not plain ends the rounds here, too: its bits, read as a priority, name no queue.
+            // `NOT_PLAIN` and `NOT_PARSED` also end the rounds here: their bits, read as a priority, name no queue.
             let Some(queue) = queue_of(plain.priority()) else {
                 break Stopped::Ingress(came_to);
             };

@@ -14,7 +14,7 @@ use super::shape::{FieldPlace, KeyShape, low_ones};
 /// Words of the longest key.
 pub(super) const WORDS_MAX: usize = 4;
 
-/// Maximum key bits of the root: 512 KiB, of which the caches hold what traffic uses.
+/// The highest number of key bits that the root covers: 512 KiB of slots. Caches hold the part that traffic uses.
 const ROOT_BITS_MAX: u32 = 16;
 
 const NODE_BITS: u32 = 4;

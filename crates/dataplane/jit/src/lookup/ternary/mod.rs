@@ -130,9 +130,9 @@ impl TernaryIndex {
         loose.unwrap_or(found)
     }
 
-    /// Adds an entry. `entry` is a small number that no other entry has. The value has no bits outside the mask, the
-    /// mask has none of range fields, and `ranges` are in the order of those fields. Among matching entries of one
-    /// priority, the one added first is found.
+    /// Adds an entry. `entry` is a small number that no other entry has. The value must have no bits outside the mask,
+    /// the mask no bits of range fields; `ranges` must be in the order of the range fields. Among matching entries of
+    /// one priority, a lookup finds the one added first.
     pub fn insert(
         &mut self,
         value: &[u64],

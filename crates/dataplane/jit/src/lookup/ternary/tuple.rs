@@ -9,7 +9,7 @@ use crate::lookup::{MISS, exact::ExactMap, hash::hash_words};
 /// blocks, which filter them.
 const CHAIN_ENTRIES_MAX: usize = 8;
 
-/// Minimum bits of the filter for each value: one absent value in sixteen passes.
+/// The least number of filter bits for each value. With so many, one absent value in sixteen passes the filter.
 const FILTER_BITS_PER_VALUE: usize = 16;
 
 #[derive(Debug, Clone)]
