@@ -22,7 +22,7 @@ struct Word {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The words of a header's unpacked fields, in the order of the block.
+    /// The words of a header's unpacked fields, which have words of their own ([`crate::layout`]), in the block's order.
     fn words(&self, header: HeaderId) -> impl Iterator<Item = Word> + use<> {
         let layout = self.layout();
         let fields = self.ir().headers[header.index()].field_ids();
@@ -289,7 +289,7 @@ impl Emit<'_, '_, '_> {
         pairs.try_for_each(|(to, from)| self.check_same_shape(*to, *from))
     }
 
-    /// Makes all members invalid, then copies the valid one.
+    /// Makes all members of `to` invalid, then copies the valid member of `from`.
     fn copy_union(&mut self, to: UnionId, from: UnionId) -> Emitted {
         if to == from {
             return Ok(());
