@@ -22,7 +22,8 @@ struct Word {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The words of a header's unpacked fields, which have words of their own ([`crate::layout`]), in the block's order.
+    /// The words of a header's unpacked fields, which have words of their own ([`crate::layout`]), in the order of the
+    /// packet's block.
     fn words(&self, header: HeaderId) -> impl Iterator<Item = Word> + use<> {
         let layout = self.layout();
         let fields = self.ir().headers[header.index()].field_ids();
