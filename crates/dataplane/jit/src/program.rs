@@ -16,7 +16,7 @@ use crate::{
     runtime::{INGRESS_FLOW, Runtime},
 };
 
-/// A generated function. It takes the pass's context and the packet's block.
+/// A generated function. It takes the pass's context and the packet's block (header vector).
 pub(crate) type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
 
 pub struct NativeProgram {

@@ -13,7 +13,7 @@ use crate::{context::PassContext, layout::WORD_BYTES};
 /// Unrolled code moves stacks of up to this many elements.
 const STACK_ELEMENTS_MAX: usize = 16;
 
-/// A word of a field, and its offset in the packet's block.
+/// A word of a field, and its offset in the packet's block (header vector).
 #[derive(Debug, Clone, Copy)]
 struct Word {
     field: FieldId,

@@ -37,7 +37,7 @@ enum Stopped {
 }
 
 impl Native {
-    /// The code of a round, if the packet can run rounds while its headers stay in the block.
+    /// The code of a round, if the packet can run rounds while its headers stay in its block (header vector).
     pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<RoundCode> {
         let packet = self.packets.pool.packet(handle);
         let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;

@@ -81,7 +81,7 @@ pub(crate) struct FlowCache {
     stride: usize,
     /// Words of a record before its key.
     key_at: usize,
-    /// Counts changes of tables and action profiles, from 1. A record of another generation is invalid, as 0 (unused).
+    /// Counts changes of tables and action profiles, from 1. Records with another number are invalid or unused (0).
     generation: u32,
     /// The bits of the key that are compared.
     masks: Box<[u64]>,

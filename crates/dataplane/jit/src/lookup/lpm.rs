@@ -1,6 +1,6 @@
-//! Longest prefix match: a trie of slots. A key is one number, with the prefix's field in its lowest bits and the exact
-//! fields above it ([`KeyShape::with_lowest`]). The root is an array over the number's first bits, at most 16; each
-//! node below covers four bits more.
+//! Longest prefix match: a trie whose nodes are arrays of slots. A key is one number, with the prefix's field in its
+//! lowest bits and the exact fields above it ([`KeyShape::with_lowest`]). The root is an array over the number's first
+//! bits, at most 16; each node below covers four bits more.
 //!
 //! A slot has the entry of the longest prefix that ends in its node and covers the slot, so a lookup loads one slot per
 //! node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes: the slot leads to

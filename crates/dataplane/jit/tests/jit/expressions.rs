@@ -307,8 +307,9 @@ fn fields(ir: &Ir) -> impl Iterator<Item = FieldId> {
     (0..u32::try_from(ir.fields.len()).unwrap()).map(FieldId)
 }
 
-/// Each bit of a field, from the lowest on, and its place in the block, counted from the lowest bit
-/// of the first byte. A field in words of its own also has the bits that extend it to whole words.
+/// Each bit of a field, from the lowest on, and its place in the block (header vector), counted
+/// from the lowest bit of the first byte. A field in words of its own also has the bits that extend
+/// it to whole words.
 fn bits_of(slot: Slot) -> impl Iterator<Item = (usize, usize)> {
     let n_bits = match slot.packed {
         Some(_) => slot.bits,

@@ -23,8 +23,8 @@ use tuple::Tuple;
 
 use super::{MISS, shape::FieldPlace};
 
-/// The number of entries with one mask from which on they form a tuple. The number was measured, see
-/// docs/performance.md.
+/// The least number of entries with one mask that form a tuple. Fewer cost a lookup less in blocks, as measured (the
+/// benchmark `lookup`, docs/performance.md).
 const TUPLE_ENTRIES_MIN: usize = 16;
 
 /// A tuple that shrinks to this many entries is dissolved. The number is lower than that of a new tuple, so that one

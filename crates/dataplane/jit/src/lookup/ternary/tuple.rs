@@ -6,7 +6,7 @@ use super::store::{Rank, Store};
 use crate::lookup::{MISS, exact::ExactMap, hash::hash_words};
 
 /// Maximum entries of one value (with different priorities or ranges). Further entries are in
-/// blocks, which filter them.
+/// blocks (`block.rs`), which filter them.
 const CHAIN_ENTRIES_MAX: usize = 8;
 
 /// The least number of filter bits for each value. With so many, one absent value in sixteen passes the filter.
