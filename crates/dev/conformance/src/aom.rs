@@ -1,6 +1,6 @@
 //! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: a request leaves as one
 //! packet, a *shard*, for every four receivers' tags, and each receiver gets all shards.) All engines must send the
-//! same frames. Direct calls of the switches write their state, not the configuration service (`aom/service`).
+//! same frames. The tests write the switches' state directly, without the configuration service (`aom/service`).
 
 use std::net::Ipv4Addr;
 

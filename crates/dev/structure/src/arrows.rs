@@ -1,4 +1,4 @@
-//! Finds layers of files, and circles (dependency cycles). An arrow leads from a file to one whose items it uses.
+//! Finds layers of files, and circles (dependency cycles). An arrow leads from a file to a file whose items it uses.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
