@@ -1,8 +1,8 @@
 //! Measures what headers cost, depending on how they are edited, and what checksums cost, depending on how they are
 //! updated. Prints CSV: nanoseconds per packet through a whole switch that has no network interfaces.
 //!
-//! In rows named `added`, the program puts this many headers of eight bytes in front of the others. In rows named
-//! `edited`, the frame already has this many headers, and the program changes a field of each.
+//! The column `headers` counts further headers of eight bytes. In rows named `added`, the program puts them in front of
+//! the others. In rows named `edited`, the frame already has them, and the program changes a field of each.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

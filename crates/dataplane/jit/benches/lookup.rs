@@ -277,7 +277,7 @@ struct Rule {
 }
 
 /// Returns rules over the fields of a 5-tuple, in the order of their priorities. [`ternary`] looks up keys that each
-/// match one of the last rules: the worst case of an access list, and the usual case.
+/// match one of the last rules, which is the worst case of an access list and also the usual one.
 fn rules(masks: usize, ranges: bool, entries: usize, random: &mut fastrand::Rng) -> Vec<Rule> {
     let shape = KeyShape::new(&[32, 32, 8, 16, 16]);
     let mask = |random: &mut fastrand::Rng| -> Key<2> {

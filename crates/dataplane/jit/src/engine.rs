@@ -45,7 +45,7 @@ pub(crate) struct Native {
     program: NativeProgram,
     frames: FrameCode,
     slots: MetadataSlots,
-    /// The block of a new packet.
+    /// The block (header vector) of a new packet.
     blank: Box<[u64]>,
     /// A block that no packet uses. A packet that comes to ingress again leaves its old block here.
     spare: Box<[u64]>,
@@ -151,7 +151,7 @@ impl Native {
         }
     }
 
-    /// The packet to take through egress: the handle's own, or a copy if the handle stands for several.
+    /// The packet to take through egress: the handle's own, or a copy if the handle stands for several packets.
     #[inline]
     fn one_of(&mut self, handle: PacketHandle) -> PacketHandle {
         let pool = &mut self.packets.pool;

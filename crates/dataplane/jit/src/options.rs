@@ -12,13 +12,13 @@ pub struct NativeOptions {
     pub microflow_cache: bool,
     /// Extends the cache to packets that differ only in bits that no entry looks at.
     pub megaflow_cache: bool,
-    /// Runs assignments that do the same to four sets of 32-bit fields as vector operations. Needs action
+    /// Makes one vector operation of four assignments that do the same to different 32-bit fields. Needs action
     /// specialisation.
     pub lane_vectorisation: bool,
     /// Copies the bytes of fields that nobody uses instead of extracting them. Writes metadata and blanks fields only
     /// if something reads them.
     pub parser_specialisation: bool,
-    /// Edits seldom used fields in place, among their header's bytes.
+    /// Leaves seldom used fields among their header's bytes, and edits them there.
     pub inline_editing: bool,
     /// Updates a verified checksum from the fields that may have changed since.
     pub incremental_checksum: bool,
@@ -26,8 +26,8 @@ pub struct NativeOptions {
     /// that finds empty queues goes from ingress to egress without queueing. The headers of a recirculated packet are
     /// kept, neither deparsed nor parsed again, if the outcome is the same.
     pub fanout_fusion: bool,
-    /// Parses waiting frames a few frames ahead and prefetches their records in the ingress control's flow cache, which
-    /// may then have more records. Needs a flow cache, parser specialisation and fan-out fusion.
+    /// Parses waiting frames a few frames ahead and prefetches their records in the ingress control's flow cache. That
+    /// cache may then have more records. Needs a flow cache, parser specialisation and fan-out fusion.
     pub flow_prefetch: bool,
 }
 

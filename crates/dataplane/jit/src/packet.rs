@@ -25,8 +25,8 @@ pub(crate) const SLACK_BYTES: usize = 16;
 /// Bytes of a buffer: an Ethernet frame with its tags, and `SLACK_BYTES`.
 const BUFFER_BYTES: usize = 2048;
 
-/// Frames begin on a cache line, as they do in the memory of the port to which they are copied. So no load of that copy
-/// crosses a line.
+/// Frames begin on a cache line here, and in the memory of the port that they are copied to. So no load crosses a line
+/// when they are copied.
 const LINE_BYTES: usize = 64;
 
 /// The highest number of spare buffers for longer frames. Further buffers are freed, so that a burst of long frames
@@ -122,7 +122,7 @@ pub(crate) struct Packet {
     /// The engine's `epoch` (a counter in `engine.rs`, not a drain's) when the part of ingress before its control ran
     /// ahead, if the rest has not run; otherwise 0.
     pub parsed_ahead: u64,
-    /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once it has ended.
+    /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once this packet has ended.
     pub copies: u32,
     pub requests: Requests,
     /// The length that the frame of a recirculated packet would have, if its headers are only in the vector and the

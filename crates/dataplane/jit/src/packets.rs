@@ -15,7 +15,7 @@ use crate::{
 /// The packets of an engine, and the current one.
 pub(crate) struct Packets {
     pub pool: Pool,
-    /// The packet whose bytes the context points to. The pass may run on the block of a copy that is not in the pool.
+    /// The packet whose bytes the context points to. The pass may run on the header vector of a copy outside the pool.
     pub current: PacketHandle,
     pub layout: Layout,
 }

@@ -312,8 +312,8 @@ fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     }
 }
 
-/// Writes the pass of a frame that was resubmitted or recirculated. Its block is blank, except for the field list that
-/// it keeps.
+/// Writes the pass of a frame that was resubmitted or recirculated. The packet's new block is blank, except for the
+/// fields of the list that the packet keeps.
 fn emit_arrive_again(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,

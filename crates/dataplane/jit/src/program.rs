@@ -16,7 +16,7 @@ use crate::{
     runtime::{INGRESS_FLOW, Runtime},
 };
 
-/// A generated function. It takes the pass's context and the packet's block.
+/// A generated function. It takes the pass's context and the packet's block (header vector).
 pub(crate) type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
 
 pub struct NativeProgram {
@@ -119,7 +119,7 @@ impl NativeProgram {
         self.runtime.layout()
     }
 
-    /// Runs the ingress control over a packet's block, alone, without parser and deparser.
+    /// Runs only the ingress control over a packet's block, without parser and deparser.
     ///
     /// # Panics
     /// The block is shorter than the layout, or the program was compiled for another state.

@@ -64,12 +64,12 @@ pub struct Runtime {
     pub(crate) program: Program,
     pub(crate) layout: Layout,
     pub(crate) constructs: Vec<Construct>,
-    /// The interpreter's header vector, for constructs that the interpreter runs.
+    /// The interpreter's header vector, for the parts of a program (constructs) that the interpreter runs.
     pub(crate) phv: Phv,
     pub(crate) tables: NativeTables,
-    /// Scratch: the input of a calculation.
+    /// Scratch memory for the input of a calculation.
     pub(crate) bits: BitString,
-    /// The identity of the state that the pointers lead to.
+    /// The identity of the state that `arrays` and `table_counters` point into.
     state: u64,
     arrays: Vec<*mut u64>,
     table_counters: *mut u64,
@@ -83,7 +83,7 @@ pub struct Runtime {
 // the engine from thread to thread; nobody uses the pointers outside of a pass.
 unsafe impl Send for Runtime {}
 
-/// The number of the ingress control's flow cache, if it has one: it is the first that is made.
+/// The number of the ingress control's flow cache, if the control has one: that cache is made first.
 pub(crate) const INGRESS_FLOW: usize = 0;
 
 impl Runtime {

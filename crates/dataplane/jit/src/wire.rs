@@ -149,7 +149,7 @@ fn mask(bits: usize) -> u64 {
     }
 }
 
-/// Reads bits into words, the lowest first; words beyond them become zero.
+/// Reads bits into words, the lowest first; words beyond the bits become zero.
 pub(crate) fn read_bits(bytes: &[u8], offset: usize, bits: usize, words: &mut [u64]) {
     let mut left = bits;
     for word in words {
@@ -217,7 +217,7 @@ mod tests {
             read_bits(&bytes, offset, bits, &mut found);
             wrap(&mut words, u32::try_from(bits).unwrap_or(0), false);
             assert_eq!(found, words, "{bits} bits at {offset}");
-            // Writing what was there gives what was there.
+            // Writing the old bits back restores the bytes.
             read_bits(&before, offset, bits, &mut words);
             write_bits(&mut bytes, offset, &words, bits);
             assert_eq!(bytes, before, "{bits} bits at {offset}");

@@ -14,9 +14,9 @@ use dataplane::{
 use dataplane_jit::{NativeFactory, NativeOptions};
 use testkit::p4::program_of;
 
-/// A copy leaves with the time inside in `inside`, and in `before` with what `inside` was when the copy last came to
-/// ingress. `kind` says what else happens: 1 a group, 2 rounds with a clone each, 3 a resubmission, 4 a clone at
-/// ingress, 5 a round without a clone.
+/// A copy leaves with the field `inside` set to the time that it has been inside, and with `before` set to the value
+/// that `inside` had when the copy last came to ingress. `kind` says what else happens: 1 a multicast, 2 rounds with a
+/// clone each, 3 a resubmission, 4 a clone at ingress, 5 rounds without a clone.
 const PROGRAM: &str = "#define V1MODEL_NANOSECONDS_INSIDE
 #include <core.p4>
 #include <v1model.p4>
@@ -107,7 +107,7 @@ fn frame(kind: u8, left: u8) -> Vec<u8> {
     frame
 }
 
-/// Frames of every kind, some of them together; times go on from one to the next.
+/// Frames of every kind: each in a batch of its own, and all in one batch.
 fn batches() -> Vec<Vec<Vec<u8>>> {
     let kinds = [
         (0, 0),

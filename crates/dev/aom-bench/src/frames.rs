@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) is_signed: bool,
 }
 
-/// Returns the frame of a request. To another `udp_port` than `UDP_PORT`, the frame is plain multicast.
+/// Returns the frame of a request. If `udp_port` is not `UDP_PORT`, the sequencer forwards the frame without a tag.
 pub(crate) fn frame(
     variant: Variant,
     (from, to): (Ipv4Addr, Ipv4Addr),

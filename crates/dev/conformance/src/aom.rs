@@ -1,5 +1,6 @@
-//! Runs AOM-HM's two programs, each on every engine. All engines must send the same frames. Direct calls of the
-//! switches write their state. The configuration service (`aom/service`) is not involved.
+//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: a request leaves as one
+//! packet, a *shard*, for every four receivers' tags, and each receiver gets all shards.) All engines must send the
+//! same frames. The tests write the switches' state directly, without the configuration service (`aom/service`).
 
 use std::net::Ipv4Addr;
 

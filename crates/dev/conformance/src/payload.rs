@@ -30,8 +30,8 @@ pub fn xored(payload: &[u8], key: u64, sequence: u64) -> Vec<u8> {
     room
 }
 
-/// Returns the result of `seal_payload` for a copy with these headers: the headers of the sent frame, with 0 in place
-/// of the tag, which the extern writes into their last byte (`mark`).
+/// Returns the result of `seal_payload` for a copy with these headers: the headers of the sent frame, with 0 in the
+/// last byte (`mark`), into which the extern writes the tag.
 pub fn sealed(head: &[u8], payload: &[u8], key: u64) -> Vec<u8> {
     let mut result = xored(payload, key, 0);
     let tag = tag(head, &result);
@@ -138,7 +138,7 @@ pub fn register(
     }
 }
 
-/// Registers both externs as [`Xor`]. Returns the list to which each call adds its number of copies.
+/// Registers an [`Xor`] for each of the two externs. Returns the list to which each call adds its number of copies.
 pub fn register_xor(switch: &mut Switch) -> Arc<Mutex<Vec<usize>>> {
     let xor = Xor::default();
     let seal = Xor {

@@ -1,4 +1,4 @@
-//! Finds layers and circles of files.
+//! Finds layers of files, and circles (dependency cycles). An arrow leads from a file to a file whose items it uses.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

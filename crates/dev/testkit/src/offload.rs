@@ -1,5 +1,6 @@
-//! An offload in memory for one program, [`program`]. The program has a table with an exact key, whose entries forward,
-//! flood or drop, two registers, and a counter. The offload gets its state only from the reported changes.
+//! An offload in memory for one program, [`program`]. The program has a table with an exact key, two registers, and a
+//! counter. An entry of the table forwards to one port, multicasts to a group (floods) or drops. The offload gets its
+//! state only from the changes that the switch reports.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -132,7 +133,7 @@ pub struct Core {
     pub is_slow: bool,
     /// The error of the next commit, if it is to fail.
     pub fails: Option<&'static str>,
-    /// Whether the next commit asks for a new load of the program.
+    /// Whether the next commit asks the switch to load the program anew.
     pub is_full: bool,
     /// The number of further calls of `withdraw` that return false.
     pub n_withdrawals_left: usize,

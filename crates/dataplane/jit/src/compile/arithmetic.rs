@@ -154,7 +154,7 @@ impl Emit<'_, '_, '_> {
     fn shift_right(&mut self, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         if let Some(bits) = range::constant_amount(right) {
             let range = self.names().range(left);
-            // A shift beyond every field leaves only the sign.
+            // A shift by the width of the widest field leaves only the sign.
             let bits = bits.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
             let needed = whole + n + 1;

@@ -1,4 +1,4 @@
-//! Controls, one basic block per node, and actions, whose primitives may jump.
+//! Writes controls, with one basic block per node, and actions, whose primitives may jump.
 
 use std::{
     collections::{BTreeSet, HashMap},

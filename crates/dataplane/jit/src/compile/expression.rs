@@ -12,7 +12,7 @@ use crate::context::PassContext;
 /// Maximum words of a number: wider numbers are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
 
-/// Maximum headers whose positions are compared with an index one by one, and maximum words loaded from them.
+/// Native code compares an index with the positions of up to this many headers, and loads up to this many words.
 const CANDIDATES_MAX: usize = 64;
 
 /// A number's words, the lowest first.
@@ -21,7 +21,7 @@ pub(crate) type Words = Vec<Value>;
 /// The header that an expression gives, as far as it is known when compiling.
 pub(crate) enum Found {
     Header(HeaderId),
-    /// No header, beyond the end of a stack.
+    /// No header: the index is beyond the end of the stack.
     Nothing,
     /// The header at the position that a value gives, if there is such a position.
     Among(Vec<HeaderId>, Value),

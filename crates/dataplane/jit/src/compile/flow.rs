@@ -1,5 +1,5 @@
-//! The flow cache in generated code. When a control begins, its packed inputs lead to the flow's cells; a table whose
-//! cell is filled is not looked up.
+//! The flow cache in generated code. When a control begins, its inputs, packed into a key, lead to the flow's cells:
+//! one for each table, with the entry that the flow found. A table whose cell is filled is not looked up.
 
 use std::collections::HashMap;
 

@@ -13,7 +13,7 @@ use crate::{context::PassContext, layout::WORD_BYTES};
 /// Unrolled code moves stacks of up to this many elements.
 const STACK_ELEMENTS_MAX: usize = 16;
 
-/// A word of a field, and its offset in the packet's block.
+/// A word of a field, and its offset in the packet's block (header vector).
 #[derive(Debug, Clone, Copy)]
 struct Word {
     field: FieldId,
@@ -22,7 +22,8 @@ struct Word {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The words of a header's unpacked fields, in the order of the block.
+    /// The words of a header's unpacked fields, which have words of their own ([`crate::layout`]), in the order of the
+    /// packet's block.
     fn words(&self, header: HeaderId) -> impl Iterator<Item = Word> + use<> {
         let layout = self.layout();
         let fields = self.ir().headers[header.index()].field_ids();
@@ -289,7 +290,7 @@ impl Emit<'_, '_, '_> {
         pairs.try_for_each(|(to, from)| self.check_same_shape(*to, *from))
     }
 
-    /// Makes all members invalid, then copies the valid one.
+    /// Makes all members of `to` invalid, then copies the valid member of `from`.
     fn copy_union(&mut self, to: UnionId, from: UnionId) -> Emitted {
         if to == from {
             return Ok(());

@@ -23,9 +23,9 @@ use crate::usage::Usage;
 const LANES: usize = 4;
 const LANE_BITS: u32 = 32;
 const VECTOR: Type = types::I32X4;
-/// Maximum assignments of one block.
+/// The highest number of assignments in one block.
 const BLOCK_MAX: usize = 16;
-/// Minimum steps of a run. With fewer steps, filling and emptying vectors costs more than it saves.
+/// The least number of steps (vector assignments) in a run. Fewer save less than filling and emptying vectors costs.
 const RUN_MIN: usize = 8;
 
 /// One field for each lane.
@@ -381,7 +381,7 @@ impl Emit<'_, '_, '_> {
         value
     }
 
-    /// The lowest 32 bits of a field, from a vector or from the block.
+    /// The lowest 32 bits of a field, from a vector or from the packet's block (its header vector).
     fn lane_word(&mut self, vectors: &Vectors, field: FieldId) -> Value {
         if let Some((fields, lane)) = vectors.place.get(&field) {
             let value = vectors.of[fields];

@@ -8,7 +8,7 @@ use crate::{
     layout::Slot,
 };
 
-/// The place of a word of a packed field in the block, in bits, and the word's width.
+/// The place of a word of a packed field in the packet's block (header vector), in bits, and the word's width.
 fn place(slot: Slot, word: usize) -> (u32, u32) {
     let below = 64 * u32::try_from(word).expect("a field has a few words");
     let bits = slot.bits.saturating_sub(below).min(64);

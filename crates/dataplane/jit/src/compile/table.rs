@@ -137,7 +137,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load(types::I64, Region::Entry, applied.records, offset)
     }
 
-    /// Writes the miss of a table whose default action is constant.
+    /// Handles a miss of a table whose default action is constant.
     fn run_default(&mut self, control: &mut Control, applied: &Applied<'p>) {
         let init = &self.ir().table_inits[applied.id.index()];
         let Some(default) = &init.default else {
@@ -164,7 +164,7 @@ impl<'p> Emit<'_, '_, 'p> {
         let blocks: Vec<Block> = actions.iter().map(|_| self.b.create_block()).collect();
         let number = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
         let known = self.known();
-        // An entry runs one of the table's actions; only an empty group has none.
+        // An entry runs one of the table's actions, unless it leads to an empty group of an action profile.
         let always = applied.node.profile.is_none() && matches!(hit, Hit::Known(true));
         let always = always && self.unit.options.action_specialisation;
         let mut switch = Switch::new();

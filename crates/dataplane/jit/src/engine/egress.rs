@@ -1,6 +1,6 @@
 //! Egress of a packet, from its egress metadata to its headers as bytes. One call of generated code ([`crate::passes`])
 //! does all of it if the packet simply leaves by its port. Otherwise the call ends after the egress control, and this
-//! file does the remaining work.
+//! file does the remaining work. A packet's *block* is its header vector.
 
 use dataplane::{
     DropReason,

@@ -10,11 +10,11 @@
 //! control calls. Such a control call increases the engine's `epoch` (not an epoch of a drain), and the pass begins
 //! again.
 //!
-//! **Re-parse.** The parser would mostly extract the same headers that the deparser would write of a recirculating
-//! packet. So the headers stay in the packet's old block (its header vector from the last pass), and the parser's
-//! states copy them from there (`frames/parser/reparse.rs`). The engine writes the headers as bytes only if the
-//! parser's outcome would differ, or if the ingress control wants a clone or a resubmission, which begins with the
-//! frame as it came to ingress. The old block is kept until the control has run.
+//! **Re-parse.** The deparser would write the headers of a recirculating packet, and the parser would mostly extract
+//! the same headers again. So the headers stay in the packet's old block (its header vector from the last pass), and
+//! the parser's states copy them from there (`frames/parser/reparse.rs`). The engine writes the headers as bytes only
+//! if the parser's outcome would differ, or if the ingress control wants a clone or a resubmission, which begins with
+//! the frame as it came to ingress. The old block is the engine's `spare` block until the control has run.
 
 use dataplane::{
     DropReason, PortId,

@@ -37,7 +37,7 @@ enum Stopped {
 }
 
 impl Native {
-    /// The code of a round, if the packet can run rounds while its headers stay in the block.
+    /// The code of a round, if the packet can run rounds while its headers stay in its block (header vector).
     pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<RoundCode> {
         let packet = self.packets.pool.packet(handle);
         let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;
@@ -91,7 +91,7 @@ impl Native {
             }
             let came_to = self.arrive_headers(code.arrive_headers, &ingress, handle);
             let plain = Plain(came_to);
-            // A result that is not plain ends the rounds here, too: its bits, read as a priority, name no queue.
+            // `NOT_PLAIN` and `NOT_PARSED` also end the rounds here: their bits, read as a priority, name no queue.
             let Some(queue) = queue_of(plain.priority()) else {
                 break Stopped::Ingress(came_to);
             };

@@ -1,4 +1,4 @@
-//! The records of a control's flows; the parent module says what records and their cells are.
+//! The records of a control's flows. A record has a cell for each table: the number of the entry that the flow found.
 #![expect(
     unsafe_code,
     reason = "generated code calls the cache with plain pointers and fills the cells it is given"
@@ -19,11 +19,11 @@ const WAYS: usize = 2;
 /// The number of records of a cache. Most records have 64 to 192 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
-    /// 2,048 records: 128 to 384 KiB, which the second-level cache holds beside the tables. With more, a packet of one
-    /// of ten thousand flows waits longer for its record than the lookups take.
+    /// 2,048 records: 128 to 384 KiB, which the second-level cache holds beside the tables. With more records and ten
+    /// thousand flows, a packet waits longer for its record than for the lookups that the record saves.
     Near,
-    /// Up to 65,536 records, which are prefetched ([`FlowCache::prefetch`]), so that packets do not wait for them: 96 %
-    /// of ten thousand flows have a record.
+    /// Up to 65,536 records, which are prefetched ([`FlowCache::prefetch`]), so that packets do not wait for them. Of
+    /// ten thousand flows, 96 % then keep a record; the others evict each other's.
     Prefetched,
 }
 
@@ -62,13 +62,13 @@ const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
 
-/// A lookup for generated code. Takes the cache and the packed inputs, returns the flow's cells.
+/// A lookup for generated code. Takes the cache and the inputs packed into a key; returns the flow's cells.
 pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> *mut u32;
 
 /// Prefetches the flow's record. Takes the same arguments.
 pub(crate) type PrefetchFunction = unsafe extern "C" fn(*const c_void, *const u64);
 
-/// The flows of a control. A record is its generation in 32 bits, the cells, and from the next whole word on the key.
+/// The flows of a control. A record has its generation (32 bits), its cells and, from the next whole word on, its key.
 pub(crate) struct FlowCache {
     plan: FlowPlan,
     has_wildcards: bool,
@@ -81,7 +81,7 @@ pub(crate) struct FlowCache {
     stride: usize,
     /// Words of a record before its key.
     key_at: usize,
-    /// Starts at 1; an unused record has 0.
+    /// Counts changes of tables and action profiles, from 1. Records with another number are invalid or unused (0).
     generation: u32,
     /// The bits of the key that are compared.
     masks: Box<[u64]>,

@@ -9,7 +9,7 @@ use dataplane::{
     },
 };
 
-/// Maximum variables that a value is traced back to; with more it counts as depending on anything.
+/// The highest number of variables that a value is traced back to. A value with more counts as depending on anything.
 const VARIABLES_MAX: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,5 +1,5 @@
 //! Calculations as code. If every header of the input is valid, the code adds shifted fields for the Internet checksum,
-//! and for other algorithms writes the input's bytes to the stack. Otherwise the runtime gathers the input.
+//! and packs the input of any other algorithm on the stack. Otherwise the runtime gathers the input.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -9,18 +9,18 @@ use dataplane::engine::ir::{
 use super::bits::{self, Bytes, Part, iconst};
 use crate::{compile::Emit, context::PassContext, layout::Layout, vector::words_of};
 
-/// Maximum input bits of an unrolled sum; also keeps the sum within a word.
+/// The highest number of input bits of an unrolled sum; also keeps the sum within a word.
 const SUM_BITS_MAX: u32 = 4096;
-/// Maximum input bits that are packed on the stack.
+/// The highest number of input bits that are packed on the stack.
 const PACKED_BITS_MAX: u32 = 4096;
 
 /// Where the bits of a piece come from.
 enum What<'p> {
     Field(FieldId),
     Constant(&'p Int),
-    /// Fields that the header vector keeps as on the wire, adjacent there and within one of its words. The number is the
-    /// bit of the header vector at which they begin. The parser stored the word as a whole; a load across two words would
-    /// wait for two stores.
+    /// Adjacent fields in one word of the packet's block (header vector), which keeps them as they are on the wire. The
+    /// number is the block's bit at which they begin. The parser stored this word at once; a load across two words
+    /// would wait for two stores.
     Run(u32),
 }
 

@@ -48,7 +48,7 @@ fn to_u32(number: u64) -> u32 {
     u32::try_from(number).expect("it was masked")
 }
 
-/// Encodes an error for generated code: the complement of its number, which is negative.
+/// Encodes an error for generated code as a negative number: the complement of the error's number.
 fn failed(code: u32) -> i64 {
     !i64::from(code)
 }

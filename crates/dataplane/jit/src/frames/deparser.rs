@@ -1,5 +1,5 @@
-//! The deparser as code: stores each valid header after the one before, eight bytes at a time. Packed fields are copied
-//! as they are; the other fields are inserted from their words.
+//! The deparser as code: stores each valid header after the one before, eight bytes at a time. Packed fields, which the
+//! packet's block (header vector) keeps as on the wire, are copied; the others are inserted from their words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
@@ -10,8 +10,8 @@ use super::{
 };
 use crate::compile::Emit;
 
-/// Writes the deparser's body: the valid headers to `out`, which has room for all of them and `SLACK_BYTES` more.
-/// Returns the number of bytes.
+/// Writes the body of the deparser's function, which stores the valid headers at `out`, where there is room for all
+/// headers and `SLACK_BYTES` more. Returns the number of bytes.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     prepare(e);
     headers(e, out)
@@ -110,7 +110,7 @@ fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     masks.fold(0, |all, mask| all | mask)
 }
 
-/// Writes one word of a header: the packed bits, from the copy of the header's bytes in the block, and the joined bits.
+/// Writes one word of a header: packed bits from the copy of the header's bytes in the block, others from `joined`.
 fn put_word(
     e: &mut Emit<'_, '_, '_>,
     number: u32,

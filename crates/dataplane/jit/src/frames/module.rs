@@ -12,7 +12,7 @@ use crate::{
     context::PassContext,
 };
 
-/// The parser. Takes the context and the packet's block.
+/// The parser. Takes the context and the packet's block (header vector).
 pub(crate) type Parse = unsafe extern "C" fn(*mut PassContext, *mut u64);
 /// The deparser. Its third parameter is where it writes; returns the number of bytes.
 pub(crate) type Deparse = unsafe extern "C" fn(*mut PassContext, *mut u64, *mut u8) -> u64;

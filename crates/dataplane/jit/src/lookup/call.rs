@@ -130,7 +130,7 @@ mod tests {
                 takes_words,
             } = self.function();
             let is_lpm = matches!(self.index, Index::Lpm(_));
-            // SAFETY: the target is that of the function, which is one of these by the key's length.
+            // SAFETY: the target belongs to the function, and the key's length says which of these the function is.
             let found = unsafe {
                 match *key {
                     [a] if is_lpm => lpm_1(target, a),

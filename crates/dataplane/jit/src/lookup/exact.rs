@@ -5,10 +5,10 @@
 
 use super::{MISS, hash::hash_words};
 
-/// Minimum slots of a map with entries.
+/// The least number of slots of a map that has entries.
 const SLOTS_MIN: usize = 8;
 
-/// Maximum load in eighths of the slots: above it, the probes of a miss grow fast.
+/// The highest share of slots in use, in eighths. Above it, a miss takes many more probes.
 const LOAD_EIGHTHS_MAX: usize = 5;
 
 /// Maps keys to numbers.
@@ -209,7 +209,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(words as u64);
             let (mut map, mut model) = (ExactMap::new(words), HashMap::new());
             for step in 0..20_000u32 {
-                // Few values a word, so that keys come again and differ in one word only.
+                // Few values for each word, so that keys come again and differ in one word only.
                 let key: Vec<u64> = (0..words).map(|_| random.u64(0..12) << 61).collect();
                 match random.u8(0..5) {
                     0 | 1 => assert_eq!(map.insert(&key, step), model.insert(key, step)),

@@ -1,6 +1,6 @@
-//! Longest prefix match: a trie of slots. A key is one number, with the prefix's field in its lowest bits and the exact
-//! fields above it ([`KeyShape::with_lowest`]). The root is an array over the number's first bits, at most 16; each
-//! node below covers four bits more.
+//! Longest prefix match: a trie whose nodes are arrays of slots. A key is one number, with the prefix's field in its
+//! lowest bits and the exact fields above it ([`KeyShape::with_lowest`]). The root is an array over the number's first
+//! bits, at most 16; each node below covers four bits more.
 //!
 //! A slot has the entry of the longest prefix that ends in its node and covers the slot, so a lookup loads one slot per
 //! node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes: the slot leads to
@@ -14,7 +14,7 @@ use super::shape::{FieldPlace, KeyShape, low_ones};
 /// Words of the longest key.
 pub(super) const WORDS_MAX: usize = 4;
 
-/// Maximum key bits of the root: 512 KiB, of which the caches hold what traffic uses.
+/// The highest number of key bits that the root covers: 512 KiB of slots. Caches hold the part that traffic uses.
 const ROOT_BITS_MAX: u32 = 16;
 
 const NODE_BITS: u32 = 4;

@@ -257,7 +257,7 @@ mod tests {
     fn random_int(random: &mut fastrand::Rng, bits: u32) -> Int {
         let mut value = Int::ZERO;
         for _ in 0..bits.div_ceil(64) {
-            // Few values, so that entries and keys meet.
+            // Few values, so that keys hit entries.
             let word = match random.u8(0..3) {
                 0 => u64::MAX,
                 1 => random.u64(0..3),

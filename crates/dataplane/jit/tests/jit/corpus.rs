@@ -62,7 +62,7 @@ fn every_program_has_native_code_and_few_constructs_are_interpreted() {
     assert!(n_programs > 100, "found {n_programs} programs only");
 }
 
-/// Makes native engines, but returns the one before, which was loaded for another state.
+/// Makes a native engine at each load, but returns the one of the load before, which is for another state.
 struct Swapped(Arc<Mutex<Option<Box<dyn Engine>>>>);
 
 impl EngineFactory for Swapped {

@@ -237,7 +237,7 @@ impl Maker {
         let json = json!({
             "header_types": [
                 {"name": "t", "id": 0, "fields": fields},
-                // Metadata has a type of its own, so that headers' fields may stay packed.
+                // Metadata has a type of its own, so that headers' fields may stay packed (as they are on the wire).
                 {"name": "u", "id": 2, "fields": fields},
                 {"name": "standard_metadata_t", "id": 1, "fields": metadata}],
             "headers": [
@@ -307,8 +307,9 @@ fn fields(ir: &Ir) -> impl Iterator<Item = FieldId> {
     (0..u32::try_from(ir.fields.len()).unwrap()).map(FieldId)
 }
 
-/// Each bit of a field, from the lowest on, and its place in the block, counted from the lowest bit
-/// of the first byte. An unpacked field also has the bits that extend it.
+/// Each bit of a field, from the lowest on, and its place in the block (header vector), counted
+/// from the lowest bit of the first byte. A field in words of its own also has the bits that extend
+/// it to whole words.
 fn bits_of(slot: Slot) -> impl Iterator<Item = (usize, usize)> {
     let n_bits = match slot.packed {
         Some(_) => slot.bits,
@@ -397,7 +398,7 @@ fn prepare(state: &mut State, seed: u64) {
     }
 }
 
-/// How many primitives were run, and how many of them natively.
+/// How many primitives were run, and how many constructs in them the interpreter ran for the native engine.
 #[derive(Default)]
 struct Tally {
     primitives: usize,
@@ -496,7 +497,7 @@ fn explain(
     panic!("seed {seed}, round {round}: native code and interpreter differ");
 }
 
-/// Makes a test run with the state that a switch makes for a program.
+/// Runs the test when a switch loads a program, with the state that the switch has made for it.
 struct Probe {
     seed: u64,
     options: NativeOptions,

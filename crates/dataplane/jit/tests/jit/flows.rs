@@ -42,8 +42,8 @@ const MANY_FLOWS: Traffic = Traffic {
     together: 12,
 };
 
-/// A program whose keys are read as they came, computed, written by other tables' actions, and read from a register,
-/// which no cache may remember.
+/// A program whose tables match on fields as they came, on computed values, on what other tables' actions wrote, and on
+/// a register's value, which no cache may remember.
 const TEXT: &str = r"
 #include <core.p4>
 #include <v1model.p4>
@@ -110,7 +110,7 @@ fn program() -> Program {
     program_of(TEXT)
 }
 
-/// The same program, but the parser adds what the ingress control wrote into a register for the packet before. P4
+/// The program of `TEXT`, but the parser reads a register that the ingress control wrote for the packet before. P4
 /// cannot express that, `BMv2`'s JSON can.
 fn program_with_stateful_parser() -> Program {
     let mut json = serde_json::to_value(json_of(TEXT)).unwrap();

@@ -36,7 +36,8 @@ fn native(program: &Program) -> Switch {
     ready(switch, program)
 }
 
-/// A switch with a group that watches two ports, entries that name it, and a multicast group with a backup.
+/// A switch with a group of an action profile whose members watch ports, entries that lead to the group, and a
+/// multicast group with a backup replica.
 fn ready(mut switch: Switch, program: &Program) -> Switch {
     (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());

@@ -1,6 +1,6 @@
-//! Tests AOM-HM's two programs on every engine. Tags equal those of NeoBFT's published sequencer and those of the
-//! receiver's library, and every bit of the input changes them. Every packet has a verdict. Receivers deliver what the
-//! sequencers send.
+//! Tests AOM-HM's two programs on every engine (`src/aom.rs` says what they do). Tags equal those of NeoBFT's published
+//! sequencer and those of the receiver's library, and every bit of the input changes them. Every packet has a verdict.
+//! Receivers deliver what the sequencers send.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

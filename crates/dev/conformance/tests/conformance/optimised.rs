@@ -7,7 +7,7 @@
 //!
 //! With `AGREEMENT_PROGRAMS=FOLDER` (a path from the repository's root) the test uses the P4 programs and BMv2 JSON
 //! files of that folder instead of the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for
-//! these.
+//! these samples.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
-//! Tests packets that recirculate without being deparsed and parsed. They must be processed as if they had been.
-//! Headers appear, disappear, move, occur twice, are truncated, looked ahead or written by the parser, and there are
-//! clones, copies and resubmissions of the frame as it arrived at ingress.
+//! Tests packets that recirculate without being deparsed and parsed. The outcome must be as if they were deparsed and
+//! parsed. Headers appear, disappear, move, occur twice, are truncated, read by `lookahead` or written by the parser,
+//! and there are clones, copies and resubmissions of the frame as it arrived at ingress.
 
 use conformance::{
     compile::program_at,

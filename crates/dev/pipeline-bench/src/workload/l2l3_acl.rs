@@ -1,10 +1,10 @@
 //! The workload L2L3-ACL, as in PISCES' measurement. There are two networks, each a VLAN at a separate port, and flows
 //! between these networks in both directions. The table sizes are the sizes in PISCES' measurement (SIGCOMM 2016,
 //! section 5). As in that measurement, there are 1,000 rules, and the last rule matches. This workload differs in two
-//! points. First, routes have 32 bits, because the published rules contain one network twice, distinguished by the
-//! VLAN, and the table's key does not contain the VLAN. Second, the rules that do not match are not the published
-//! rules. Each such rule denies one service between two networks, in one of eight combinations of prefix lengths and
-//! ports, as in most access lists.
+//! points. First, a route leads to a single host (a prefix of 32 bits), because the published rules contain one network
+//! twice, distinguished by the VLAN, and the table's key does not contain the VLAN. Second, the rules that do not match
+//! are not the published rules. Each of them denies one service between two networks, in one of eight combinations of
+//! prefix lengths and ports, as in most access lists.
 
 use dataplane::{MatchField, PortId, Switch};
 

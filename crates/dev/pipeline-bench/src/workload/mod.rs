@@ -99,7 +99,7 @@ impl Workload {
         Ok(switch)
     }
 
-    /// Returns the packets: repeatedly one packet of each flow.
+    /// Returns the packets: one of each flow in turn, and so on until there are at least `FRAMES_MIN`.
     pub fn frames(&self) -> Frames {
         let mut frames = Frames::new(self.frame_bytes);
         let flows = self.flows.max(1);

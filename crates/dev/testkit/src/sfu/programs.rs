@@ -14,7 +14,7 @@ const COUNTER: u32 = 0x1200_0000;
 const DIRECT_COUNTER: u32 = 0x1300_0000;
 const HEADER: u32 = 0x0400_0000;
 
-/// Makes P4Info like that of `p4/sfu_recirculation.p4`, with slots for `slots` viewers and `copies` counters of copies.
+/// Makes P4Info like that of `p4/sfu_recirculation.p4`, with registers for `slots` viewers and `copies` copy counters.
 pub fn recirculation(slots: i32, copies: i64) -> P4Info {
     let mut p4info = common("sfu_recirculation");
     add_table(

@@ -50,7 +50,7 @@ pub fn checked_switch(config: SwitchConfig) -> (Switch, Arc<Mutex<Report>>) {
     checked_switch_with(config, little_room())
 }
 
-/// Makes a switch like [`checked_switch`], with this room for state in the kernel's image of the program.
+/// Makes a switch like [`checked_switch`], with this room for state in the program that the kernel runs.
 pub fn checked_switch_with(config: SwitchConfig, room: Room) -> (Switch, Arc<Mutex<Report>>) {
     let factory = CheckedFactory {
         report: Arc::default(),

@@ -1,5 +1,5 @@
-//! Extraction: moves a header's bytes into the packet's block (its header vector). Packed fields ([`crate::layout`])
-//! are copied with the bytes around them, eight bytes at a time; other fields become words.
+//! Extraction: moves a header's bytes into the packet's block (its header vector). Packed fields, which stay as on the
+//! wire, are copied with the bytes around them, eight bytes at a time; other fields become words ([`crate::layout`]).
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;

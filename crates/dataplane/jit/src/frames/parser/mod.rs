@@ -278,8 +278,8 @@ impl Writer<'_, '_, '_, '_> {
     }
 
     /// A number of bits as a signed word. A negative number, or a number of more than 64 bits, becomes negative. A
-    /// number of 64 bits whose highest bit is set becomes another number that is longer than every frame. Its lowest
-    /// three bits stay, so it is a whole number of bytes exactly if the original number was.
+    /// number of 64 bits whose highest bit is set becomes another number that is larger than any frame's length. The
+    /// lowest three bits stay, so the result is a whole number of bytes exactly if the original number was.
     fn length(&mut self, bits: &Expr) -> Emitted<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);

@@ -1,5 +1,5 @@
 //! The entries that are in no tuple (a hash map of entries with one mask, see the parent module). They are in blocks of
-//! up to 64 entries in the order of rank, and bitmaps filter the entries of a block.
+//! up to 64 entries, sorted by rank (in which order entries are tried), and bitmaps filter the entries of a block.
 //!
 //! For each group of four key bits and each of its 16 values, a block has one word that says which of its entries allow
 //! the value. The bitwise AND of the words for a key's groups gives the entries that may match, and the first of them
@@ -14,8 +14,8 @@ const BLOCK_ENTRIES: usize = 64;
 /// Two neighbouring blocks with at most this many entries together are merged.
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
-/// Up to this many entries, comparing each entry costs less than the bitmaps: a comparison takes about as long as the
-/// bitmaps of three groups, and keys have twenty groups and more.
+/// Up to this many entries, comparing one after the other costs less than the bitmaps: a comparison takes about as long
+/// as the bitmaps of three groups, keys have twenty groups and more, and the first match ends the comparing.
 const SCAN_ENTRIES_MAX: usize = 12;
 
 /// Maximum groups that a block filters by. Leaving groups out is safe: an entry is compared whole in the end.

@@ -23,8 +23,8 @@ use tuple::Tuple;
 
 use super::{MISS, shape::FieldPlace};
 
-/// The number of entries with one mask from which on they form a tuple. The number was measured, see
-/// docs/performance.md.
+/// The least number of entries with one mask that form a tuple. Fewer cost a lookup less in blocks, as measured (the
+/// benchmark `lookup`, docs/performance.md).
 const TUPLE_ENTRIES_MIN: usize = 16;
 
 /// A tuple that shrinks to this many entries is dissolved. The number is lower than that of a new tuple, so that one
@@ -130,9 +130,9 @@ impl TernaryIndex {
         loose.unwrap_or(found)
     }
 
-    /// Adds an entry. `entry` is a small number that no other entry has. The value has no bits outside the mask, the
-    /// mask has none of range fields, and `ranges` are in the order of those fields. Among matching entries of one
-    /// priority, the one added first is found.
+    /// Adds an entry. `entry` is a small number that no other entry has. The value must have no bits outside the mask,
+    /// the mask no bits of range fields; `ranges` must be in the order of the range fields. Among matching entries of
+    /// one priority, a lookup finds the one added first.
     pub fn insert(
         &mut self,
         value: &[u64],

@@ -26,7 +26,7 @@ struct Check {
     shape: KeyShape,
     ranges: Vec<usize>,
     index: TernaryIndex,
-    /// The oldest first.
+    /// The entries that the index has, the oldest first.
     model: Vec<Entry>,
     masks: Vec<Vec<u64>>,
     random: fastrand::Rng,

@@ -6,10 +6,10 @@ use super::store::{Rank, Store};
 use crate::lookup::{MISS, exact::ExactMap, hash::hash_words};
 
 /// Maximum entries of one value (with different priorities or ranges). Further entries are in
-/// blocks, which filter them.
+/// blocks (`block.rs`), which filter them.
 const CHAIN_ENTRIES_MAX: usize = 8;
 
-/// Minimum bits of the filter for each value: one absent value in sixteen passes.
+/// The least number of filter bits for each value. With so many, one absent value in sixteen passes the filter.
 const FILTER_BITS_PER_VALUE: usize = 16;
 
 #[derive(Debug, Clone)]

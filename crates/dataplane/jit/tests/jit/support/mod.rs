@@ -11,7 +11,7 @@ pub fn programs(folder: &str) -> Vec<PathBuf> {
     files(folder, "p4")
 }
 
-/// A program, where the compiler takes it.
+/// Compiles a program; `None` if the compiler refuses it.
 pub fn load(path: &Path) -> Option<Program> {
     let provider = |name: &str| std::fs::read_to_string(name).ok();
     let text = std::fs::read_to_string(path).ok()?;

@@ -186,7 +186,7 @@ async fn leave(mut controller: Controller, rng: &mut Rng) {
             let end = controller.answers.message();
             let _ = tokio::time::timeout(Duration::from_millis(20), end).await;
         }
-        // First stops being primary.
+        // Gives up being primary, by a lower election id, before it disconnects.
         1 => {
             let down = arbitration(Some(Uint128 { high: 0, low: 1 }));
             let _ = controller.requests.send(down).await;

@@ -35,8 +35,8 @@ pub type Seen = (Ipv4Addr, Vec<(Ipv4Addr, Mac)>);
 
 type Key = Vec<(u32, Vec<u8>)>;
 
-/// A fault at a given call. After `calls_left` further calls (updates or drains), every call fails. The first failing
-/// call may still be executed, but without an answer.
+/// A fault that begins after `calls_left` further calls (updates or drains): from then on every call fails. With
+/// `answer_lost`, the switch still executes the first failing call, but does not answer it.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub calls_left: usize,
@@ -177,8 +177,8 @@ impl FakeSwitch {
         }
     }
 
-    /// Moves the viewers of groups 1, 2, ... in the registers, so that each group starts `stride` slots after the
-    /// previous group. Another controller might arrange them so.
+    /// Moves the viewers of groups 1, 2, ... in the registers, so that each group starts `stride` register cells after
+    /// the previous group. Another controller might arrange them so.
     pub fn scatter(&mut self, stride: u32) {
         self.drain();
         let ids = ["viewer_ips", "viewer_macs", "viewer_ids"].map(|name| self.register_id(name));
