@@ -91,7 +91,7 @@ pub struct StoreError(pub String);
 
 /// Keeps the results of calls. One thread at a time calls the store, in the order of the calls. Its methods may block.
 pub trait Store: Send + Sync + 'static {
-    /// Makes the results of earlier calls durable that [`Store::keep`] could not store. The device calls this before a
+    /// Makes durable the results of earlier calls that [`Store::keep`] could not store. The device calls this before a
     /// call changes anything.
     ///
     /// # Errors
