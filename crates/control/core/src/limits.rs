@@ -14,8 +14,8 @@ pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
 /// How many times a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
-/// iteration, and a busy loop receives no frames meanwhile. Packets that a queue's rate holds longer are dropped and
-/// counted.
+/// iteration, and an event loop with packets to process receives no new frames meanwhile. Packets that a queue's rate
+/// holds longer are dropped and counted.
 pub const WAITS_BEFORE_EXCHANGE_MAX: usize = 100;
 
 /// Array cells that count as one update, so that writing all cells of a large array takes many pieces.
@@ -29,8 +29,8 @@ pub const CELLS_PER_VISIT: u64 = 1_024;
 /// switch's thread reads. A visit takes 0.1 ms and counts as this many updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 
-/// Successful updates to a saved pipeline that are kept until its commit replays them. A full SFU needs a fraction of
-/// them for all its register cells and viewers.
+/// Successful updates to a saved pipeline that are kept until its commit replays them. An SFU with as many viewers as
+/// it can have needs a fraction of them for its viewers and all its register cells.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
 /// Updates that are kept as changes for slow followers, some 10 MB. A follower that is further behind gets an error and

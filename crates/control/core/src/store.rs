@@ -47,7 +47,7 @@ impl Origin for JsonOrigin {
     }
 }
 
-/// The pipeline to which a batch was written.
+/// One of the two places for a pipeline that a device has. A pipeline is set in a slot, and batches are written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// The pipeline that forwards.

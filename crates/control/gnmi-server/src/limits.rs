@@ -21,7 +21,7 @@ pub const SUBSCRIPTIONS_MAX: usize = 128;
 /// 512 ports has 17,000 values; reading them ten times a second uses a sixth of the limit.
 pub const VALUES_PER_SECOND_MAX: usize = 1_000_000;
 
-/// The shortest sample interval. The event loops, which forward frames, take each sample. Milliseconds.
+/// The shortest sample interval. Each sample interrupts the event loops, which forward frames. Milliseconds.
 pub const SAMPLE_INTERVAL_MIN_MS: u64 = 100;
 
 /// How often counters are read for `ON_CHANGE`. Under traffic they change with each frame, so not every change is sent.

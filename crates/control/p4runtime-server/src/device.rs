@@ -183,7 +183,7 @@ impl Count {
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) pipeline: Arc<Pipeline>,
-    /// The same pipeline in the control plane.
+    /// The same pipeline as the crate [`control`] has it.
     pub(crate) device: Arc<control::Pipeline>,
 }
 

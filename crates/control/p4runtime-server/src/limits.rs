@@ -28,11 +28,11 @@ pub const ANSWER_STALL_S: u64 = 10;
 /// the whole state of a switch of 65,536 viewers takes less than half of this time.
 pub const READ_ALONE_MS: u64 = 1_000;
 
-/// The errors of a batch. They travel as base64 in response headers, of which gRPC clients accept 8 KiB by default
-/// ("gRPC Metadata Maximum Size").
+/// The errors of a batch, in bytes. As base64 they take up to 6,400 bytes of the response headers, of which gRPC
+/// clients accept 8 KiB by default ("gRPC Metadata Maximum Size").
 pub const ERROR_DETAILS_BYTES_MAX: usize = 4_800;
 
-/// The error message beside the errors of a batch. Percent-encoding can triple a character's size.
+/// The error message beside the errors of a batch, in bytes. Percent-encoding may make 1,200 bytes of it.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 400;
 
 /// The approximate size of one `ReadResponse`. gRPC clients accept 4 MiB by default; the largest single entity (a

@@ -4,7 +4,7 @@
 /// The largest call that needs no permit. Longer calls wait until there is room.
 pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// The most longer calls and answers that may become long (all entries of a table, for example) at a time.
+/// How many longer calls and possibly long answers (all entries of a table, for example) may be in progress together.
 pub const LONG_CALLS_MAX: usize = 2;
 
 /// Open connections: scripts open one per run, and forget to close some.

@@ -220,8 +220,8 @@ impl Operation {
     /// without the state that packets have written.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
-            // Packets have changed the register since the controller wrote it: a restored counter would give out every
-            // number a second time.
+            // Packets have changed the register since the controller wrote it. If a sequencer's counter were restored,
+            // it would give out every number a second time.
             Self::Cells(CellValue::Register(register, _), _)
                 if program.is_written_by_packets(*register) =>
             {
