@@ -92,8 +92,8 @@ impl Running {
         }
     }
 
-    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, or a single operation that counts as more. Returns the
-    /// number of updates that the piece counts as.
+    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, a single operation that counts as more, or an undivided
+    /// batch. Returns the number of updates that the piece counts as.
     pub(crate) fn go_on(&mut self, state: &mut WorkerState<'_>) -> usize {
         let batch = Arc::clone(&self.batch);
         if batch.atomicity.is_undivided() && !self.is_over {
@@ -112,8 +112,7 @@ impl Running {
     }
 
     /// Executes the operations before the first one that changes a packet generator, in a switch that does not forward
-    /// yet. Packet generators belong to the switch that forwards, so [`Running::go_on`] executes the remaining operations
-    /// there.
+    /// yet. Packet generators belong to the switch that forwards, so [`Running::go_on`] executes the others there.
     pub(crate) fn go_ahead(&mut self, state: &mut WorkerState<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())

@@ -22,7 +22,7 @@ impl BorrowedSwitch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the switch back. Other handles then refer to an empty switch.
+    /// Takes the switch back. Clones of this handle then refer to an empty switch.
     pub fn take(self) -> Switch {
         std::mem::replace(&mut *self.switch(), Switch::new(SwitchConfig::default()))
     }

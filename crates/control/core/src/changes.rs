@@ -1,4 +1,4 @@
-//! Changes of the device, published in order to followers, which mirror the device's state.
+//! Changes of the device. Followers get them in the order of the calls, and mirror the device's state with them.
 //!
 //! A follower subscribes first ([`crate::Device::changes`]) and then reads everything. [`crate::Reading::change`] is
 //! the number of the last change that the reading includes, so the follower applies only changes with higher numbers.
@@ -38,7 +38,7 @@ pub enum Changed {
 }
 
 impl Changed {
-    /// The size of the change, which counts against [`CHANGED_UPDATES_KEPT_MAX`].
+    /// The size of the change in updates, which counts against [`CHANGED_UPDATES_KEPT_MAX`].
     fn n_updates(&self) -> usize {
         match self {
             Self::Pipeline => 1,
@@ -155,8 +155,8 @@ impl Publisher {
         lock(&self.0.state).n_published
     }
 
-    /// Publishes a change. The caller still has exclusive access to the device, so the numbers follow the order of the
-    /// calls.
+    /// Publishes a change. The caller must still have exclusive access to the device, so that the numbers follow the
+    /// order of the calls.
     pub(crate) fn publish(&self, pipeline: &Arc<Pipeline>, what: impl FnOnce() -> Changed) {
         let mut state = lock(&self.0.state);
         state.n_published += 1;

@@ -25,11 +25,10 @@ pub struct EntryKey {
 pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
-    /// A number that the client stores (P4Runtime's `controller_metadata`), or a code for the notation that the client
-    /// used.
+    /// A number that the client stores (P4Runtime's `controller_metadata`). Where clients store no number, a code for
+    /// how the client wrote the entity, for example in old or new fields.
     pub number: u64,
-    /// A code for the notation that the client used (old or new fields, for example), if `number` is the client's
-    /// number.
+    /// The code for how the client wrote the entity, if `number` is the client's number.
     pub form: u32,
 }
 

@@ -117,12 +117,12 @@ impl Device {
         saved.or_else(|| self.committed()).ok_or(Error::NoPipeline)
     }
 
-    /// Externs that programs of this switch may call, to load programs with ([`Program::from_json_with`]).
+    /// The externs that programs of this switch may call. [`Program::from_json_with`] loads a program with them.
     pub fn payload_signatures(&self) -> Vec<PayloadSignature> {
         self.handle.payload_signatures()
     }
 
-    /// Checks that the workers can run a program as one switch, and adds `view`, the protocol's data.
+    /// Checks that the workers can run a program as one switch. Returns it with `view`, the protocol's data.
     ///
     /// # Errors
     /// `FailedPrecondition`: what a packet reads would depend on the worker that processes it.

@@ -26,7 +26,7 @@ pub enum Error {
         /// Generation of the pipeline that was found; 0: none.
         found: u64,
     },
-    /// The same operations gave different results in different workers, so their tables may differ now.
+    /// The same operations gave different results in different workers, so the workers' tables may differ now.
     #[error(
         "the workers gave different results for the same write, so their tables are no longer equal: set the pipeline again, or restart the switch"
     )]

@@ -1,8 +1,8 @@
 //! Exclusive access to the device: nobody else reads, writes or sets a pipeline until the call ends.
 //!
 //! Methods that submit work never wait. So a protocol can take a lock, check whether its client may write, and hold the
-//! lock until the work is submitted. Such a method returns a value. The access ends when the caller has awaited the
-//! value's result, or drops the value.
+//! lock until the work is submitted. These methods return a value, such as [`Written`]. The access ends when the caller
+//! has awaited this value's result, or drops it.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use crate::reading::Reading;
 use crate::store::{Kept, Slot, beside, blocking};
 use crate::switch_handle::SwitchContext;
 
-/// Exclusive access of one caller; [`Device::exclusively`] returns it.
+/// Exclusive access of one caller; [`Device::exclusively`] passes it to the call that it runs.
 pub struct Exclusive {
     device: Arc<Device>,
     _alone: OwnedRwLockWriteGuard<()>,
@@ -70,7 +70,7 @@ impl Exclusive {
     }
 
     /// Submits a batch that was made for this pipeline. The operations are executed in order. Frames may pass between
-    /// two pieces of the batch, and one worker may be ahead of another.
+    /// two pieces of the batch, and workers may be at different pieces.
     pub fn write(self, pipeline: &Arc<Pipeline>, batch: Batch) -> Written {
         let batch = Arc::new(batch);
         let answers = match batch.expect_possible() {
@@ -164,7 +164,7 @@ impl Exclusive {
         self.make_ready(checked, move || saved.written()).await
     }
 
-    /// Puts a pipeline into operation that was prepared under this access. It replaces the pipeline that forwards, and
+    /// Puts into operation a pipeline that was prepared under this access. It replaces the pipeline that forwards, and
     /// a saved pipeline is discarded.
     pub fn commit(self, ready: Ready) -> Committed {
         let Ready {

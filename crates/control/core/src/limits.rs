@@ -9,13 +9,13 @@ pub const UPDATES_PER_PIECE: usize = 64;
 /// as an update, and so do [`CELLS_PER_UPDATE`] cells.
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
-/// How often a worker looks for a moment without a packet between two passes. It looks about once in an event-loop
-/// iteration; all these iterations take some 100 ms.
+/// How many times a worker looks for a moment without a packet between two passes. It looks about once in an event-loop
+/// iteration; all these iterations take some 100 ms. Then the batch is refused.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
-/// How often a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
-/// iteration, and a busy loop receives no frames meanwhile. Packets that a queue's rate holds longer are dropped and
-/// counted.
+/// How many times a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
+/// iteration, and an event loop with packets to process receives no new frames meanwhile. Packets that a queue's rate
+/// holds longer are dropped and counted.
 pub const WAITS_BEFORE_EXCHANGE_MAX: usize = 100;
 
 /// Array cells that count as one update, so that writing all cells of a large array takes many pieces.
@@ -25,14 +25,14 @@ pub const CELLS_PER_UPDATE: u64 = 64;
 /// and counts as [`UPDATES_PER_PIECE`] updates.
 pub const CELLS_PER_VISIT: u64 = 1_024;
 
-/// Slots of a table, or replicas of groups or sessions, read in one visit to the switch's thread. A visit takes 0.1 ms
-/// and counts as this many updates.
+/// Places of a table (each holds an entry or is empty), or replicas of groups or sessions, that one visit to the
+/// switch's thread reads. A visit takes 0.1 ms and counts as this many updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 
-/// Successful updates to a saved pipeline that are kept until its commit replays them. A full SFU needs a fraction of
-/// them for all its register cells and viewers.
+/// Successful updates to a saved pipeline that are kept until its commit replays them. An SFU with as many viewers as
+/// it can have needs a fraction of them for its viewers and all its register cells.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
-/// Updates of changes kept for slow followers, some 10 MB. A follower that is further behind gets an error and must
-/// read all state again. A replica counts as an update.
+/// Updates that are kept as changes for slow followers, some 10 MB. A follower that is further behind gets an error and
+/// must read all state again. A replica counts as an update.
 pub const CHANGED_UPDATES_KEPT_MAX: usize = 65_536;

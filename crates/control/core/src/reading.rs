@@ -35,10 +35,10 @@ pub struct Reading {
 /// The value shown instead of a secret.
 const ZERO: [u8; 1] = [0];
 
-/// The part of a table that is still to be read.
+/// The part of a table that is still to be read. A table keeps its entries in numbered places, some of which are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
-    /// The slots from this number on.
+    /// The places from this number on.
     From(usize),
     /// At most one entry, the one with this key, which is found without walking the table. The table must have no
     /// priorities.
@@ -117,7 +117,7 @@ impl Reading {
                 self.of_each(1, find).await?
             }
             Cursor::From(first) => {
-                // An entry has the same slot in all workers.
+                // An entry is at the same place in all workers.
                 let range = *first..*first + ENTRIES_PER_VISIT;
                 *first = range.end;
                 let part = move |switch: &Switch| {

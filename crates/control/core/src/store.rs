@@ -47,7 +47,7 @@ impl Origin for JsonOrigin {
     }
 }
 
-/// The pipeline to which a batch was written.
+/// One of the two places for a pipeline that a device has. A pipeline is set in a slot, and batches are written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// The pipeline that forwards.
@@ -91,7 +91,7 @@ pub struct StoreError(pub String);
 
 /// Keeps the results of calls. One thread at a time calls the store, in the order of the calls. Its methods may block.
 pub trait Store: Send + Sync + 'static {
-    /// Makes the results of earlier calls durable that [`Store::keep`] could not store. The device calls this before a
+    /// Makes durable the results of earlier calls that [`Store::keep`] could not store. The device calls this before a
     /// call changes anything.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub const SUBSCRIPTIONS_MAX: usize = 128;
 /// 512 ports has 17,000 values; reading them ten times a second uses a sixth of the limit.
 pub const VALUES_PER_SECOND_MAX: usize = 1_000_000;
 
-/// The shortest sample interval. Each sample visits the event loops. Milliseconds.
+/// The shortest sample interval. Each sample interrupts the event loops, which forward frames. Milliseconds.
 pub const SAMPLE_INTERVAL_MIN_MS: u64 = 100;
 
 /// How often counters are read for `ON_CHANGE`. Under traffic they change with each frame, so not every change is sent.
@@ -31,7 +31,7 @@ pub const COUNTERS_LOOK_INTERVAL_MS: u64 = 1_000;
 /// How often counters are sampled for `TARGET_DEFINED`, as in Stratum. Milliseconds.
 pub const TARGET_DEFINED_INTERVAL_MS: u64 = 10_000;
 
-/// How old a sample may be, so that subscriptions share visits to the event loops. Milliseconds.
+/// How old a sample's values may be. Subscriptions that are due within this time share one reading. Milliseconds.
 pub const SAMPLE_AGE_MAX_MS: u64 = 50;
 
 /// Messages that wait for a slow client; the transport holds some more. If there are more, the subscription waits, and

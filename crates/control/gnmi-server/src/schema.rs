@@ -54,7 +54,7 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// The value for a port. `name` is the port's interface. `None` if the value is unknown.
+    /// The value for a port; `None` if it is unknown. `name` is the name that gNMI's interface of the port has.
     pub(crate) fn read(&self, name: &str, port: &Port) -> Option<Value> {
         (self.read)(name, port)
     }

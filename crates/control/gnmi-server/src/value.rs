@@ -163,7 +163,7 @@ impl Sent {
 
 const SHOWN_BYTES: usize = 100;
 
-/// The field of an unsupported value.
+/// The name of the field of `TypedValue` in which a client has sent an unsupported value.
 fn field_of(value: &Typed) -> &'static str {
     match value {
         Typed::BytesVal(_) => "bytes_val",

@@ -33,7 +33,7 @@ pub fn canonical(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Two's complement of a negative number, as in the tutorials' `encodeNum`; `None` if it does not fit.
+/// Two's complement of a negative number, as `encodeNum` of P4's tutorials makes it; `None` if it does not fit.
 pub fn twos_complement(negative: i64, bits: u32) -> Option<Vec<u8>> {
     if bits < i64::BITS && negative < -(1_i64 << (bits - 1)) {
         return None;

@@ -159,7 +159,7 @@ impl Client {
     /// Writes one batch. After an error, any part of it may be done.
     ///
     /// # Errors
-    /// The client is not primary, or the switch refused updates: the error names how many, and the first.
+    /// The client is not primary, or the switch refused updates: the error says how many, and names the first.
     pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
         let atomicity = Atomicity::ContinueOnError;
         let response = self.send(updates.clone(), atomicity).await?;
@@ -239,8 +239,8 @@ impl Client {
         match self.config(response_type).await? {
             Ok(config) => config.ok_or(ClientError::NoPipeline),
             Err(status) if status.code() == Code::FailedPrecondition => {
-                // A program without P4Info forwards all the same. The error says that there is one, since a new
-                // pipeline would replace it.
+                // A program without P4Info forwards all the same. The error says that such a program is loaded, since a
+                // new pipeline would replace it.
                 let wants_p4info = matches!(
                     response_type,
                     ResponseType::All | ResponseType::P4infoAndCookie
@@ -364,7 +364,7 @@ impl Client {
         Ok(answer.await?.instance)
     }
 
-    /// Waits until every packet has left that was in the switch at the call, so that no packet uses state that was
+    /// Waits until every packet that was in the switch at the call has left, so that no packet uses state that was
     /// removed before.
     ///
     /// # Errors

@@ -228,7 +228,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection that inspects its first bytes, or the failure in place of them, for TLS trouble.
+/// A connection that checks the result of its first read, bytes or an error, for TLS trouble.
 struct Transport {
     stream: Box<dyn Duplex>,
     /// The TLS handshake; `None` without TLS.

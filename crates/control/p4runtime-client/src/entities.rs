@@ -1,4 +1,4 @@
-//! Builds P4Runtime's entities and updates, and reads the port of a replica, which has two forms.
+//! Builds P4Runtime's entities and updates, and reads a replica's port, which a message has in one of two fields.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;

@@ -82,7 +82,7 @@ mod tests {
     fn a_range_begins_at_its_lowest_value_which_may_be_negative() {
         assert!(may_be_range(&[255], &[1, 0], 16) && may_be_range(&[7], &[7], 16));
         assert!(!may_be_range(&[1, 0], &[255], 16));
-        // From -3 to 3, and from 3 to -3.
+        // In two's complement from -3 to 3, and unsigned from 3 to 253.
         assert!(may_be_range(&[0xfd], &[3], 8) && may_be_range(&[3], &[0xfd], 8));
         assert!(!may_be_range(&[0xfe], &[0xfd], 8));
     }

@@ -1,9 +1,9 @@
 //! A P4Runtime client, for controllers of any program and any server.
 //!
 //! [`Client`] is a connection to one switch. It reads and writes entities: [`entities`] builds them, [`bytestring`] and
-//! [`field_match`] have the values in them. A controller that knows its program finds what it uses with [`objects`];
-//! one that takes names from a user finds them with a [`P4InfoIndex`] and reads and writes values with their
-//! [`ValueType`].
+//! [`field_match`] make the values in them. A controller that knows its program finds the objects that it uses with
+//! [`objects`]. A controller that gets names from a user finds the objects with a [`P4InfoIndex`], and reads and writes
+//! their values with a [`ValueType`].
 #![warn(missing_docs)]
 
 pub mod bytestring;

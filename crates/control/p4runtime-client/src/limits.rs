@@ -4,7 +4,7 @@
 /// enough that a progress bar moves.
 pub const WRITE_BATCH_UPDATES: usize = 2_000;
 
-/// Entities in one `ReadRequest`, for the same reason.
+/// Entities in one `ReadRequest`, so that it, too, is far below gRPC's limit.
 pub const READ_BATCH_ENTITIES: usize = 4_000;
 
 /// Bytes of one message from the switch: one message holds a whole pipeline (BMv2 JSON and P4Info).
@@ -31,5 +31,5 @@ pub const QUIET_WAIT_MS: u64 = 1_000;
 /// Longest pause, in milliseconds, before the next bid after another controller won.
 pub const BID_PAUSE_MS: u64 = 50;
 
-/// Bids to become primary while other controllers bid too.
+/// How many times a client bids to become primary while other controllers bid too.
 pub const ARBITRATION_TRIES: usize = 5;

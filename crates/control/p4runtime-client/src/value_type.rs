@@ -219,7 +219,7 @@ impl Format {
     }
 }
 
-/// Quotes a text unless it is unambiguous.
+/// Quotes a text unless it is unambiguous without quotes.
 fn string_text(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-/.:".contains(c);
     let is_plain = !text.is_empty()

@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes the certificates.
+/// Writes the certificates, and returns the server's side of TLS.
 fn certified(folder: &Path) -> Result<tls::Server, tls::FileError> {
     let (authority, other) = (Authority::new("the one"), Authority::new("another"));
     let own = authority.issue(&["localhost", "127.0.0.1"], Good::Now);

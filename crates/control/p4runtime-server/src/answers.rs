@@ -1,4 +1,4 @@
-//! The answers of a Read, between the reader and the client's connection. The bytes of waiting answers are bounded, for
+//! Holds the answers of a Read until the client's connection takes them. The bytes of waiting answers are bounded, for
 //! each connection and for all connections together. Answers that the client does not take in time are discarded.
 //!
 //! A Read reserves room for the answers that the transport takes ahead and for one waiting answer, so it always makes

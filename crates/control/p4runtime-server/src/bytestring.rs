@@ -1,4 +1,4 @@
-//! P4Runtime's byte strings: unsigned integers, big endian, in canonical form as short as possible.
+//! P4Runtime's byte strings: integers, big endian, in the shortest form, which is the canonical one.
 //!
 //! Source: P4Runtime 1.5.0, "Bytestrings". An empty string, and a value wider than its type, are `OUT_OF_RANGE`, as
 //! that section requires. The sections on matches and actions mention `INVALID_ARGUMENT`, but allow "a more specific

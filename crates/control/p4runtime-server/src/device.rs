@@ -48,7 +48,7 @@ pub struct ServerLimits {
     pub answers: BytesMax,
     /// The longest time for which a client may take nothing of an answer.
     pub answer_stall: Duration,
-    /// How long a Read of many entities blocks writes before it lets them in between two of its requests.
+    /// How long a Read of many entities blocks writes before it lets them in between two of its filters.
     pub read_alone: Duration,
     pub handshake: Duration,
     /// The limit for the messages of one connection. Messages above the limit wait. `None` means no limit.
@@ -183,7 +183,7 @@ impl Count {
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) pipeline: Arc<Pipeline>,
-    /// The same pipeline in the control plane.
+    /// The same pipeline as the crate [`control`] has it.
     pub(crate) device: Arc<control::Pipeline>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct DigestLists {
     n_lists: u64,
 }
 
-/// Digests with one id.
+/// The digests of one kind, which are those with the same digest id.
 struct Kind {
     config: DigestConfig,
     waiting: Vec<Numbers>,
@@ -65,7 +65,7 @@ impl Kind {
         self.waiting.len() >= size
     }
 
-    /// Takes all waiting digests as a list. Keeps a copy until the list is acknowledged.
+    /// Takes all waiting digests as a list. Keeps a copy until its acknowledgement, unless the timeout for this is 0.
     fn list(&mut self, list_id: u64, now: Instant) -> Vec<Numbers> {
         let digests = std::mem::take(&mut self.waiting);
         self.since = None;

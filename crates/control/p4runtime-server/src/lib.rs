@@ -4,9 +4,9 @@
 //! does everything else. Other protocols may share the same [`control::Device`]. P4Info ids and byte strings do not
 //! leave this crate. Source: P4Runtime 1.5.0.
 //!
-//! Externs of programs are not supported and are refused by name. (The packet generators are an extern of the switch
-//! itself.) Reading order: `server`, `device`, `p4runtime_service`, `pipeline`, `entity`, `read`, `reconcile`,
-//! `arbitration`, `roles`, `stream`, `digests`.
+//! Controllers read and write one extern, the switch's packet generators. An `ExternEntry` of a program's extern is
+//! refused, and the error names the extern's type. Reading order: `server`, `device`, `p4runtime_service`, `pipeline`,
+//! `entity`, `read`, `reconcile`, `arbitration`, `roles`, `stream`, `digests`.
 
 mod answers;
 mod arbitration;

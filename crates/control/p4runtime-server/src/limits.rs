@@ -24,15 +24,15 @@ pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
 /// long it closes the connection. Seconds.
 pub const ANSWER_STALL_S: u64 = 10;
 
-/// How long a Read blocks writes before it lets waiting writes in, between two of its requests. Milliseconds. Reading
+/// How long a Read blocks writes before it lets waiting writes in, between two of its filters. Milliseconds. Reading
 /// the whole state of a switch of 65,536 viewers takes less than half of this time.
 pub const READ_ALONE_MS: u64 = 1_000;
 
-/// The errors of a batch. They travel as base64 in response headers, of which gRPC clients accept 8 KiB by default
-/// ("gRPC Metadata Maximum Size").
+/// The errors of a batch, in bytes. As base64 they take up to 6,400 bytes of the response headers, of which gRPC
+/// clients accept 8 KiB by default ("gRPC Metadata Maximum Size").
 pub const ERROR_DETAILS_BYTES_MAX: usize = 4_800;
 
-/// The error message beside the errors of a batch. Percent-encoding can triple a character's size.
+/// The error message beside the errors of a batch, in bytes. Percent-encoding may make 1,200 bytes of it.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 400;
 
 /// The approximate size of one `ReadResponse`. gRPC clients accept 4 MiB by default; the largest single entity (a
@@ -46,19 +46,19 @@ pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 /// some tens of bytes.
 pub const NAME_BYTES_MAX: usize = 1_024;
 
-/// How deeply the types of a register's cell or of a digest may nest. A deeper type refers to itself.
+/// How deeply the types of a register's cell or of a digest may nest. Only a type that refers to itself nests deeper.
 pub const DATA_TYPE_DEPTH_MAX: usize = 32;
 
 /// Open `StreamChannel` streams, and therefore live controllers: a few controllers and their backups.
 pub const STREAMS_MAX: usize = 256;
 
-/// Role names since the process started: each keeps its highest election id.
+/// Role names that were used since the process started. The server keeps the highest election id of each.
 pub const ROLES_MAX: usize = 256;
 
-/// Digests of one list, whatever its configuration: some hundred kilobytes.
+/// Digests of one list, whatever list size a controller configures: some hundred kilobytes.
 pub const DIGESTS_PER_LIST_MAX: usize = 4_096;
 
-/// Digests of one kind that were sent and not yet acknowledged. Above this limit, the oldest may be sent again.
+/// Digests with one id that were sent and not yet acknowledged. Above this limit, the oldest may be sent again.
 pub const DIGESTS_UNACKNOWLEDGED_MAX: usize = 65_536;
 
 /// Digests in the queue from the switch's thread.

@@ -1,5 +1,5 @@
 //! Limits the rate of one connection's messages: calls, and messages of its streams. Messages above the rate wait
-//! without an error, and count in the limits of bytes meanwhile.
+//! without an error, and meanwhile count against the limits of bytes held.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The `Read` RPC: each request is a filter, possibly with wildcards. The matching entities are streamed.
+//! The `Read` RPC: each entity in the request is a filter, possibly with wildcards. The matching entities are streamed.
 //!
 //! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. Large objects are read in portions
 //! ([`control::Reading`]).
@@ -30,7 +30,7 @@ use crate::roles::{Access, object};
 use crate::secrets;
 
 /// Serves one `Read`: sends the entities, and the errors at the end. Lets writers in while the client is slow to take
-/// answers, and between two requests if writers have been blocked for `alone`.
+/// answers, and between two filters if writers have been blocked for `alone`.
 pub(crate) async fn read(
     reading: Reading,
     alone: Duration,
@@ -88,7 +88,7 @@ struct Reader<'a> {
     answers: Option<AnswerSender>,
     entities: Vec<Entity>,
     len_bytes: usize,
-    /// How long writes may be blocked before they are let in between two requests.
+    /// How long writes may be blocked before they are let in between two filters.
     alone: Duration,
 }
 
@@ -183,7 +183,7 @@ impl Reader<'_> {
             return self.default_entry(table, request).await;
         }
         let filter = match table_entry::Filter::new(table, request) {
-            // The filter has a name that has no number, so no entry can match.
+            // The filter has a translated string that stands for no number, so no entry can match.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };

@@ -6,7 +6,7 @@
 //! dropped. The counts and buckets of meters and the times of entries' last hits are not preserved.
 //!
 //! `@secret` values are carried over to the same program only: another program could lack the annotation, or put a
-//! key into a packet.
+//! secret key into a packet.
 //!
 //! Source: P4Runtime 1.5.0, "SetForwardingPipelineConfig RPC".
 

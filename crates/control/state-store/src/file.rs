@@ -1,5 +1,5 @@
-//! The file. One switch at a time opens it, and changes it by whole transactions. Only its owner can read it, since it
-//! may contain secret keys that controllers have written.
+//! The state file. One switch at a time opens it, and changes it by whole transactions. Only its owner can read it,
+//! since it may contain secret keys that controllers have written.
 
 mod header;
 
@@ -22,12 +22,13 @@ use crate::contents::{self, Contents, OpenTo};
 use crate::{cells, key};
 use header::{MAGIC, Transactions};
 
-/// The encoding of values. Incremented whenever [`Operation`], or a type in it, changes.
+/// The version of the encoding of values. Incremented whenever [`Operation`], or a type in it, changes.
 pub(crate) const FORMAT: u32 = 3;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
-/// For each slot: the encoded kind and config of the pipeline, and the origin's learned state.
+/// For each slot (the forwarding pipeline or the saved one): its encoded kind and config, and the origin's learned
+/// state.
 pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
     TableDefinition::new("pipelines");
 
@@ -121,7 +122,7 @@ impl Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
     bytes: u64,
-    /// An earlier copy of the file has other numbers.
+    /// Numbers that differ in an earlier copy of the file.
     transactions: Option<Transactions>,
 }
 
@@ -141,7 +142,7 @@ struct Opened {
     database: Option<Database>,
     /// Changes that could not be stored; the next call stores them first.
     behind: Vec<Kept>,
-    /// For each slot, the number of the learned state that was stored last.
+    /// For each slot, the number of the origin's learned state that was stored last.
     learned: [u64; 2],
 }
 
@@ -327,7 +328,7 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-/// Opens a file again that this process has opened before, without checking its pages.
+/// Opens again, without checking its pages, a file that this process has opened before.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
     Database::open(path).map_err(|error| not_opened(path, error))
 }

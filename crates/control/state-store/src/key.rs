@@ -1,4 +1,4 @@
-//! Keys of the state table: first a byte for the slot, then the entity.
+//! Keys of the state table: first a byte for the pipeline's slot (forwarding or saved), then the entity.
 
 use control::{EntityKey, Slot};
 

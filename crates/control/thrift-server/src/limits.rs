@@ -4,7 +4,7 @@
 /// The largest call that needs no permit. Longer calls wait until there is room.
 pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// Concurrent longer calls, and concurrent answers that may become long (all entries of a table, for example).
+/// How many longer calls and possibly long answers (all entries of a table, for example) may be in progress together.
 pub const LONG_CALLS_MAX: usize = 2;
 
 /// Open connections: scripts open one per run, and forget to close some.
@@ -38,8 +38,8 @@ pub const HANDSHAKE_S: u64 = 10;
 /// Messages that wait for one subscriber. If there are more, the subscriber misses the oldest.
 pub const MESSAGES_WAITING_MAX: usize = 256;
 
-/// Sample bytes at which a message is sent, whatever buffer size a client has set. With [`MESSAGES_WAITING_MAX`] this
-/// bounds the memory of all subscribers' messages.
+/// Bytes of samples (digests) at which a message is sent, whatever buffer size a client has set. With
+/// [`MESSAGES_WAITING_MAX`] this bounds the memory of all subscribers' messages.
 pub const LEARN_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// Samples of a learn list without acknowledgement. If there are more, the oldest may be sent again.

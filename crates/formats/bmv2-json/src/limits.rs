@@ -30,7 +30,7 @@ pub const PROGRAM_BYTES_MAX: u64 = 2 << 30;
 /// Packets whose header vectors count as memory of the program: one receive batch.
 pub const PACKETS_AT_ONCE: u64 = 64;
 
-/// Bytes of a field in a packet; a value wider than 128 bits takes its own bytes in addition.
+/// Bytes that a field takes in a header vector; a value wider than 128 bits takes its own bytes in addition.
 const FIELD_BYTES: u64 = 32;
 const COUNTER_BYTES: u64 = 16;
 /// A cell of a meter, with its rates.
@@ -126,7 +126,7 @@ fn cell_bytes(bits: u32) -> u64 {
     }
 }
 
-/// Bytes of a header in a packet.
+/// Bytes that a header takes in a header vector.
 fn header_bytes(header_type: &HeaderType) -> u64 {
     let fields = header_type.fields.iter().map(|field| match field.width {
         FieldWidth::Fixed(bits) => FIELD_BYTES + wide_bytes(bits),

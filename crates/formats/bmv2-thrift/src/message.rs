@@ -35,7 +35,7 @@ pub enum MatchParam {
     Valid(bool),
     /// The first and the last value.
     Range(Vec<u8>, Vec<u8>),
-    /// The type number alone: no match follows it, or it is unknown.
+    /// The type number alone, where no match follows it or the number is unknown.
     None(i32),
 }
 

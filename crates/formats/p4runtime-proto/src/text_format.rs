@@ -74,8 +74,8 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextFormatErr
         .map_err(|e| error(e.to_string()))
 }
 
-/// How deeply messages and lists may nest: protobuf's own limit. The library reads them recursively and without a
-/// limit.
+/// How deeply messages and lists may nest: the limit of Google's protobuf libraries. prost-reflect, which reads them
+/// recursively here, has no limit.
 const DEPTH_MAX: usize = 100;
 
 /// The line where the nesting becomes too deep; `None` if it does not.

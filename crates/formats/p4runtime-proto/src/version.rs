@@ -8,10 +8,10 @@ use std::str::FromStr;
 
 use crate::p4::config::v1::P4Info;
 
-/// The environment variable with the version that every program uses when it writes a P4Info.
+/// The environment variable with the version for which every program of Reprise writes a P4Info.
 pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 
-/// A version of P4Runtime in which P4Info differs from the version before.
+/// A version of P4Runtime whose P4Info differs from that of the version before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum P4RuntimeVersion {
     /// 1.2 and 1.3.
@@ -71,7 +71,7 @@ impl P4RuntimeVersion {
         }
     }
 
-    /// Removes the fields from a P4Info that are newer than this version.
+    /// Removes from a P4Info the fields that are newer than this version.
     pub fn restrict(self, p4info: &mut P4Info) {
         if self < Self::V1_5 {
             for profile in &mut p4info.action_profiles {

@@ -54,8 +54,8 @@ impl Failure {
         }
     }
 
-    /// Returns the document of a failed command: its findings and `error`. An `error` in the findings is kept, because
-    /// it leaves out the parts of the line that other members have.
+    /// Returns the document of a failed command: its findings and `error`. If the findings have a member `error`, it is
+    /// kept, because it leaves out the parts of the line that other members have.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         if document["error"].is_null() {

@@ -84,7 +84,7 @@ pub fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Maximum bytes of a file or of standard input: a program's JSON with 100,000 entries has 60 million.
+/// Maximum bytes of a file or of standard input: a program's JSON with 100,000 entries has 60 MB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {

@@ -19,9 +19,9 @@ impl Capabilities {
     pub const NET_RAW: Self = Self(CapabilitySet::NET_RAW);
     /// `CAP_NET_ADMIN`: XDP programs on interfaces.
     pub const NET_ADMIN: Self = Self(CapabilitySet::NET_ADMIN);
-    /// `CAP_BPF`: maps and programs.
+    /// `CAP_BPF`: eBPF maps and programs.
     pub const BPF: Self = Self(CapabilitySet::BPF);
-    /// `CAP_PERFMON`: programs that watch the kernel.
+    /// `CAP_PERFMON`: eBPF programs that watch the kernel.
     pub const PERFMON: Self = Self(CapabilitySet::PERFMON);
     /// `CAP_IPC_LOCK`: memory of AF_XDP beyond the limit of locked memory.
     pub const IPC_LOCK: Self = Self(CapabilitySet::IPC_LOCK);

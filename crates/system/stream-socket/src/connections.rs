@@ -478,7 +478,7 @@ mod tests {
             let call = connection.caller().begin_call();
             of_one.push((connection, far, call));
         }
-        // The second address takes over half of the connections, the newest first.
+        // The second address takes half of the connections from the first address, the newest first.
         let mut of_other = Vec::new();
         for newest in (N_MAX / 2..N_MAX).rev() {
             let (connection, far) = pair_from(&connections, 3).await;
@@ -486,7 +486,7 @@ mod tests {
             of_other.push((connection, far, call));
             assert!(is_cut(&mut of_one[newest].0).await, "{newest}");
         }
-        // A further connection of the second address is closed, and one of a third address replaces another.
+        // A further connection of the second address is closed. A connection of a third address replaces an open one.
         let address = connections.local_addr().unwrap();
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 3], 0).into()).unwrap();

@@ -1,5 +1,5 @@
 //! The file of a Unix socket. At no time can a user without permission connect to it. A new file replaces one that a
-//! dead process has left, and is removed at the end.
+//! dead process has left, and is removed when this process stops listening.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;

@@ -211,7 +211,7 @@ struct Validity {
 }
 
 impl Validity {
-    /// Takes the dates from the verifier's errors at the first and at the last possible time.
+    /// Takes the dates from the verifier's errors, one for the first possible time and one for the last.
     fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
         let parsed = ParsedCertificate::try_from(certificate).map_err(|error| unusable(&error))?;
         let at = |now: Duration| {

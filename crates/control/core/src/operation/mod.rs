@@ -1,8 +1,8 @@
 //! Every write to a switch, as data: any thread can make an operation, and each worker's thread executes it.
 //!
 //! Ids are the program's ([`dataplane::Program::table`] and similar methods find them by name), and values have the
-//! data plane's form. An operation is done completely or not at all. A file for each group of entities has their
-//! [`Rules`]: how an entity is written, undone and stored.
+//! data plane's form. An operation is done completely or not at all. Each group of entities has a file with its
+//! [`Rules`]: how updates of these entities are executed, undone and stored.
 
 mod cells;
 mod digest;
@@ -68,9 +68,9 @@ pub enum Operation {
     /// A change of a client's subscription to the digests of this name. The client data holds the subscription's
     /// settings.
     Digest(String, Update<ClientData, ()>),
-    /// A change of the multicast groups, with the group's client data. A deletion has the default value.
+    /// A change of the multicast groups, with the group's client data (the default value for a deletion).
     MulticastGroup(Update<MulticastGroup>, ClientData),
-    /// A change of the clone sessions, with the session's client data. A deletion has the default value.
+    /// A change of the clone sessions, with the session's client data (the default value for a deletion).
     CloneSession(Update<CloneSession>, ClientData),
     /// As [`Switch::mirror`]: makes or replaces a clone session.
     Mirror(u32, Mirror),
@@ -147,8 +147,8 @@ pub(crate) trait Rules {
     /// Executes the whole update at once, and stores its client data in `state`.
     fn run(&self, state: &mut WorkerState<'_>) -> OperationResult;
 
-    /// Records the state that the update is about to change, also that the entity does not exist. If its table, array
-    /// or profile does not exist, nothing is recorded, since the update will be refused.
+    /// Records the state that the update is about to change, or that the entity does not exist. If the entity's table,
+    /// array or profile does not exist, nothing is recorded, since the update will be refused.
     fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>);
 
     /// The effect of the update on the operations that a store has for the entity.
@@ -220,8 +220,8 @@ impl Operation {
     /// without the state that packets have written.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
-            // Packets have changed the register since the controller wrote it: a restored counter would give out every
-            // number a second time.
+            // Packets have changed the register since the controller wrote it. If a sequencer's counter were restored,
+            // it would give out every number a second time.
             Self::Cells(CellValue::Register(register, _), _)
                 if program.is_written_by_packets(*register) =>
             {

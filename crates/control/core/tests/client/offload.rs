@@ -1,4 +1,4 @@
-//! An offload beside the engine, as a client of the device sees it: only who forwards differs.
+//! An offload forwards beside the engine, and a client of the device sees the same as without an offload.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -259,7 +259,7 @@ async fn an_offload_that_fails_in_a_batch_loses_no_call_of_it() {
     beside.write(many.collect()).await;
     let failed = OffloadStatus::Failed("map \"l2\": no memory".to_owned());
     assert_eq!(beside.status(), Some(failed));
-    // The engine has the first piece and the second, which the offload has not seen.
+    // The engine has executed both pieces of the batch, so it forwards these frames after the offload has failed.
     for kind in [1, 10, 109] {
         assert!(!beside.receive(0, &[kind, 0, 0, 0]));
     }

@@ -252,7 +252,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         exclusive.commit(ready).done().await
     };
     let set = harness.device.exclusively(call).await.unwrap();
-    // A failed operation is reported, and the operations after it are executed all the same, as in a batch of pieces.
+    // A failed operation is reported, and the later ones are executed all the same, as in a batch that is written.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
     harness.switch.in_switch(0, |switch| {

@@ -87,7 +87,7 @@ async fn a_disabled_port_takes_nothing_in_and_gives_nothing_out() {
             .await
     };
     assert_eq!(counter("in-discards").await, Value::UintVal(1));
-    // Two of them are the lost frame that each worker of the test's switch reports.
+    // Two copies to the disabled port, and one lost frame that each of the two workers of the test's switch reports.
     assert_eq!(counter("out-discards").await, Value::UintVal(2 + 2));
     assert_eq!(counter("in-pkts").await, Value::UintVal(0));
     assert_eq!(counter("out-pkts").await, Value::UintVal(2));

@@ -66,7 +66,7 @@ pub(crate) struct Pipeline {
     registers: BTreeMap<u32, Register>,
     packet_in: Option<PacketHeader>,
     packet_out: Option<PacketHeader>,
-    /// The names of each type that is translated to strings.
+    /// For each type that is translated to strings: the names, which are strings that stand for numbers.
     names: Vec<Arc<Names>>,
     /// Name and annotated role of every object.
     objects: BTreeMap<u32, Object>,

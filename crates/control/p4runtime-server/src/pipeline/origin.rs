@@ -24,7 +24,7 @@ impl Origin for Pipeline {
 
     fn learned(&self, after: u64) -> Option<(u64, Vec<u8>)> {
         let names = self.names();
-        // The sum grows with each change of any type.
+        // The sum grows with each name that a type gets or loses.
         let number = names.iter().map(|names| names.n_changes()).sum();
         (number > after).then(|| {
             let of_type = names.iter().map(|it| (it.type_name().to_owned(), it.all()));
@@ -45,7 +45,7 @@ impl Pipeline {
             .map_err(|error| PipelineError(format!("the stored pipeline config: {error}")))
     }
 
-    /// Binds the names in the result of [`Origin::learned`].
+    /// Binds the names in the result of [`Origin::learned`] to their numbers again.
     pub(crate) fn learn_again(&self, bytes: &[u8]) -> PipelineResult<()> {
         if bytes.is_empty() {
             return Ok(());

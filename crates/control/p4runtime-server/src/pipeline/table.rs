@@ -37,7 +37,7 @@ pub(crate) struct Field {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: MatchKind,
-    /// The data plane's field. Its kind can differ: BMv2 JSON has no `optional`, so p4c writes `ternary`.
+    /// The data plane's field. Its match kind can differ: BMv2 JSON has no `optional`, so p4c writes `ternary`.
     pub(crate) key: KeyField,
     pub(crate) values: Values,
     /// Whether readers do not get the values of this field.

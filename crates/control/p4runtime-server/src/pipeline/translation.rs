@@ -230,7 +230,7 @@ impl Names {
             wide.map(|number| (number, number.to_string()))
         };
         match of_bytes(number) {
-            // Wider than any number with a name.
+            // The number is wider than any number that has a name.
             None => number.to_vec(),
             Some((number, decimal)) => {
                 let bound = lock(&self.bound);

@@ -22,7 +22,7 @@ use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
 use crate::table_entries::{all, forward_entry};
 
-/// How often others are served while a test checks that a call does not proceed.
+/// How many calls of others are answered while a test checks that a call does not proceed.
 const N_ROUND_TRIPS: usize = 50;
 
 /// The fixture's program with another id for its table `forward`.
@@ -160,7 +160,7 @@ async fn work_for_a_pipeline_that_was_replaced_is_refused() {
     let error = primary.error().await;
     assert_eq!(Code::from(error.canonical_code), Code::Aborted);
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
-    // The default action forwarded the frame, not the entry.
+    // The default action, not the entry, has forwarded the frame.
     let sent = harness.switch.transmitted();
     assert!(sent.iter().all(|sent| sent.port.0 != 2), "{sent:?}");
 }
@@ -218,7 +218,7 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
     );
     assert!(refused.message().starts_with(&expected), "{refused}");
 
-    // A group counts as many updates as it has replicas.
+    // A group counts as one update for each of its replicas.
     let replicas = (0..70).map(|instance| replica(&[1], instance));
     let updates = vec![
         update(Insert, group(1, replicas.collect())),

@@ -66,7 +66,7 @@ pub fn id(alias: &str) -> u32 {
     found.unwrap_or_else(|| panic!("no \"{alias}\" in the P4Info"))
 }
 
-/// A frame with addresses and the program's two fields.
+/// A frame with the program's header of marks, which has this `kind` and no marks yet.
 pub fn frame(dst: u64, src: u64, ether_type: u16, kind: u8) -> Vec<u8> {
     let mut frame = crate::harness::frame(dst, src, ether_type);
     frame[14..18].copy_from_slice(&[0, 0, 0, kind]);

@@ -256,7 +256,7 @@ async fn a_direct_meter_is_written_and_read_by_itself() {
     assert_eq!(primary.read_error(missing).await, NotFound);
     primary.insert(Kind::TableEntry(entry.clone())).await;
     assert_eq!(direct_color(&harness), GREEN);
-    // The meter measures bytes, and a frame has more than four.
+    // The direct meter measures bytes, and a frame has more bytes than each burst of `RATES`.
     let written = direct(entry.clone(), Some(RATES));
     let written_of = Kind::DirectMeterEntry(written.clone());
     primary.modify(written_of.clone()).await;

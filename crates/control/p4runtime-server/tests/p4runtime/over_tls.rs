@@ -200,7 +200,7 @@ async fn whoever_speaks_plain_http_is_answered_and_let_in_nowhere() {
         .unwrap();
     let mut answer = Vec::new();
     in_time(stream.read_to_end(&mut answer)).await.unwrap();
-    // A TLS alert (RFC 8446, section 6), and the end.
+    // The server sends a TLS alert (RFC 8446, section 6) and closes the connection.
     assert_eq!(answer[..2], [21, 3], "{answer:?}");
     capabilities(&secured.good_channel().await).await.unwrap();
     secured.harness.stop().await;
@@ -213,7 +213,7 @@ async fn nobody_without_a_certificate_becomes_primary_or_writes_beside_one_who_h
     let good = secured.good_channel().await;
     let mut primary = Harness::primary_over(&good).await;
     primary.modify(cell(3, &[1])).await;
-    // With the primary's own election id, and with a higher one.
+    // The strangers write with the primary's own election id, and with a higher one.
     let stranger = Authority::new("another");
     let of_another = secured.identity(&stranger, Good::Now);
     for identity in [None, Some(&of_another)] {

@@ -13,7 +13,7 @@ use crate::table_entries::{all, forward_to};
 
 const N_ENTRIES: u16 = 1_000;
 
-/// The fixture with room for that many entries in `forward`.
+/// The fixture with room for `N_ENTRIES` entries in `forward`.
 fn large_config() -> ForwardingPipelineConfig {
     let mut config = config();
     let json = JSON.replacen("\"max_size\": 64", &format!("\"max_size\": {N_ENTRIES}"), 1);

@@ -7,16 +7,16 @@ use std::path::Path;
 
 /// The first bytes of redb's files.
 pub(super) const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// The offset of a byte whose lowest bit selects the commit slot that is in force.
+/// The offset of the byte whose lowest bit selects which of the header's two commit slots is in force.
 const GOD_BYTE: usize = MAGIC.len();
 const SLOTS: [usize; 2] = [64, 192];
-/// The offset of the transaction number in a slot.
+/// The offset of the transaction number in a commit slot.
 const TRANSACTION: usize = 104;
 const HEADER_BYTES: usize = 320;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transactions {
-    /// The number in the slot that is in force.
+    /// The number in the commit slot that is in force.
     counts: u64,
     newest: u64,
 }

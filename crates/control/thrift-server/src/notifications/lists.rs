@@ -1,5 +1,5 @@
-//! Collects digests into messages like BMv2's learn lists: a message is sent after a number of samples or a timeout.
-//! A sample that was sent is not sent again until it is acknowledged. A pure state machine.
+//! Collects digests, which BMv2 calls samples, into messages as BMv2's learn lists do: a message is sent after a number
+//! of samples or a timeout. A sample that was sent is not sent again until it is acknowledged. A pure state machine.
 //!
 //! Source: behavioral-model, `bm_sim/learning.cpp`. Differences: a sample that reached no subscriber may be sent
 //! again, and the oldest samples without acknowledgement are forgotten if there are too many.
@@ -33,7 +33,7 @@ pub(crate) struct Lists {
 struct List {
     id: i32,
     name: String,
-    /// BMv2's size of each member, in bytes.
+    /// The size in bytes that each member of a sample has in BMv2's messages.
     widths: Vec<usize>,
     samples_max: usize,
     /// `None` waits without a timeout.

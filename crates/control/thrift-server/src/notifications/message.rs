@@ -23,7 +23,7 @@ fn padded(mut header: Vec<u8>) -> Vec<u8> {
     header
 }
 
-/// Never truncates: a message has far fewer elements.
+/// Never truncates: a message has far fewer than 2^32 elements.
 fn count(n: usize) -> [u8; 4] {
     (n as u32).to_le_bytes()
 }

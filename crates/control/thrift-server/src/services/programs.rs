@@ -97,7 +97,7 @@ fn config_md5(ctx: &Context) -> Answered {
     Ok(Answer::Bytes(Md5::digest(text(ctx)).to_vec()))
 }
 
-/// The name of a resource type's list in BMv2 JSON, and whether each of `pipelines` has such a list (else the program).
+/// A resource type's list in BMv2 JSON: its name, and whether it is in each of `pipelines` (otherwise in the program).
 fn place(resource: i32) -> Option<(&'static str, bool)> {
     Some(match resource {
         0 => ("tables", true),

@@ -203,7 +203,7 @@ async fn num_entries(ctx: &Context, args: Args<'_>) -> Answered {
     Ok(Answer::I64(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-/// Deletes every entry that is not constant, and starts handles anew.
+/// Deletes every entry that is not constant, and restarts the numbering of handles.
 async fn clear(ctx: &Context, args: Args<'_>) -> Answered {
     let target = Target::of(ctx, args)?;
     let resets_default = args.bool(3)?;

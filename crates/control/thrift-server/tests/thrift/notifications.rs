@@ -216,7 +216,7 @@ async fn whoever_says_something_else_or_nothing_gets_no_message_and_holds_up_nob
         harness.switch.receive(3, &from(source));
         assert_eq!(sources(&subscriber.of(b"LEA|").await), [source]);
     }
-    // Expects the publisher's handshake, then the end.
+    // Expects the publisher's handshake, then the end of the connection.
     let mut received = Vec::new();
     let end = tokio::time::timeout(TIMEOUT, other.read_to_end(&mut received));
     // The connection may end with or without a reset.

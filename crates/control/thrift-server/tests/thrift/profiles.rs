@@ -209,7 +209,7 @@ async fn entries_go_to_members_and_groups() {
         .await;
     assert_eq!(group.get(2), Some(&Value::List(vec![Value::I32(0)])));
     let modify = [of(ECMP, &[]), args![2], member(ECMP, 8)[2..].to_vec()];
-    // The handle is between the action profile and the action.
+    // In this call the member's handle stands between the action profile and the action.
     let modify = modify.concat();
     client.call("bm_mt_act_prof_modify_member", modify).await;
     let member = client

@@ -72,7 +72,7 @@ async fn handles_are_bmv2_s() {
     for gone in [2, 0] {
         client.call("bm_mt_delete_entry", at(FORWARD, gone)).await;
     }
-    // The lowest position is used first, and its generation in the eight bits above it grows by one.
+    // The lowest free position is used first, and its version, in the eight bits above it, grows by one.
     assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
     assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
     assert_eq!(add(&mut client, 10, 1).await, 4);
