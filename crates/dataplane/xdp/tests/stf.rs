@@ -1,4 +1,4 @@
-//! Every STF test of the repository, its frames through the kernel too.
+//! Runs every STF test of the repository, and also sends its frames through the kernel.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
