@@ -99,7 +99,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
         while beside.counters().dropped(DropReason::IngressDrop) < 1 {
             assert!(start.elapsed() < TIMEOUT);
         }
-        // Reading the counters also takes the digests, which they count.
+        // Reading the counters also takes the digests: a digest is counted when it is taken.
         assert!(!is_readable(&beside));
         let untouched = 0xabab;
         let expected = [arrival(5, untouched, 2), arrival(6, untouched, 2)];

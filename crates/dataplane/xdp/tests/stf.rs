@@ -1,4 +1,4 @@
-//! Every STF test of the repository, its frames through the kernel too.
+//! Runs every STF test of the repository, and also sends its frames through the kernel.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -85,7 +85,8 @@ fn the_kernel_agrees_on_the_corpus() {
     compare("testdata/stf");
 }
 
-/// p4c compiles no program whose egress requests a digest. simple_switch takes it, and sends only ingress' digests.
+/// p4c compiles no program whose egress requests a digest. simple_switch loads such a program, and sends only ingress'
+/// digests.
 #[test]
 fn a_digest_that_egress_asks_for_is_not_made() {
     let folder = root().join("testdata/stf");

@@ -1,4 +1,5 @@
-//! Entries have two slots: what a packet sees of a table during a commit.
+//! What a packet sees of a table during a commit. A table entry has two slots, each with an action that holds from some
+//! version of the tables on.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

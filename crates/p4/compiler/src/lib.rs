@@ -2,8 +2,9 @@
 //!
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
-//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower` (inlined, in BMv2's
-//! terms) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint` checks the output of `types`.
+//! `preprocess` (with `lex`) -> `syntax` (tree) -> `types` (checked program, `ir`) -> `lower` (to the constructs of
+//! BMv2's JSON, with all calls inlined) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint`
+//! checks the output of `types`.
 //!
 //! Every pass reports all the errors that it finds; the next pass runs only on sound input. The files that
 //! the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are built in.
@@ -63,7 +64,7 @@ pub struct Options {
     pub all_warnings_disabled: bool,
     /// Warnings that are not shown, by code or p4c's name.
     pub disabled_warnings: Vec<String>,
-    /// Writes extern functions and objects outside v1model into the JSON, for a switch that implements them.
+    /// Writes externs that v1model does not declare, functions and objects, into the JSON: for a switch that has them.
     pub emit_externs: bool,
     /// Runs the passes of `optimise` over the JSON.
     pub optimise: bool,

@@ -5,7 +5,7 @@ pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MA
 /// Bytes of the program and its includes, each counted every time it is included. Generated programs with 100,000
 /// entries have some millions.
 pub const SOURCE_BYTES: u64 = 64 << 20;
-/// Depth of nested includes; more is a cycle without a guard.
+/// Depth of nested includes; a greater depth means files that include each other without include guards.
 pub const INCLUDE_DEPTH: usize = 64;
 /// Tokens after preprocessing. Only nested macros that each repeat an argument make more.
 pub const TOKENS: usize = 4_000_000;
@@ -14,7 +14,7 @@ pub const MACRO_DEPTH: usize = 64;
 /// Depth of nested parentheses, blocks and types. The compiler's walks are recursive: a level takes up to 11 KiB of
 /// the stack in a build without optimisation, and a main thread has 8 MiB.
 pub const NESTING: usize = 128;
-/// Height of an expression's tree. The switches evaluate it recursively and must stay within their stacks.
+/// Height of an expression's tree. A switch evaluates the tree recursively and must stay within its stack.
 pub const EXPRESSION_HEIGHT: u16 = 256;
 /// Operators in a row that the parser groups from the left, as written. The parser regroups longer chains of one
 /// operator, so that their tree stays low.

@@ -106,7 +106,8 @@ pub struct Preprocessor<'a> {
     budget: usize,
     exhausted: bool,
     out: Vec<PpToken>,
-    /// The beginnings and ends of macro expansions since the last token, if any, and whether they leave a space.
+    /// `None` if no expansion began or ended after the last token. Otherwise whether that leaves a space there; an
+    /// inner `None` leaves it to the next token.
     edge: Option<Option<bool>>,
     line_begins: bool,
     same_lines: bool,
@@ -119,7 +120,7 @@ pub struct Preprocessor<'a> {
 pub struct Outline {
     /// All tokens, with every `__LINE__` the same.
     pub tokens: Vec<Token>,
-    /// Macros that make strings of their arguments, including white space.
+    /// Macros that make strings of their arguments, so that the white space in the arguments matters.
     pub stringifying: HashSet<Rc<str>>,
     pub branches: Vec<Branch>,
 }

@@ -26,7 +26,7 @@ fn unoptimised(text: &str) -> (Program, P4Info) {
     (output.bmv2_json.unwrap(), output.p4info.unwrap())
 }
 
-/// The prelude's program with this ingress.
+/// Compiles a program with this ingress; `testdata/compiler/prelude.p4` has the rest of it.
 fn with_ingress(body: &str) -> (Program, P4Info) {
     let text = format!(
         "#include \"prelude.p4\"\nINGRESS {{\n{body}\n}}\nPROGRAM(Tested(), NoEgress());\n"
@@ -66,7 +66,7 @@ fn compile_corpus() -> Vec<(String, Program, P4Info)> {
     programs
 }
 
-/// What a control plane sees of a table: neither ids nor successors.
+/// What a control plane sees of a table, as text. Ids and successors are left out.
 fn seen(json: &Program, table: &Table) -> String {
     let actions: Vec<_> = table
         .actions

@@ -164,10 +164,11 @@ fn what_is_nested_too_deep_is_one_error() {
     }
 }
 
-/// A public program, a generated selector, nests 50 deep; operators and blocks add up.
+/// The stack for nested blocks and the stack for high expressions inside add up. (A public generated program nests 50
+/// deep.)
 #[test]
 fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
-    // A statement in a block is two levels, `?:` in parentheses too.
+    // A statement in a block counts as two levels of nesting, and so does a `?:` in parentheses.
     let (calls, blocks) = (limits::NESTING - 8, limits::NESTING / 2 - 8);
     let operators = usize::from(limits::EXPRESSION_HEIGHT) - 8;
     let value = "hdr.h.value";
@@ -197,7 +198,7 @@ fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
     }
 }
 
-/// A public program, an attack detector, has a stack of this size.
+/// The limit is the size of a header stack in a public program, an attack detector.
 #[test]
 fn a_stack_of_thousands_of_headers_is_taken_and_one_beyond_the_limit_is_named() {
     let codes = |size: u32| {

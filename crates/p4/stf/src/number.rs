@@ -6,7 +6,8 @@ use crate::command::{Expected, Match};
 
 type Parsed<T> = Result<T, String>;
 
-/// Maximum number of decimal digits: their conversion takes quadratic time. 33,000 bits are more than any field has.
+/// Maximum number of decimal digits: their conversion takes quadratic time. So many give 33,000 bits, more than any
+/// field has.
 const DECIMAL_DIGITS_MAX: usize = 10_000;
 
 /// Splits off the base prefix: `0x`, `0o`, `0b` or none.
@@ -56,7 +57,7 @@ pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
     Ok(little_endian)
 }
 
-/// Converts decimal digits to bytes, the lowest first.
+/// Converts decimal digits to bytes. The lowest byte of the result is the first.
 fn of_decimals(digits: &[u32]) -> Vec<u8> {
     let mut little_endian: Vec<u8> = vec![0];
     for digit in digits {
@@ -73,7 +74,7 @@ fn of_decimals(digits: &[u32]) -> Vec<u8> {
     little_endian
 }
 
-/// Converts digits of `digit_bits` bits each to bytes, the lowest first.
+/// Converts digits of `digit_bits` bits each to bytes. The lowest byte of the result is the first.
 fn of_bits(digits: &[u32], digit_bits: u32) -> Vec<u8> {
     let (mut little_endian, mut waiting, mut n_bits) = (Vec::new(), 0, 0);
     for digit in digits.iter().rev() {

@@ -290,7 +290,7 @@ impl Map {
         is_there(unsafe { call(&mut attributes) })
     }
 
-    /// Returns the key that follows `key` in the map's order, or the first key.
+    /// Returns the key after `key` in the map's order, or the first key if `key` is `None`; `None` after the last key.
     ///
     /// # Errors
     /// The kernel's error; a key of a wrong length.

@@ -99,7 +99,7 @@ impl Program {
     }
 
     /// Runs the program on `n_frames` frames like this one and has the kernel carry out each verdict. The kernel sends
-    /// frames to a device in batches of up to 64: whoever receives there runs only after a whole batch.
+    /// frames to a device in batches of up to 64, and the device's receiver runs only after a whole batch.
     ///
     /// # Errors
     /// The kernel's error.

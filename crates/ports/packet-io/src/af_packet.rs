@@ -36,7 +36,7 @@ use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
 #[derive(Clone, Copy, Debug)]
 pub struct AfPacketConfig {
-    /// Minimum frames that the kernel buffers while the switch does not run.
+    /// How many frames, at least, the kernel can hold while the switch does not run.
     pub rx_ring_slots: usize,
     pub way_out: WayOut,
     /// Whether the port also receives frames that others on this host send out by the interface, as BMv2 does.

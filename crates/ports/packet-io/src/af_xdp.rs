@@ -55,7 +55,7 @@ pub struct Destination {
 
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
-    /// Minimum frames that the kernel buffers for each queue while the switch does not run.
+    /// How many frames, at least, the kernel can hold for each queue while the switch does not run.
     pub rx_ring_slots: usize,
     /// The switch's destinations; if empty, the port takes every frame.
     pub destinations: Vec<Destination>,

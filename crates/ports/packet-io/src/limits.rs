@@ -14,8 +14,8 @@ pub const RX_SLOT_ALIGN_BYTES: usize = 1024;
 /// Bytes of a slot that are not frame: the kernel's header, the virtio header, alignment.
 pub const RX_SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// The largest frame taken from the kernel in one piece, in bytes: a super-frame of 64 KiB and its headers. Longer
-/// super-frames ("BIG TCP") are counted as `rx_oversized`.
+/// The largest frame taken from the kernel in one piece, in bytes: more than a super-frame of 64 KiB with its headers.
+/// Longer super-frames ("BIG TCP") are counted as `rx_oversized`.
 pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 
 /// Frames sent with one system call. A call costs about 150 ns, which is 2 ns for each of 64 frames. A larger batch
@@ -25,8 +25,8 @@ pub const TX_BATCH_FRAMES: usize = 64;
 /// Frames of the first batch after a pause: the first copy of a packet waits for no other.
 pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 
-/// How much larger each batch is than the one before it: the copies of a packet for 64 viewers leave
-/// with four calls.
+/// The factor by which each batch is larger than the one before it: a packet's copies for 64 viewers leave in four
+/// calls.
 pub const TX_BATCH_GROWTH: usize = 4;
 
 /// Payloads of at least this length, two cache lines, are shared by the frames of a batch: for shorter payloads a
@@ -37,8 +37,8 @@ pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 /// sleeping switch is woken at most this often for an error that it has not yet taken.
 pub const EMPTY_RECEIVES_PER_ERROR_CHECK: u32 = 64;
 
-/// Bytes after which a batch is sent even if it has fewer frames than [`TX_BATCH_FRAMES`]: that many frames of 1,518
-/// bytes fit, and the batch's buffer stays within a core's second-level cache.
+/// Bytes after which a batch is sent even if it has fewer frames than [`TX_BATCH_FRAMES`]. 64 frames of 1,518 bytes
+/// stay below this, and the batch's buffer stays within a core's second-level cache.
 pub const TX_BATCH_BYTES: usize = 128 * 1024;
 
 /// How often a flush waits for the kernel to have room before it counts frames as dropped.
@@ -77,7 +77,7 @@ pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
 pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 
 /// Chunks that circulate between a queue's fill and receive rings. All chunks are written in turn, so receiving uses
-/// their 4 MiB of the cache. At 400,000 frames/s they bridge 5 ms.
+/// their 4 MiB of the cache. At 400,000 frames/s they bridge 5 ms in which the switch does not run.
 pub const XDP_RX_CHUNKS: usize = 2048;
 
 /// Chunks for sending. They are used last in, first out, so the port touches only as many as are on their way at once.
@@ -94,16 +94,16 @@ pub const XDP_SHARED_PAYLOADS: usize = 16;
 /// The most frames that share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
-/// Queues may use one part in this many of a process's mappings (`vm.max_map_count`, usually 65,530) for shared
-/// payloads: a half is enough for 15 queues of 2,049 mappings each. The process needs the other mappings for everything
-/// else; without free mappings it gets no more memory.
+/// The kernel limits a process's memory mappings (`vm.max_map_count`, usually 65,530). Divided by this number, the
+/// limit is what queues may use for shared payloads: a half is enough for 15 queues of 2,049 mappings each. The process
+/// needs the other mappings for everything else; without free mappings it gets no more memory.
 pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended
 /// still holds it.
 pub const XDP_BIND_RETRIES: u32 = 50;
 
-/// Milliseconds between two such tries; half a second in all, the kernel needs some milliseconds.
+/// Milliseconds between two such tries. All tries take half a second; the kernel needs some milliseconds.
 pub const XDP_BIND_RETRY_WAIT_MS: u64 = 10;
 
 /// Maximum destinations of an XDP program, which compares every frame with each of them.

@@ -65,7 +65,7 @@ impl LinkMonitor {
     /// Starts to receive events.
     ///
     /// # Errors
-    /// If the process has no descriptor left, or the kernel no rtnetlink.
+    /// If the process has no descriptor left, or the kernel does not have rtnetlink.
     pub fn new() -> io::Result<LinkMonitor> {
         let socket = netlink::open_route()?;
         let groups = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR;
@@ -168,8 +168,8 @@ fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
 
 fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     let (header, attributes) = body.split_first_chunk::<LINK_HEADER_BYTES>()?;
-    // Bridges send such messages about their ports, with an address family of their own: a port that leaves a bridge is
-    // not removed.
+    // Bridges report their ports by the same kinds of message, with an address family of their own: a port that leaves
+    // a bridge is not removed.
     if i32::from(header[0]) != libc::AF_UNSPEC {
         return None;
     }

@@ -63,7 +63,8 @@ impl Port for ObservedPort {
             take(frame);
         })?;
         if n_frames > 0 {
-            // If the switch drops the frame, no flush of the port follows, which would flush the observer too.
+            // A flush of the port flushes the observer too. But if the switch drops the frame, no flush of the port
+            // follows.
             observer.flush();
         }
         Ok(n_frames)

@@ -43,7 +43,7 @@ pub struct PcapPort {
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
-    /// Set if all frames arrive at this time, in order with those of other captures.
+    /// In a replay: when all frames arrive, and this capture's place among those replayed together.
     replay: Option<(Nanos, ReplayPlace)>,
     /// The output has failed; further frames are counted as refused.
     is_broken: bool,

@@ -101,8 +101,8 @@ pub trait Port: Send {
         None
     }
 
-    /// The final counters of a port whose interface is gone and that will be closed. Counts frames that can no longer
-    /// leave as dropped.
+    /// The final counters of a port whose interface is gone and that will be closed. Frames that can no longer leave
+    /// count as dropped.
     fn abandon(&mut self) -> PortStatistics {
         self.statistics()
     }

@@ -61,7 +61,7 @@ pub struct InterfaceReport {
     /// Whether it is only software: a sender may be on this machine, or on a virtual machine's host.
     pub is_virtual: bool,
     pub n_rx_queues: u32,
-    /// Slots of the card's rings: receive now and at most, transmit now and at most.
+    /// Slots of the card's rings: the receive ring's current and maximum number, then the transmit ring's.
     pub ring_slots: Option<[u32; 4]>,
     /// The driver's AF_XDP features; `None` on a kernel that does not report them (before 6.3).
     pub xdp: Option<XdpFeatures>,

@@ -408,7 +408,7 @@ fn a_port_outlives_its_link_going_down() {
         send(&mut port, [numbered(2, 60), numbered(3, 60)]);
         assert_eq!(port.statistics().tx_link_down, 2);
         ip("link set v1 up");
-        // The frame that was published to the kernel before leaves now.
+        // Now the frame leaves that was published to the kernel earlier.
         send(&mut port, []);
         send(&mut port, [numbered(4, 60)]);
         assert_eq!(receive(&mut outside, 2), [numbered(1, 60), numbered(4, 60)]);

@@ -115,8 +115,8 @@ impl Emit<'_> {
     }
 
     /// Finds the copy's instance (`egress_rid`). A packet's copies to one port arrive consecutively, in the group's
-    /// order. So if a copy has the same packet's serial number as the port's previous copy, it is the next one in that
-    /// order.
+    /// order. So if a copy has the same serial number (its packet's) as the port's previous copy, it is the next one in
+    /// that order.
     fn which_copy(&mut self, fan_out: &FanOut) {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::asm::{Alu, Helper, Jump, Label, Reg, Size, reg::*};
 
-/// No header begins farther from the frame's beginning.
+/// The greatest distance from the frame's beginning to a header's beginning, in bytes.
 const POSITION_MAX: u32 = HEADER_BYTES_MAX + VARIABLE_BYTES_MAX;
 
 /// A header's position in the frame.

@@ -14,8 +14,8 @@ use crate::{
     image::{Body, FanOut, GroupArg, Heap, Polls},
 };
 
-/// How long a limit is used, in nanoseconds. Then the port is tried again, at the cost of some copies of one packet:
-/// with 5,000 packets per second, of one packet in a hundred. An outdated limit drops packets for at most this long.
+/// How long a limit is used, in nanoseconds. Then the port is tried again, which loses some copies of one packet: with
+/// 5,000 packets per second, that is one packet in a hundred. An outdated limit drops packets for at most this long.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
 /// Packets with fewer copies are always copied. Dropping such a packet costs nearly as much as copying it, and while it

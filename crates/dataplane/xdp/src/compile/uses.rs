@@ -91,7 +91,7 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Accesses of updated checksums and of the deparser's statements, except those of emitting headers.
+    /// Accesses of updated checksums and of the deparser's statements. The reads of emitted headers are left out.
     pub(super) fn of_deparser(ir: &'p Ir) -> Self {
         let mut uses = Self::new(ir);
         for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {

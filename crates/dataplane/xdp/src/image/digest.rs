@@ -5,8 +5,8 @@ use dataplane::engine::ir::Ir;
 
 use super::layout::TableLayout;
 
-/// A record of the ring [`super::MapRole::Digests`]: the digest's position plus 1, then its members in host order. Each
-/// member takes whole words of 8 bytes, at least one, lowest first.
+/// A record of the ring [`super::MapRole::Digests`]: the digest's position among the program's digests plus 1, then its
+/// members in host order. Each member takes whole words of 8 bytes, at least one, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestRecord;
 

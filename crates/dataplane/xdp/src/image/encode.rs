@@ -14,7 +14,7 @@ pub enum EncodeError {
     Range,
 }
 
-/// An entry's key in its index's form.
+/// An entry's key, in the form that its table's [`Index`] needs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EncodedKey {
     /// The table has no key.

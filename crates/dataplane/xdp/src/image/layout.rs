@@ -1,4 +1,4 @@
-//! The layout of an image's maps: where the program finds what the loader writes.
+//! The layout of the maps of a compiled program ([`super::Image`]): where the program finds what the loader writes.
 
 use dataplane::{ActionId, CounterId, DropReason, PortId, Replica, TableId};
 
@@ -317,7 +317,8 @@ pub struct Scratch {
     pub journals: [Vec<Noted>; 2],
 }
 
-/// An entry of a packet's journal. A value n other than 0 counts at the counter `first + n - 1`.
+/// An entry of a packet's journal, the list of counters that it increments. A value n other than 0 stands for the
+/// counter `first + n - 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted {
     /// Offset in the scratch memory.

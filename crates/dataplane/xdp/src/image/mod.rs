@@ -41,11 +41,11 @@
 //!    port's device has refused copies and [`Polls::POLL`] is this poll, the loader sets the port's [`Polls::LIMIT`],
 //!    sets [`Polls::SINCE`] if there was no limit, and sets [`Polls::MADE`] to [`Polls::CLOSED`]. With a loader that
 //!    does none of this, every packet is copied.
-//! 10. *Ends of polls.* Each processor has a word ([`Heap::polls`]). If it is even, a packet adds 1 before it reads the
-//!     version and what the version guards; interfaces are read before. For shorter grace periods, the loader adds 1
-//!     after each run of a driver's poll on a processor whose word is odd. Both additions are full barriers. The loader
-//!     stores new data, issues a full barrier, then reads all words: once each has been even or has changed, all
-//!     packets from before are done.
+//! 10. *Ends of polls.* Each processor has a word ([`Heap::polls`]). If it is even, the program adds 1 before it reads
+//!     the version and what the version guards. It reads the interface's description even earlier. For shorter grace
+//!     periods, the loader adds 1 after each run of a driver's poll on a processor whose word is odd. Both additions
+//!     are full barriers. The loader stores new data, issues a full barrier, then reads all words: once each has been
+//!     even or has changed, all packets from before are done.
 //! 11. *Digests.* The loader reads the ring [`MapRole::Digests`], if the program has one. If the ring is full, a
 //!     message is counted in [`Counters::digests_lost`] and dropped; its packet goes on.
 

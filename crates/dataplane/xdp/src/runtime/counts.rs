@@ -342,7 +342,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Adds digests that found no room. All other digests are counted when they are taken.
+    /// Adds the digests that were lost because the ring had no room. All other digests are counted when they are taken.
     fn digests(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
         if self.makes_digests {
             let new = self.read(counters, self.layout.digests_lost, 1)?;

@@ -1,12 +1,12 @@
 //! Multicast groups in the kernel: each version of a group is a fan-out, with a device map and the instances of its
 //! copies.
 //!
-//! Inserting a device map into the outer map takes a grace period of RCU; writing into a device map does not. So a
-//! fan-out that no packet sees any more (a spare) keeps its map, for a later version of any group with about as many
-//! replicas; and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread inserts
-//! a new map and waits for the kernel; nobody else waits, as packets find the map at once ([`FanOuts::publish`]). An
-//! empty entry of a device map costs a packet some 9 ns, so a map has at most a quarter more entries than its group has
-//! replicas.
+//! Inserting a device map into the outer map (the map whose values are the device maps) takes a grace period of RCU;
+//! writing into a device map does not. So a fan-out that no packet sees any more (a spare) keeps its map, for a later
+//! version of any group with about as many replicas; and when there is time, spare fan-outs are created
+//! ([`FanOuts::stock`]). Without a spare, a thread inserts a new map and waits for the kernel; nobody else waits, as
+//! packets find the map at once ([`FanOuts::publish`]). An empty entry of a device map costs a packet some 9 ns, so a
+//! map has at most a quarter more entries than its group has replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -24,7 +24,7 @@ use super::messages::Interface;
 use super::ranges::Ranges;
 use crate::image::FanOut;
 
-/// The most spare fan-outs of one size: as many groups can change within one grace period without waiting.
+/// The most spare fan-outs of one size: so many groups can change within one grace period without waiting.
 const SPARES_MAX: usize = 4;
 
 /// The most threads that wait for the kernel. Beyond that the writer waits itself.

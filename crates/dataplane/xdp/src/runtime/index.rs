@@ -18,7 +18,7 @@ pub(crate) struct Keys {
     prefixes: Prefixes,
     /// The masks of a ternary table by number, each with its number of keys.
     masks: Vec<(Vec<u8>, usize)>,
-    /// When a key was last deleted: the next key may reuse its memory.
+    /// When a key was last deleted: the next key that is inserted may reuse the deleted key's memory.
     taken_out: Moment,
 }
 
@@ -151,7 +151,7 @@ impl Keys {
         Ok(number)
     }
 
-    /// Returns the number of a mask that no key uses any more, for another mask.
+    /// Takes the number of a mask that no key uses any more, and gives it to another mask. Returns the number.
     fn unused_number(
         &mut self,
         graces: &Graces,

@@ -181,7 +181,8 @@ impl Loaded {
         self.progress.has_begun.load(Ordering::Acquire)
     }
 
-    /// Sends all that controllers have written to the writer, which attaches the programs once it is in the maps.
+    /// Sends all that controllers have written to the writer, which puts it into the maps and then attaches the
+    /// programs.
     fn start(
         &mut self,
         prepared_for: &[KernelPort],
@@ -349,8 +350,8 @@ impl Loaded {
         }
     }
 
-    /// Adds to the tables the counts that bodies (entries' memory), now another entry's, still have from the previous
-    /// one.
+    /// Some bodies (entries' memory) now belong to another entry. Adds the counts that they still have from their
+    /// previous entries to the tables' counts.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps

@@ -1,4 +1,5 @@
-//! The maps of an image, created in the kernel.
+//! The maps of a compiled program (an [`Image`]), created in the kernel. One of them, the heap, has a single value that
+//! is mapped into this process.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +10,7 @@ use bpf::{Map, MapConfig, MapKind, Memory};
 use crate::asm::Code;
 use crate::image::{Image, MapRef, MapRole};
 
-/// Entries of the inner map that serves as a template.
+/// Entries of the map that the kernel wants as a template for the maps in an array of maps.
 const TEMPLATE_ENTRIES: u32 = 1;
 
 /// `struct bpf_devmap_val`: an interface, and a program that runs on frames leaving through it.

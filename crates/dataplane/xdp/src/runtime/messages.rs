@@ -15,7 +15,7 @@ use crate::image::EncodedKey;
 /// The most ops ([`Op`]) that are made visible together, unless a single commit has more.
 const GATHERED_MAX: usize = 1024;
 
-/// A table of the program, or the table from groups to fan-outs.
+/// A table of the program, or the table of multicast groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TableRef {
     Program(usize),
@@ -87,13 +87,13 @@ pub(crate) enum Message {
     Commit(Vec<Op>),
     /// Reports this epoch as drained once no packet sees what earlier commits have replaced.
     Drain(u64),
-    /// A control call waits for the body of a removed entry.
+    /// A control call waits for a removed entry's body (its memory, [`crate::image::Body`]).
     Hurry,
     /// A grace period has ended, or the grace periods were stopped.
     Look,
 }
 
-/// A body ([`crate::image::Body`]) that another entry can use.
+/// A body (an entry's memory, [`crate::image::Body`]) that another entry can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) table: TableRef,

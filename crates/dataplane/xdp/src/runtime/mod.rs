@@ -1,4 +1,4 @@
-//! Runs an image in the kernel: its maps, its programs on the ports, its counters.
+//! Runs a compiled program ([`crate::image::Image`]) in the kernel: its maps, its code on the ports, its counters.
 
 mod counts;
 mod digests;

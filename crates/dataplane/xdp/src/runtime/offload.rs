@@ -34,10 +34,10 @@ pub struct KernelOffload {
     leaves: Arc<AtomicBool>,
     /// Waits for a grace period of RCU.
     wait: Wait,
-    /// Asks the caller to look again, when programs are prepared in the background.
+    /// If programs are prepared in the background: asks the caller to look at the offload again.
     wake: Option<Wake>,
     preparing: Option<Preparing>,
-    /// Held while a program is prepared, so that only one is at a time.
+    /// Held while a program is prepared, so that only one is prepared at a time.
     gate: Arc<Mutex<()>>,
 }
 

@@ -32,7 +32,7 @@ const VLAN_TAG_BYTES: i32 = 4;
 const VLAN_TAGS: usize = 2;
 const IPV4_BYTES: i32 = 20;
 const IPV6_BYTES: i32 = 40;
-/// Upper bounds, exclusive, of the headers before a segment, and of a segment.
+/// Upper bounds, exclusive, in bytes: of the headers before a segment, and of a segment.
 const HEADERS_BYTES_MAX: i32 = 128;
 const SEGMENT_BYTES_MAX: i32 = 8192;
 const UDP: i32 = 17;

@@ -55,7 +55,8 @@ impl Prepared {
         left: &Left,
         wait: Wait,
     ) -> Result<Prepared, Reason> {
-        // A packet loads the version, then slots; only x86's memory model keeps this order.
+        // A packet loads the version of the tables, then the actions that hold for it; only x86's memory model keeps
+        // this order.
         if !cfg!(target_arch = "x86_64") {
             let here = std::env::consts::ARCH;
             return Err(format!(

@@ -1,9 +1,10 @@
 //! Serves ports: the program runs on their interfaces, and packets leave through them.
 //!
-//! The program is independent of which ports exist. A port is an interface in the heap, sockets, a device, and the link
-//! by which the program runs on the interface. So a new or removed port needs no program to be verified, and the other
-//! ports keep forwarding. A separate thread attaches new ports ([`Serving::run`]), because attaching waits for a lock
-//! of the kernel that the removal of an interface holds for some time.
+//! The program is independent of which ports exist. For a port there are entries in the program's maps (its interface,
+//! its sockets, its device) and the link by which the program runs on the interface. So a new or removed port needs no
+//! program to be verified, and the other ports keep forwarding. A separate thread attaches new ports
+//! ([`Serving::run`]), because attaching waits for a lock of the kernel that the removal of an interface holds for some
+//! time.
 //!
 //! A port that the kernel cannot serve well is left to the engine, and checked again every second.
 
@@ -295,8 +296,8 @@ impl Serving {
         Ok(Served::Yes)
     }
 
-    /// Attaches new ports, one after the other, until there is no sender. Calls `wake` for each port that is
-    /// attached, and for each notice.
+    /// Attaches the ports that arrive by the channel, one after the other, until the channel's senders are gone. Calls
+    /// `wake` for each port that is attached, and for each notice.
     pub(super) fn run(&self, ports: &Receiver<KernelPort>, progress: &Progress, wake: &dyn Fn()) {
         // Each refused port with the reason last reported.
         let mut refused: Vec<(KernelPort, Reason)> = Vec::new();
@@ -344,7 +345,8 @@ impl Serving {
         self.state().news.drain(..).collect()
     }
 
-    /// Removes ports that are not in `wanted`, and returns them with their first sockets.
+    /// Removes ports that are not in `wanted`, and returns each with the position of its first socket in the socket
+    /// map.
     pub(super) fn leave_others(&self, wanted: &[KernelPort]) -> Vec<(KernelPort, u32)> {
         let mut state = self.state();
         let is_wanted = |it: &Entered| wanted.iter().any(|port| it.port.is(port));

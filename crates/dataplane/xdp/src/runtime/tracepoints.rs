@@ -41,7 +41,8 @@ impl Tracepoints {
         })
     }
 
-    /// Returns the function by which grace periods read the processors' words, if polls can end grace periods.
+    /// Returns the function that reads each processor's word ([`Heap::polls`]: odd during a NAPI poll) for grace
+    /// periods. `None` if polls cannot end grace periods.
     pub(super) fn polls(&self, maps: &Arc<Maps>) -> Option<ReadPolls> {
         self.poll_ends.as_ref().ok().filter(|_| !self.is_realtime)?;
         let (maps, heap) = (Arc::clone(maps), self.heap);

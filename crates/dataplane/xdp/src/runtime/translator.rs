@@ -168,8 +168,8 @@ pub(crate) struct Translator {
     ports: HashSet<PortId>,
     /// Tables that copies reach.
     copied: HashSet<usize>,
-    /// Bodies whose slot is a punt, in tables that copies reach. Copies cannot be punted, so while there is such a
-    /// body, all packets to groups are punted.
+    /// Bodies whose action the kernel cannot run, so that packets are punted there, in tables that copies reach. Copies
+    /// cannot be punted, so while there is such a body, all packets to groups are punted.
     punting: HashSet<(usize, u32)>,
     ops: Vec<Op>,
     /// Bodies that were assigned to another entry, and whose old counts must be collected first.
@@ -576,7 +576,7 @@ fn left(at: TableRef, reason: String) -> ChangeError {
     }
 }
 
-/// Encodes an action as a slot.
+/// Encodes an action and its arguments as a body has them: as one of its two slots.
 fn slot(
     layout: &TableLayout,
     state: &State,

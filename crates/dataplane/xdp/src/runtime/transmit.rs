@@ -2,11 +2,11 @@
 //!
 //! The kernel queues redirected frames, up to 16 for each device and processor. When it flushes a queue, it runs the
 //! device map's program on each frame, passes the remaining frames to the driver, and hits a tracepoint
-//! (`xdp_devmap_xmit`) that reports how many the driver took: the first ones. All of this happens without
-//! interruption on one processor. So the device map's program records the length of each frame that it passes. A
-//! second program, at the tracepoint, adds the taken and the refused frames to the port's counts, and adds the
-//! frames' residence times to a histogram, in one step for all frames with the same [`Origin`], such as the copies of
-//! a packet.
+//! (`xdp_devmap_xmit`) that reports how many the driver took: the first ones. All of this happens without interruption
+//! on one processor. So the device map's program records the length of each frame that it passes. A second program, at
+//! the tracepoint, adds the taken and the refused frames to the port's counts, and adds the frames' residence times to
+//! a histogram, in one step for all frames with the same [`Origin`] (arrival time and stream), such as the copies of a
+//! packet.
 //!
 //! ```text
 //! queue of a device: | a | b | c |  ->  program: record 60, 1400, 90  ->  driver  ->  tracepoint: 2 taken, so
@@ -67,7 +67,7 @@ mod note {
 mod count {
     pub(super) const SENT: i16 = 0;
     pub(super) const REFUSED: i16 = 16;
-    /// The port plus 1, or 0.
+    /// The port's number plus 1; 0 for an interface without a port.
     pub(super) const PORT: i16 = 32;
     pub(super) const BYTES: u32 = 40;
 }

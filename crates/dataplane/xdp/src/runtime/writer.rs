@@ -26,7 +26,7 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that drained
 /// will write next. If its commit joins those that wait, it need not wait for another grace period. Some control calls
-/// take as long as this.
+/// take 4 ms.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
@@ -114,7 +114,7 @@ impl Writer {
         }
     }
 
-    /// Makes all ops of a commit visible at once.
+    /// Makes all ops (changes, [`Op`]) of a commit visible at once.
     ///
     /// # Errors
     /// The kernel's error, a full map, or that the grace periods were stopped.

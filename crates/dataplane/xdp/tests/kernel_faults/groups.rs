@@ -1,4 +1,5 @@
-//! Groups that change: often, while there are no spares, over several ports; and how soon that is seen.
+//! Groups that change often, while there are no spares (device maps made in advance), or over several ports; and how
+//! soon packets see a change.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;

@@ -278,8 +278,8 @@ impl Sink {
         self.raw.len()
     }
 
-    /// Removes all diagnostics after the first `since`, except errors with one of `codes` that do not repeat an earlier
-    /// error at the same place.
+    /// Of the diagnostics after the first `since`, keeps only errors with one of `codes`, and of errors with the same
+    /// code and place only the first.
     pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
         let later = self.raw.split_off(since.min(self.raw.len()));
         for raw in later {

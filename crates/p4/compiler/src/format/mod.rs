@@ -29,8 +29,7 @@ const INDENT: usize = 4;
 ///
 /// # Errors
 ///
-/// The file and the files that it includes are not P4, its brackets do not match, or formatting would change a
-/// token.
+/// The file, read with its includes, is not P4; its brackets do not match; or formatting would change a token.
 pub fn format(
     path: &str,
     text: &str,

@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::types::Type;
 
-/// The widest key whose values are counted to see whether the cases of a `select` cover them all.
+/// The widest key whose values are counted, to see whether the cases of a `select` cover them all; in bits.
 const COUNTED_WIDTH_BITS: u32 = 8;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {

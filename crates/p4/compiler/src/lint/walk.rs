@@ -265,7 +265,7 @@ pub fn parameters<'p>(program: &'p Program, call: &Call) -> Option<&'p [usize]> 
     })
 }
 
-/// How a call accesses an argument. An extern outside the architecture may read and write it.
+/// How a call accesses an argument. An extern that the architecture does not declare may read and write it.
 pub fn argument_access(program: &Program, call: &Call, at: usize) -> Access {
     if let Some(parameters) = parameters(program, call) {
         return parameters.get(at).map_or(Access::Both, |parameter| {

@@ -96,7 +96,7 @@ impl Lower<'_> {
         self.externs.len() - 1
     }
 
-    /// Writes an instance of an extern outside v1model, for a switch that was built with this extern.
+    /// Writes an instance of an extern that v1model does not declare, for a switch that was built with this extern.
     fn foreign_instance(&mut self, instance: &Instance, object: &ExternObject) {
         let mut attribute_values = Vec::new();
         for (name, argument) in instance.parameters.iter().zip(&instance.arguments) {

@@ -266,8 +266,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Lowers the arguments of an extern outside v1model: an argument that is an l-value stays one, any other argument
-    /// becomes a value.
+    /// Lowers the arguments of an extern that v1model does not declare: an argument that is an l-value stays one, any
+    /// other argument becomes a value.
     fn foreign_arguments(&mut self, arguments: &[Option<Expr>]) -> Vec<Value> {
         let mut out = Vec::new();
         for argument in arguments.iter().flatten() {

@@ -1,5 +1,5 @@
-//! Lowers the checked program to BMv2's terms: everything inlined, one storage place for each variable, control flow
-//! as tables and conditionals.
+//! Lowers the checked program to the constructs of BMv2's JSON: all calls are inlined, each variable has one place
+//! where it is stored, and control flow becomes tables and conditionals.
 //!
 //! The walk begins at `main`. A sub-control's parameters share their arguments' storage if the
 //! program cannot tell the difference; otherwise they are copied in and out. Code that

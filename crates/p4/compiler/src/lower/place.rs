@@ -251,7 +251,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of the field `prefix` of a header; a struct's members are the header's fields `prefix.member`.
+    /// The place of a header's field with the name `prefix`. If it is a struct, its members are the header's fields
+    /// `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {

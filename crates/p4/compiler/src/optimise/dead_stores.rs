@@ -1,13 +1,13 @@
 //! Removes dead stores: values that are written and never read.
 //!
 //! The analysis runs backwards over a packet's whole path. A field is live if something may read it before it is
-//! written again. At the end of a control, every field of a header that may be sent and of the target's metadata is
-//! live, so only user metadata and temporaries can be dead there. More fields are live at some places: at ingress's
-//! end those that egress, field lists and digests read; at egress's end those of checksums, field lists and the
-//! deparser; everywhere in the parser those of ingress and the verified checksums, since an error may end the parser
-//! anywhere. The pass is sound because it removes only copies, hashes and register reads, which do nothing but write
-//! one field. Meters, random numbers and unknown primitives stay, and so does code that may end the parser. A clone
-//! or a recirculated packet sees only the metadata of its field list.
+//! written again. At the end of a control, all fields of the target's own metadata are live, and all fields of headers
+//! that may be sent. So only user metadata and temporaries can be dead there. More fields are live at some places: at
+//! ingress's end those that egress, field lists and digests read; at egress's end those of checksums, field lists and
+//! the deparser; everywhere in the parser those of ingress and the verified checksums, since an error may end the
+//! parser anywhere. The pass is sound because it removes only copies, hashes and register reads, which do nothing but
+//! write one field. Meters, random numbers and unknown primitives stay, and so does code that may end the parser. A
+//! clone or a recirculated packet sees only the metadata of its field list.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,8 @@ use super::propagate::{unwrapped, widths};
 use super::walk;
 use crate::lower::place::{operation, parameter};
 
-/// Height to which an expression may grow here; the switches evaluate recursively or on a stack.
+/// Greatest height of an expression that this pass makes. Switches evaluate recursively or on a stack, which must
+/// suffice.
 const HEIGHT_MAX: usize = 24;
 /// How many primitives ahead the pass looks for a read; bounds the work in long bodies.
 const DISTANCE_MAX: usize = 64;

@@ -1,10 +1,11 @@
 //! Removes objects that nothing names: metadata fields, headers, stacks, header types, calculations, field lists,
 //! actions that no control plane sees. Then renumbers the rest.
 //!
-//! The pass is sound because the names and ids of these objects are internal to the file. Objects that a control plane
-//! can name (tables, their actions, counters, meters, registers, profiles, digests, value sets) stay, and so does every
-//! field of a header, since the header's length counts. A header that nothing can make valid is never sent, so the
-//! deparser need not list it. The scratch header `scalars` stays even if it is empty, as targets expect it.
+//! The pass is sound because nothing outside the JSON file refers to the names and ids of these objects. Objects that a
+//! control plane can name (tables, their actions, counters, meters, registers, profiles, digests, value sets) stay, and
+//! so does every field of a header, since the header's length counts. A header that nothing can make valid is never
+//! sent, so the deparser need not list it. The scratch header `scalars` stays even if it is empty, as targets expect
+//! it.
 
 use bmv2_json::{Field, FieldWidth, Program, Value};
 
@@ -75,8 +76,8 @@ fn actions(program: &mut Program, visible: &Visible) {
         used.contains(&action.id) || seen.is_some_and(|seen| seen.contains(&action.name))
     });
     // Nothing runs these JSON actions: controls that call the actions have copies of the bodies. They stay because the
-    // P4Info names them. Their bodies are cleared so that no calculation occurs twice, since control planes count
-    // custom hashes.
+    // P4Info names them. Their bodies are cleared so that each calculation occurs once: control planes identify custom
+    // hashes by the order of their names.
     let idle = program.actions.iter_mut();
     for action in idle.filter(|action| !used.contains(&action.id)) {
         action.primitives.clear();

@@ -5,19 +5,19 @@ use super::expand::Calling;
 use super::token::{Kind, PpToken};
 use crate::source::Span;
 
-/// An open `#if`: whether this branch is taken, and whether one was taken before.
+/// An open `#if`: whether its current branch is taken, and whether any of its branches was taken so far.
 pub(super) struct Conditional {
     pub(super) taken: bool,
     any_taken: bool,
     /// The `#else`, if there was one.
     ended: Option<Span>,
     pub(super) span: Span,
-    /// Where the `#` of the `#if` is, and where the `#` of the branch is.
+    /// Where the `#` of the `#if` is, and where the `#` of the current branch is.
     opens: u32,
     begin: u32,
-    /// No macro can select the branch: its condition is `0`, or an earlier one is `1`.
+    /// No macro can select the current branch: its condition is `0`, or that of an earlier branch is `1`.
     never: bool,
-    /// The condition of a branch is `1`.
+    /// The condition of the current branch, or of an earlier one, is `1`.
     always: bool,
 }
 

@@ -25,7 +25,7 @@ struct Argument {
 #[derive(Default)]
 struct Out {
     tokens: Vec<PpToken>,
-    /// The last operand is not empty.
+    /// The last operand gave at least one token.
     target: bool,
     /// A `##` follows the last operand.
     joining: bool,
@@ -33,10 +33,10 @@ struct Out {
     joined: bool,
 }
 
-/// The tokens between two `##`.
+/// A part of the body, which a `##` may join with its neighbour: a token, or what replaces a parameter.
 struct Operand {
     tokens: Vec<PpToken>,
-    /// Number of tokens in the body.
+    /// How many of the body's tokens the part takes.
     len: usize,
     kind: OperandKind,
 }

@@ -131,7 +131,7 @@ pub enum TypeKind {
     DontCare,
     /// `int` without a width.
     Int,
-    /// `bit<W>`, `int<W>`.
+    /// `bit<W>`, or `int<W>` if the flag is set.
     Bits(Box<Expr>, bool),
     Varbit(Box<Expr>),
     Tuple(Vec<Type>),

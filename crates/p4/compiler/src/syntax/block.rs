@@ -559,7 +559,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the expressions of a keyset, also if they are in one list.
+/// Returns the expressions of a keyset. If the keyset is a single list, returns the list's elements.
 pub fn flatten_keys(keys: &[Expr]) -> Vec<Expr> {
     match keys {
         [only] => match &*only.kind {

@@ -1,12 +1,12 @@
-//! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only where no declared name can be, so
-//! that the body after it is read as intended.
+//! Replaces misspelt keywords (`contol`, `strcut`, `inuot`), so that what follows them is read as intended. A word
+//! counts as misspelt only where no declared name can be.
 
 use std::collections::HashSet;
 
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 
-/// Words that do not declare the name after them.
+/// Words after which a name is used, not declared.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
 
 /// How far to search back from a `)` for its `(`, so that the work stays linear.

@@ -514,7 +514,7 @@ impl Parser<'_> {
         Ok(AnnotationBody::List(self.list("]", Self::expression)?))
     }
 
-    /// Records the names of an unreadable declaration, so that they are not reported as missing.
+    /// Records the names of an unreadable declaration, so that their uses are not reported as unknown names.
     fn lose_declaration(&mut self, begin: usize) {
         let words = self.tokens[begin..]
             .iter()
@@ -547,7 +547,7 @@ impl Parser<'_> {
             .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")))
             .map_or(0, |before| before + 1);
         self.skip(stop_at_close);
-        // Names in the skipped text are recorded, so that they are not reported as missing.
+        // Names in the skipped text are recorded, so that their uses are not reported as unknown names.
         for token in &self.tokens[begin..self.at] {
             if let Tok::Word(word) = &token.tok {
                 self.sink.set_unreliable(word);

@@ -1,5 +1,5 @@
-//! Repairs mistakes in the tokens that would derail the parser, each with one error: a `{` that is never closed,
-//! keywords with capital letters or misspelt ([`misspelt`]), and P4_14 declarations.
+//! Repairs, before parsing, mistakes that would derail the parser, and reports each with one error: a `{` that is never
+//! closed, keywords with capital letters or misspelt ([`misspelt`]), and P4_14 declarations.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -63,7 +63,7 @@ impl Checker<'_> {
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
         let kind = match &*value.kind {
-            // No annotation's value is a list or a struct. `annotation_rules` reports these; it needs no types.
+            // A list or a struct cannot be an annotation's value. `annotation_rules` reports one; it needs no types.
             ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
             _ => {
                 let known = self.expr(value);

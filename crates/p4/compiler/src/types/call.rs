@@ -327,7 +327,8 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        // A number without a width is accepted in such a list: the code that turns the list into bits reports it.
+        // A list may have a number without a width for a parameter of tuple type: `lower`, which needs its bits,
+        // reports it.
         if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
             && wanted.contains(&Type::Int)
         {

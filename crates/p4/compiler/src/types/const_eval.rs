@@ -184,7 +184,7 @@ fn fold_binary(
             _ => None,
         });
     }
-    // A constant left side is the result, or makes the right side the result.
+    // A constant left side of `&&` or `||` is the result, or makes the right side the result.
     match (op, &left.kind) {
         (BinaryOp::And, ExprKind::Bool(true)) | (BinaryOp::Or, ExprKind::Bool(false)) => {
             return Ok(Some(right.kind.clone()));

@@ -1,5 +1,5 @@
 //! Controls and parsers with type parameters: checked once for each set of types, like functions and structs. The
-//! language does not have them; p4c accepts them.
+//! specification has no such controls and parsers; p4c accepts them.
 
 use std::rc::Rc;
 

@@ -20,7 +20,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A stand-in for a value of this type that was reported as wrong.
+    /// A stand-in, of this type, for a value that was reported as wrong.
     pub fn poison_of(&self, ty: &Type, span: Span) -> Expr {
         Expr {
             kind: ExprKind::Poison,
@@ -126,7 +126,7 @@ impl Checker<'_> {
                 make(ExprKind::ValueSet(id), ty)
             }
             Some(Symbol::Broken) => self.poison(span),
-            // The type `void` stands for the table whose key is being checked.
+            // Inside a table, the table's own name is declared as the type `void`.
             Some(Symbol::Type(Type::Void)) => {
                 let message = format!("`{}` is the table itself here", name.name);
                 self.sink

@@ -5,8 +5,8 @@ use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
 
 impl Rules<'_> {
     /// Checks where a table's entries have priorities. They may have priorities if the table's key needs them and
-    /// `entries` is not `const`. An entry without a priority gets it from the entry before, so if any entry has one,
-    /// the first must.
+    /// `entries` is not `const`. The priority of an entry without one follows from the entry before. So if any entry
+    /// has a priority, the first must.
     pub(super) fn priorities(&mut self, decl: &Table) {
         for property in &decl.properties {
             let Property::Entries { is_const, list } = property else {

@@ -214,8 +214,9 @@ impl Checker<'_> {
         let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
         let n_min = signature.parameters.iter().filter(required).count();
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
-            // The number of parameters does not say which parameter is which. So nothing is inferred from this block: a
-            // wrong inference would cause errors in the other blocks, which are checked against it.
+            // The block has too few or too many parameters, so it is unknown which parameter is which, and nothing is
+            // inferred from this block: a wrong inference would cause errors in the other blocks, which are checked
+            // against it.
             return;
         }
         let mut inner = Bindings::new();

@@ -28,7 +28,7 @@ use crate::socket::{self, check, get_option, set_option};
 /// chunk.
 const UNALIGNED_OFFSET_SHIFT: u32 = 48;
 
-/// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
+/// A socket option of `linux/if_xdp.h` since Linux 6.17: how many frames the kernel sends in one system call.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 #[derive(Clone, Copy, Debug)]

@@ -102,7 +102,7 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     n_entries: u32,
-    /// The index of our side, which may not be published yet. Both indices only grow, and wrap around.
+    /// The index of our side, which may not be published yet. Both indices count entries, modulo 2^32.
     ours: u32,
     /// The kernel's index when we last read it.
     theirs: u32,

@@ -118,7 +118,7 @@ fn send(port: &mut AfPacketPort, n_frames: usize) {
     port.flush().expect("sent");
 }
 
-/// Receives copies, and adds their instances.
+/// Receives copies, and appends the instance (`egress_rid`) of each to `instances`.
 fn take(port: &mut AfPacketPort, instances: &mut Vec<u16>) {
     let mut take = |copy: &[u8]| instances.push(u16::from_be_bytes([copy[18], copy[19]]));
     port.receive(0, 64, &mut take).expect("received");

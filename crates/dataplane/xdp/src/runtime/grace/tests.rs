@@ -4,7 +4,7 @@ use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The words of processors, set by a test.
+/// The processors' words, which are odd during a NAPI poll; set by a test.
 #[derive(Clone)]
 struct Words(Arc<Vec<AtomicU64>>);
 

@@ -29,7 +29,7 @@ pub(in crate::runtime) struct PollEnds {
 }
 
 impl PollEnds {
-    /// Reports ends of polls in the heap, and in the map of [`Polls`] if there is one.
+    /// Reports ends of polls in the heap's words ([`Heap::polls`]), and in the map of [`Polls`] if there is one.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `napi_poll`.

@@ -10,7 +10,7 @@ use crate::asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, Symbol};
 const SHIFT: u32 = 5;
 
 /// Entries of the histogram, one for each interface, stream and bucket. When all are in use, times that need another
-/// one are not recorded. A stream uses about 100 on one port.
+/// one are not recorded. A stream uses about 100 entries on one port.
 pub(super) const KEYS_MAX: u32 = 1 << 14;
 
 // Stack offsets.

@@ -1,4 +1,5 @@
-//! The analysis runs a loop's body until no fact changes, then once more to report.
+//! Loops, in the analysis of unset values and invalid headers. It runs a loop's body until no [`Fact`] (whether a value
+//! is set, or a header valid) changes, then once more to report.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};

@@ -1,4 +1,5 @@
-//! The order in which v1model runs a program's blocks, and the values that each passes to the next.
+//! The order in which v1model runs a program's blocks, and what the analysis knows of the values that each block passes
+//! to the next: whether they are set, and which headers are valid ([`Fact`]).
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{Callee, Direction, Expr, ExprKind, InstanceKind, StatementKind, VarId};

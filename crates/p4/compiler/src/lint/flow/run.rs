@@ -1,4 +1,5 @@
-//! Runs statements and expressions in order, with facts in place of values.
+//! Runs statements and expressions in order, with facts in place of values. A fact says whether a value may be unset,
+//! or a header invalid ([`Fact`]).
 
 use super::{Env, Fact, Flow, Node, Path, STATEMENTS_MAX, State, join_states};
 use crate::ir::{BinaryOp, Builtin, Callee, Expr, ExprKind, Statement, StatementKind, UnaryOp};

@@ -1,7 +1,7 @@
-//! The facts about each variable, by its number; copies share equal parts.
+//! The facts about each variable (whether its value is set, or its header valid; [`Fact`]), by the variable's number.
 //!
-//! Each branch gets a copy, and a generated program has thousands of branches and of variables. So branches share
-//! chunks of nodes until one side writes, and where branches meet, shared chunks are skipped.
+//! Each branch gets a copy of the facts, and a generated program has thousands of branches and of variables. So
+//! branches share chunks of nodes until one side writes, and where branches meet, shared chunks are skipped.
 
 use std::rc::Rc;
 
