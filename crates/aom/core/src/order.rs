@@ -58,8 +58,8 @@ pub(crate) struct Order<S> {
     epoch: u64,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// True until the first proof, if the receiver was created with `FIRST_PROVED`. The window starts at the proved
-    /// sequence number.
+    /// True until the first proof, if the member joined in the middle of an epoch (`FIRST_PROVED`). The window starts
+    /// at the proved sequence number.
     is_open: bool,
     /// One slot for each sequence number from `next` on.
     slots: VecDeque<S>,

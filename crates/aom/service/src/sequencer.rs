@@ -200,7 +200,7 @@ impl Sequencer {
         ]
     }
 
-    /// Frames that are not requests go to their MAC's port; those to an unknown MAC go to all known ports.
+    /// Frames that are not requests go to the port of their destination MAC, or to all known ports if that is unknown.
     fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
         let members = state.groups.values().flat_map(|group| &group.members);
         let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();
@@ -229,7 +229,7 @@ fn in_the_switch(group: &Group) -> Option<&Epoch> {
 }
 
 fn multicast_ids(group: &Group) -> [u16; 2] {
-    // Slots are below 1,024, so these ids are below `FLOOD_GROUP`.
+    // A slot (the group's cell in the registers) is below 1,024, so these ids are below `FLOOD_GROUP`.
     let first = 1 + 2 * (group.slot as u16);
     [first, first + 1]
 }

@@ -93,7 +93,8 @@ impl Sessions {
         });
     }
 
-    /// The names of the announced epoch's receivers that are connected and have not acknowledged the epoch yet.
+    /// The names of the connected receivers of the announced epoch, whose membership members are sent, that have not
+    /// acknowledged it yet.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.announced() else {
             return Vec::new();

@@ -927,7 +927,7 @@ impl FromStr for PortSource {
                 if interface.is_empty() {
                     return Err("there is no interface behind \"afxdp:\"".to_owned());
                 }
-                // No destinations means all, but an empty one is a mistake.
+                // Without destinations the port takes all frames, but an empty destination is a mistake.
                 Ok(PortSource::Xdp {
                     interface: interface.to_owned(),
                     destinations: words.map(parse_destination).collect::<Result<_, _>>()?,

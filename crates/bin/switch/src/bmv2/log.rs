@@ -23,7 +23,7 @@ use crate::{owners_file, say};
 /// each, so a full queue takes a few megabytes.
 const ENTRIES_WAITING_MAX: usize = 16_384;
 
-/// How long the woken thread lets entries gather.
+/// How long the thread, once woken, lets entries gather before it writes them.
 const GATHERING: Duration = Duration::from_millis(1);
 
 /// Approximate size of a write.

@@ -443,7 +443,8 @@ fn a_long_control_call_drops_none(wait: Wait) {
     running.join().expect("the loop ends").expect("no error");
 }
 
-/// A loop with ports 1 and 2 that sends frames from port 1 with their time in the switch in front.
+/// A loop with ports 1 and 2, and the cables' other ends. The program sends frames from port 1 to port 2, each behind a
+/// header that says how long the frame was in the switch.
 fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
     let text = include_str!("../../../../../p4/latency_stamp.p4");
     let options = p4_compiler::Options::default();

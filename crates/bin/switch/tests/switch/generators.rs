@@ -117,7 +117,7 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     assert_eq!(stamps, [0, 999_000, 1_998_000]);
 }
 
-/// Entries from port 1 to port 2, for `p4/latency_stamp.p4`.
+/// A file of entries with which `p4/latency_stamp.p4` sends frames from port 1 to port 2.
 fn stamp_entries() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let path = root.join("p4/latency_stamp.p4");
@@ -330,7 +330,7 @@ async fn start_and_stop() {
     assert_eq!(receive(&mut there, 6), [1, 2, 3, 1, 2, 3]);
     controller.write(Type::Modify, runs(false)).await;
     let n_sent = controller.generator("sent").await;
-    // All frames of this run have left; the next run has one frame, the first.
+    // Takes the other frames of this run. The next run makes one frame, the first of the capture.
     let n_more = n_sent as usize - 6;
     receive(&mut there, n_more);
     let once = generator(&[
