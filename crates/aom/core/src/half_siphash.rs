@@ -28,8 +28,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The words that a tag covers, in the header's order. They contain only the low 8 bits of the epoch, like the
-/// published sequencer's; the other bits need no tag, since each epoch has fresh keys.
+/// The words that a tag covers, in the header's order. They contain only the low 8 bits of the epoch, like those
+/// of the published sequencer; the other bits need no tag, since each epoch has fresh keys.
 fn words_of(stamp: &Stamp) -> [u32; 4] {
     let [d0, d1, d2, d3, d4, d5, d6, d7] = stamp.digest;
     [

@@ -31,7 +31,7 @@ pub const SETTLE: Duration = Duration::from_millis(5);
 pub const GAP_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// How long a message waits for the confirm messages of other members. A member signs its own and verifies those of the
-/// others, which takes about 100 us for each. They may queue behind those about other messages.
+/// others, about 100 us for each. These messages may queue behind those about other sequence numbers.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A member that joins in the middle of an epoch passes this value as its receiver's first sequence number: the

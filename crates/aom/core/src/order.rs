@@ -255,7 +255,7 @@ impl<S: Slot> Order<S> {
         }
     }
 
-    /// Drops the sequence numbers from `next` to `first - 1`. The caller ensures that there is at least one.
+    /// Drops the sequence numbers from `next` to `first - 1`, of which there must be at least one.
     fn drop_until(&mut self, first: u64) {
         // Sequence numbers end at `u32::MAX`, so both casts are exact.
         let dropped = DropNotification {

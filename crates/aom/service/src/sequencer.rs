@@ -389,8 +389,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads all entries. The switch returns zeros for keys, so entries with keys differ from the wanted ones, and
-    /// `write_entries` writes them once after each connection.
+    /// Reads all entries. The switch returns zeros for members' secret keys, so entries with such keys differ from the
+    /// wanted ones, and `write_entries` writes them once after each connection.
     pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
         let tables = &self.sequencer.tables;
         let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]
@@ -425,7 +425,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Returns the entries without keys, since the switch never returns keys. Such entries can be compared.
+    /// Returns the entries without members' secret keys, for comparisons: the switch never returns these keys.
     fn readable(&self, entries: &BTreeMap<Key, Entity>) -> BTreeMap<Key, Entity> {
         let secret = match &self.sequencer.tables.of_variant {
             OfVariant::Tagged { lane_keys } => Some(lane_keys.id()),

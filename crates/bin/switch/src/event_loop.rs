@@ -51,8 +51,8 @@ const UPDATES_PER_ITERATION: usize = 128;
 /// earlier reading.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
-/// Passes after which the loop looks for other work, if it reads the clock before each pass ([`Switch::is_timed`]): as
-/// many as [`Switch::transmit`] makes at most for [`CLOCK_BATCH_FRAMES`] frames.
+/// Passes after which the loop looks for other work, if it reads the clock before each pass ([`Switch::is_timed`]): the
+/// most that [`Switch::transmit`] makes for [`CLOCK_BATCH_FRAMES`] frames.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
 /// How often the switch may run for the work of an iteration, each time until up to [`CLOCK_BATCH_FRAMES`] frames have
@@ -639,8 +639,9 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Returns the error of a port, which ends a replay, if the clock is virtual. A switch in real time only logs the
-    /// error and goes on: the port then counts the frames that it cannot write, and receives no more if it cannot read.
+    /// Returns the error of a port, which ends a replay, if the clock is virtual. With the machine's clock the loop only
+    /// logs the error and goes on: the port then counts the frames that it cannot write, and receives no more if it
+    /// cannot read.
     fn going_on<T: Default>(
         &self,
         result: Result<T, PortError>,

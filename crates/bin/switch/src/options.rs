@@ -763,7 +763,7 @@ fn socket_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A queue of no packets would drop every one.
+/// A queue without room for one packet would drop every packet.
 fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }

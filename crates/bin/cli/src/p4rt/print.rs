@@ -660,8 +660,8 @@ pub fn watched_by_action(kind: &action_profile_action::WatchKind) -> String {
     }
 }
 
-/// A port's number, or its name on a target whose ports have names. P4Runtime does not say which it is, so text that
-/// looks like a name of three letters or more is taken for one.
+/// A port's number, or its name on a target whose ports have names. P4Runtime does not say which it is, so three bytes
+/// or more are taken for a name if they look like one.
 pub fn port_text(port: &[u8]) -> String {
     let is_name = port.len() >= 3
         && port[0].is_ascii_alphabetic()

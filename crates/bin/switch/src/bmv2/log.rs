@@ -1,8 +1,8 @@
 //! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
 //!
-//! A thread of its own formats and writes the log. Packets and the switch put entries into a queue to this thread. If
-//! the thread is idle, it writes an entry at most a millisecond later, or after each packet with `--log-flush`. Waking
-//! the thread for each packet would cost a third of what the packet costs. A packet waits for the thread only if the
+//! A thread of its own formats and writes the log. Packets and the switch put entries into a queue to this thread. An
+//! idle thread first waits a millisecond for further entries, since waking it for each packet would cost a third of
+//! what the packet costs. With `--log-flush` it writes after each packet. A packet waits for the thread only if the
 //! queue is full, so no entry is dropped, and the log is complete if the switch stops in order ([`Log::close`]).
 
 use std::fs::File;
@@ -344,7 +344,7 @@ impl Shape {
         }
     }
 
-    /// Makes the common parts anew only if `at` is in another millisecond, since many packets have the same time.
+    /// Makes the common parts again only if `at` is in another millisecond than before: many packets share one.
     fn set_time(&mut self, at: SystemTime, thread: u32) {
         if self.millis != millis_of(at) {
             *self = Shape::of(self.from, at, thread);

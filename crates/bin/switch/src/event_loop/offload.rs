@@ -20,7 +20,7 @@ const DRAIN_RETRY_NS: Nanos = 200_000;
 /// How often to check that the offload can go on, in nanoseconds. If it cannot, the engine forwards.
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
-/// Digests that an iteration takes from the offload at most. To take so many lasts some tens of microseconds.
+/// The most digests that an iteration takes from the offload. Taking them all lasts some tens of microseconds.
 const DIGESTS_PER_ITERATION: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;

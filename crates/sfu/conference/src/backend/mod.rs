@@ -420,7 +420,7 @@ impl Snapshot {
 }
 
 /// Refuses viewers on a port without an own address, if the desired conference has more of them
-/// than the current one. So commands can repair such a state step by step.
+/// than the current one. So a command may remove some of them and leave others for the next.
 fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), PlanError> {
     let now = unserved(current);
     for (port, n_viewers) in unserved(desired) {
