@@ -1,6 +1,6 @@
 //! Byzantine network mode of NeoBFT, for an untrusted network: members send each other confirms. A confirm is a
-//! member's signed statement that it received this content (a message) under this sequence number. A member delivers a
-//! message when a quorum has confirmed the message's content.
+//! member's signed statement that it received a certain content (a message) under a certain sequence number. A member
+//! delivers a message when a quorum has confirmed its content.
 //!
 //! A member signs one content for each sequence number. If two contents had a quorum each, more members than may lie
 //! would have signed both. So correct members never deliver different messages under one sequence number.

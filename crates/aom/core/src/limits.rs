@@ -13,7 +13,7 @@ pub const EPOCH_LAST: u64 = u32::MAX as u64;
 pub const WINDOW: u32 = 1024;
 
 /// The most packets that a receiver keeps for one sequence number (AOM-HM: and shard) before it knows which is genuine,
-/// and the most sets of a shard's tags in a certificate. The sequencer sends one; a forger could fill the memory.
+/// and the most sets of a shard's tags in a certificate. One is genuine; a forger could fill the memory with others.
 pub const CANDIDATES_MAX: usize = 16;
 
 /// The most bytes of messages that wait for their proof (AOM-PK). A genuine message waits for a signature for about a

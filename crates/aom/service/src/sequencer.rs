@@ -200,7 +200,7 @@ impl Sequencer {
         ]
     }
 
-    /// Frames that are not requests go to the port of their destination MAC, or to all known ports if that is unknown.
+    /// Frames that are not requests go to the port of their destination MAC, or to all known ports if it has none.
     fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
         let members = state.groups.values().flat_map(|group| &group.members);
         let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();

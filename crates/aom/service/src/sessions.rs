@@ -93,8 +93,8 @@ impl Sessions {
         });
     }
 
-    /// The names of the connected receivers of the announced epoch, whose membership members are sent, that have not
-    /// acknowledged it yet.
+    /// The names of connected receivers that have not acknowledged the announced epoch yet, which is the epoch of the
+    /// membership that members are sent.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.announced() else {
             return Vec::new();

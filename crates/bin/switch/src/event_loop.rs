@@ -639,8 +639,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Returns the error of a port, which ends a replay, if the clock is virtual. With the machine's clock the loop only
-    /// logs the error and goes on: the port then counts the frames that it cannot write, and receives no more if it
+    /// Returns the error of a port, which ends a replay, if the clock is virtual. With a real clock the loop only logs
+    /// the error and goes on: the port then counts the frames that it cannot write, and receives no more if it
     /// cannot read.
     fn going_on<T: Default>(
         &self,
