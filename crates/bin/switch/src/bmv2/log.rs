@@ -569,7 +569,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_closed_has_every_line_in_its_order() {
-        // More than the queue holds, so that the logging thread waits.
+        // More lines than the queue holds, so that this thread waits for the one that writes.
         const N_LINES: usize = 3 * ENTRIES_WAITING_MAX;
         for flushes in [false, true] {
             let (log, file) = log("closed", flushes);

@@ -84,7 +84,7 @@ fn frames_pass(wait: Wait) {
         event_loop.run(AfterReplay::Serve).expect("no error");
         event_loop.totals().to_json()
     });
-    // More than one batch.
+    // 256 frames are more than one batch.
     for number in 0..=255 {
         one.transmit(0, [&[number; 60][..], &[]].into())
             .expect("sending");

@@ -14,7 +14,7 @@ use dataplane::{CounterValue, KeyField, MatchField, Switch, TableEntry, TableInf
 
 use super::{Labels, Metrics};
 
-/// Cells or entries that one event-loop iteration reads: some tens of microseconds.
+/// Cells or entries that one event-loop iteration reads, which takes some tens of microseconds.
 const CHUNK: usize = 512;
 
 /// Key fields up to this width are shown in decimal: most are ports, groups or instances. Wider fields are shown in

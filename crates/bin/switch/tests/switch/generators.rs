@@ -176,7 +176,7 @@ fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<u8> {
 #[test]
 fn all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted() {
     in_namespace(|| {
-        // For the metrics' address.
+        // The switch serves the metrics on the loopback interface.
         testkit::namespace::ip("link set lo up");
         for wait in ["sleep", "spin"] {
             generated_frames_leave(wait);
@@ -310,7 +310,7 @@ fn a_controller_starts_and_stops_a_generator_and_sets_another_pipeline_meanwhile
 
 /// Reads the interface's frames between awaits; the kernel's ring has room for all of them.
 async fn start_and_stop() {
-    // For P4Runtime's address.
+    // The switch serves P4Runtime on the loopback interface.
     testkit::namespace::ip("link set lo up");
     veth_pair("v0", "v1");
     let config = AfPacketConfig {
