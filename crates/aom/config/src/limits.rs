@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The protocol's version, which every join carries.
 pub const VERSION: u32 = 1;
 
-/// The longest message. A membership of 64 receivers, each with a name of 64 bytes and a key, has about 14,000 bytes.
+/// The longest message. A membership of 64 receivers, each with a name of 63 bytes and a key, has about 14,000 bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// The longest name of a group or member. Names are labels of host names in certificates, which have this bound.

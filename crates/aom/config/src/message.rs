@@ -94,7 +94,7 @@ pub struct Peer {
     pub confirm_key: Option<PublicKey>,
 }
 
-/// The key with which a member verifies the sequencer's stamp.
+/// The key with which a member verifies what the sequencer stamps on a packet: epoch and sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Sequencer {

@@ -13,7 +13,7 @@ use crate::message::{Join, Membership, ToMember, ToService};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A new membership. The caller installs the membership, then acknowledges it with [`Session::installed`].
+    /// A new membership. The caller must install it in the receiver, then acknowledge it with [`Session::installed`].
     Membership(Membership),
     /// The service ends the connection and refuses further ones.
     Refused {

@@ -28,16 +28,17 @@ pub enum Proof {
     /// AOM-HM: the tags of all receivers. The prover can verify only its own tag, so it may have several sets of tags
     /// for a shard (four receivers), some of them forged. Each verifier finds its own right tag among them.
     Tags(Vec<ShardTags>),
-    /// AOM-PK: the sequencer's signature on this packet or on a later one of the chain.
+    /// AOM-PK: the sequencer's signature on this packet, or on a later one of the chain of packets ([`chain`]).
     Signed {
-        /// The state of the predecessor in the chain.
+        /// The state of the predecessor in the chain: a hash of that packet and of its own link.
         link: Hash,
         /// The SHA-256 of each later message of the chain, up to the message of the signed packet.
         later: Vec<Hash>,
         /// The signature in the wire's byte order.
         signature: [u8; SIGNATURE_BYTES],
     },
-    /// Byzantine network mode: the confirms of a quorum of members. No two contents can both have a quorum.
+    /// Byzantine network mode: statements of a quorum of members that they received this message. No two different
+    /// messages can both have a quorum.
     Confirmed(Vec<Confirm>),
 }
 
@@ -77,7 +78,7 @@ impl Certificate {
         let hash = hash_of(message);
         match (&self.proof, membership.sequencer) {
             (Proof::Tags(tags), Sequencer::Tagging(key)) => {
-                // In Byzantine mode tags prove nothing: the sequencer may have sent other members another content.
+                // In Byzantine mode tags prove nothing: the sequencer may have sent other members another message.
                 membership.confirm_keys.is_empty() && self.verify_tag(membership, tags, key, &hash)
             }
             (

@@ -5,10 +5,10 @@
 //! groups and epochs; group and epoch in the block keep the chains apart. Different packets have different blocks, so
 //! two packets with the same state are a collision of SHA-256.
 //!
-//! The published coprocessor has a shorter block without group and epoch, in which the second half of the link and the
-//! first half of the message's hash overlap by XOR. In this form, a collision of 128 bits of the hash suffices. Only
-//! group 0 in epoch 0 uses the published form, so that the published test vectors hold; the configuration service
-//! assigns neither number. The two forms differ in length, so no block has both forms.
+//! The coprocessor that NeoBFT's authors published has a shorter block without group and epoch, in which the second
+//! half of the link and the first half of the message's hash overlap by XOR. In this form two packets already have the
+//! same block if 128 bits of their hashes collide. Only group 0 in epoch 0 uses it, so that the published test vectors
+//! hold; the configuration service assigns neither number. The two forms differ in length, so no block has both forms.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};

@@ -1,6 +1,6 @@
 //! Byzantine network mode of NeoBFT, for an untrusted network: members send each other confirms. A confirm is a
-//! member's signed statement which content it received under a sequence number. A member delivers a message when a
-//! quorum has confirmed its content.
+//! member's signed statement that it received a certain content (a message) under a certain sequence number. A member
+//! delivers a message when a quorum has confirmed its content.
 //!
 //! A member signs one content for each sequence number. If two contents had a quorum each, more members than may lie
 //! would have signed both. So correct members never deliver different messages under one sequence number.
@@ -56,8 +56,8 @@ pub struct Confirming {
     key: SigningKey,
     /// The lowest sequence number that is neither delivered nor dropped.
     next: u64,
-    /// True until the receiver's first event, if the receiver was created with `FIRST_PROVED`. The window starts at
-    /// that event's sequence number.
+    /// True until the receiver's first event, if the member joined in the middle of an epoch (`FIRST_PROVED`). The
+    /// window starts at that event's sequence number.
     is_open: bool,
     /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,
@@ -327,7 +327,7 @@ impl Confirming {
         }
     }
 
-    /// Drops the sequence numbers from `next` to `first - 1`. The caller ensures that there is at least one.
+    /// Drops the sequence numbers from `next` to `first - 1`, of which there must be at least one.
     fn drop_until(&mut self, first: u64, epoch: u64) {
         // Sequence numbers end at `u32::MAX`, so both casts are exact.
         let dropped = DropNotification {
@@ -386,7 +386,8 @@ impl Round {
         confirms.filter(|confirm| confirm.hash == *hash).count()
     }
 
-    /// Returns the message if it has a quorum. The confirms replace the sequencer's tags or signature as its proof.
+    /// Returns the message if it has a quorum. Its proof is then the confirms instead of the sequencer's tags or
+    /// signature.
     fn confirmed(self, quorum: usize) -> Option<Message> {
         let Some(Own::Message(_, hash, message)) = self.own else {
             return None;

@@ -49,7 +49,7 @@ pub struct Evidence {
     pub epoch: u64,
     /// The sequence number that was used twice.
     pub sequence: u32,
-    /// The first content: SHA-256 of the message (AOM-HM) or the packet's state (AOM-PK).
+    /// The first content: SHA-256 of the message (AOM-HM), or the packet's state (AOM-PK), a hash of message and link.
     pub first: Hash,
     /// The second content, in the same form.
     pub second: Hash,

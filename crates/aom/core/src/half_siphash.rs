@@ -1,4 +1,5 @@
-//! The tag of AOM-HM: HalfSipHash-2-4 over four words, with the published sequencer's initial state.
+//! The tag of AOM-HM: HalfSipHash-2-4 over four words, with the initial state of the sequencer that NeoBFT's authors
+//! published.
 //!
 //! The function differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the initial state, in the
 //! output (XOR of all four words of the state), and in having no length word. The input words are those of the header,
@@ -27,8 +28,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The words that a tag covers, in the header's order. They contain only the low 8 bits of the epoch, like the
-/// published sequencer's; the other bits need no tag, since each epoch has fresh keys.
+/// The words that a tag covers, in the header's order. They contain only the low 8 bits of the epoch, like those
+/// of the published sequencer; the other bits need no tag, since each epoch has fresh keys.
 fn words_of(stamp: &Stamp) -> [u32; 4] {
     let [d0, d1, d2, d3, d4, d5, d6, d7] = stamp.digest;
     [

@@ -12,8 +12,8 @@ pub const EPOCH_LAST: u64 = u32::MAX as u64;
 /// The most sequence numbers that are pending at once. At 100,000 messages a second that is 10 ms of traffic.
 pub const WINDOW: u32 = 1024;
 
-/// The most contents that a receiver keeps for one shard of a sequence number, and the most sets of a shard's tags in a
-/// certificate. The sequencer sends one; all others are forged, and without a bound a forger could fill the memory.
+/// The most packets that a receiver keeps for one sequence number (AOM-HM: and shard) before it knows which is genuine,
+/// and the most sets of a shard's tags in a certificate. One is genuine; a forger could fill the memory with others.
 pub const CANDIDATES_MAX: usize = 16;
 
 /// The most bytes of messages that wait for their proof (AOM-PK). A genuine message waits for a signature for about a
@@ -22,7 +22,7 @@ pub const UNPROVED_BYTES_MAX: usize = 8 << 20;
 
 /// AOM-HM: how long a message waits for the genuine packet of a higher shard if all packets of that shard came before
 /// the packet of this receiver's shard. The sequencer sends shards in ascending order, so such early packets are forged
-/// or reordered. Without them the wait never happens; a network that reorders seldom needs more.
+/// or reordered. Without such packets there is no wait, and reordered packets are seldom further apart than this.
 pub const SETTLE: Duration = Duration::from_millis(5);
 
 /// How long a receiver waits for a missing sequence number after a proof that the sequencer assigned it. Packets of one
@@ -30,8 +30,8 @@ pub const SETTLE: Duration = Duration::from_millis(5);
 /// between two packets.
 pub const GAP_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long a message waits for the confirm messages of other members. A member signs one and verifies those of the
-/// others, about 100 us each, and they may queue behind those about other messages.
+/// How long a message waits for the confirm messages of other members. A member signs its own and verifies those of the
+/// others, about 100 us for each. These messages may queue behind those about other sequence numbers.
 pub const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A member that joins in the middle of an epoch passes this value as its receiver's first sequence number: the

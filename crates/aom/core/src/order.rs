@@ -58,8 +58,8 @@ pub(crate) struct Order<S> {
     epoch: u64,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// True until the first proof, if the receiver was created with `FIRST_PROVED`. The window starts at the proved
-    /// sequence number.
+    /// True until the first proof, if the member joined in the middle of an epoch (`FIRST_PROVED`). The window starts
+    /// at the proved sequence number.
     is_open: bool,
     /// One slot for each sequence number from `next` on.
     slots: VecDeque<S>,
@@ -255,7 +255,7 @@ impl<S: Slot> Order<S> {
         }
     }
 
-    /// Drops the sequence numbers from `next` to `first - 1`. The caller ensures that there is at least one.
+    /// Drops the sequence numbers from `next` to `first - 1`, of which there must be at least one.
     fn drop_until(&mut self, first: u64) {
         // Sequence numbers end at `u32::MAX`, so both casts are exact.
         let dropped = DropNotification {

@@ -1,9 +1,9 @@
 //! AOM-PK: packets wait for a signature, and the receiver follows each signature backwards along the chain.
 //!
-//! A signature proves its packet's state, the packet's link proves the predecessor's state, and so on. If the
-//! predecessor with that state is missing, the walk stops: earlier packets wait for the missing packet or for an
-//! earlier signature. The walk also stops at a packet with `FIRST_LINK`: the coprocessor never saw the packets before
-//! this one, because they were lost on the way or because the coprocessor was restarted.
+//! A signature proves its packet's state, a hash ([`crate::chain`]). The packet's link proves the predecessor's state,
+//! and so on. If the predecessor with that state is missing, the walk stops: earlier packets wait for the missing
+//! packet or for an earlier signature. The walk also stops at a packet with `FIRST_LINK`: the coprocessor never saw the
+//! packets before this one, because they were lost on the way or because the coprocessor was restarted.
 //!
 //! If a packet has a wrong digest, the coprocessor puts its sequence number into the chain without a message
 //! ([`NO_MESSAGE`]). Once a signature proves such a link, the receiver drops the sequence number at once. An attacker

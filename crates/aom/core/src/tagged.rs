@@ -1,8 +1,9 @@
-//! AOM-HM: verifies this receiver's own tag, and collects the tags of all receivers.
+//! AOM-HM: verifies this receiver's own tag, and collects the tags of all receivers. A packet carries the tags of one
+//! shard, which is four receivers.
 //!
-//! Only a packet with a right tag for this receiver proves that the sequencer assigned a sequence number. Only such a
-//! packet moves the window and starts a timeout. Packets of other shards cannot be verified here, and anybody who can
-//! reach this receiver can forge them. The receiver keeps a bounded number of them as candidates. All candidates with
+//! Only a packet with a right tag for this receiver proves that the sequencer assigned a sequence number, moves the
+//! window and starts a timeout. Packets of other shards cannot be verified here, and anybody who can reach this
+//! receiver can forge them. The receiver keeps a bounded number of them as candidates. All candidates with
 //! the proved digest go into the certificate, so that each verifier finds its own right tag among them.
 //!
 //! The sequencer sends the shards of a sequence number in ascending order, and the network seldom reorders them. So
@@ -11,10 +12,10 @@
 //! `SETTLE`. A forged packet that comes between the own packet and the genuine one completes the sequence number too
 //! early. The genuine packet is still kept, for certificates that are requested later.
 //!
-//! The sequencer cannot compute a digest, so it also stamps requests with a wrong digest. Such a packet, with a right
-//! tag and a message that does not match, proves that the sequence number was assigned. It does not prove that there is
-//! no message, since anybody who has seen the packet can replace its message. The genuine packet comes before that of
-//! any later sequence number, so the receiver gives up when a later one is proved.
+//! The sequencer cannot compute the digest of a message, so it also stamps requests whose digest is wrong. A packet
+//! with a right tag and a message that does not match the digest proves that the sequence number was assigned. It does
+//! not prove that there is no message, since anybody who has seen the packet can replace its message. The genuine
+//! packet comes before that of any later sequence number, so the receiver gives up when a later one is proved.
 
 use std::time::Duration;
 
@@ -212,7 +213,7 @@ impl TaggedSlot {
         Err(Refusal::TooMany)
     }
 
-    /// Returns whether the shard's candidates include the genuine packet, if the network does not reorder.
+    /// Returns whether the shard's candidates include the genuine packet, assuming that the network does not reorder.
     fn is_there(&self, shard: u8) -> bool {
         let mut candidates = self.candidates[usize::from(shard)].iter();
         candidates.any(|candidate| shard <= self.own_shard || !candidate.is_early)

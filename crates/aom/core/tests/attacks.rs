@@ -404,7 +404,8 @@ fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
     assert!(most < 4 << 20, "{most} bytes");
 }
 
-/// The sequencer sends either content at random, member 3 confirms both, and the network loses and forges packets.
+/// Under each sequence number the sequencer sends every member one of two messages at random. Member 3 confirms both
+/// messages, and the network loses and forges packets.
 #[test]
 fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
     for seed in 0..10 {
@@ -461,7 +462,7 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
     }
 }
 
-/// A genuine datagram that is altered, of another group or epoch or with a huge sequence number, or noise.
+/// Returns a genuine datagram with altered bits, epoch, group, sequence number, length or shard, or random bytes.
 fn hostile(rng: &mut Rng, honest: &[Vec<u8>]) -> Vec<u8> {
     let mut datagram = honest[rng.usize(..honest.len())].clone();
     match rng.u8(..8) {

@@ -22,7 +22,7 @@ use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
-/// The most datagrams that are read when a timeout is due, so that a flood delays no timeout by more than milliseconds.
+/// The most datagrams that are read when a timeout is due, so that endless datagrams delay it by milliseconds only.
 const DATAGRAMS_BEFORE_TIMEOUT: usize = 1024;
 
 /// Counts a member's received and refused datagrams.

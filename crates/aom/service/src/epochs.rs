@@ -62,7 +62,7 @@ mod tests {
     fn numbers_are_the_time_and_never_come_again() {
         let first = next(0, NOW).expect("a number");
         assert_eq!(first, 262_195_200);
-        // A lost state, and older ones.
+        // 0: the state was lost. The others: an older state was restored.
         for last in [0, 5, first - 100] {
             let later = next(last, NOW + Duration::from_millis(125));
             assert_eq!(later.expect("a number"), first + 1);

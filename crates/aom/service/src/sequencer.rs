@@ -200,7 +200,7 @@ impl Sequencer {
         ]
     }
 
-    /// Frames that are not requests go to their MAC's port; those to an unknown MAC go to all known ports.
+    /// Frames that are not requests go to the port of their destination MAC, or to all known ports if it has none.
     fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
         let members = state.groups.values().flat_map(|group| &group.members);
         let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();
@@ -229,7 +229,7 @@ fn in_the_switch(group: &Group) -> Option<&Epoch> {
 }
 
 fn multicast_ids(group: &Group) -> [u16; 2] {
-    // Slots are below 1,024, so these ids are below `FLOOD_GROUP`.
+    // A slot (the group's cell in the registers) is below 1,024, so these ids are below `FLOOD_GROUP`.
     let first = 1 + 2 * (group.slot as u16);
     [first, first + 1]
 }
@@ -389,8 +389,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads all entries. The switch returns zeros for keys, so entries with keys differ from the wanted ones, and
-    /// `write_entries` writes them once after each connection.
+    /// Reads all entries. The switch returns zeros for members' secret keys, so entries with such keys differ from the
+    /// wanted ones, and `write_entries` writes them once after each connection.
     pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
         let tables = &self.sequencer.tables;
         let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]
@@ -425,7 +425,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Returns the entries without keys, since the switch never returns keys. Such entries can be compared.
+    /// Returns the entries without members' secret keys, for comparisons: the switch never returns these keys.
     fn readable(&self, entries: &BTreeMap<Key, Entity>) -> BTreeMap<Key, Entity> {
         let secret = match &self.sequencer.tables.of_variant {
             OfVariant::Tagged { lane_keys } => Some(lane_keys.id()),

@@ -57,7 +57,7 @@ pub struct Options {
 }
 
 /// How the service becomes primary controller at its start if the switch has another one. If another controller
-/// displaces the service later, the service does not displace it in turn: two such services would never end.
+/// displaces the service later, the service does not displace it in turn: two services would do so for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstBid {
     /// How long the service waits for the other controller to end.

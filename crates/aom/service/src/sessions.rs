@@ -93,7 +93,8 @@ impl Sessions {
         });
     }
 
-    /// The names of the announced epoch's receivers that are connected and have not acknowledged the epoch yet.
+    /// The names of connected receivers that have not acknowledged the announced epoch yet, which is the epoch of the
+    /// membership that members are sent.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.announced() else {
             return Vec::new();

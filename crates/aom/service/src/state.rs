@@ -72,7 +72,7 @@ pub(crate) enum Phase {
     Stop,
     /// Send the new membership to the members, and wait for them.
     Hand,
-    /// Write the new epoch's entries and registers, and delete the old keys.
+    /// Write the new epoch's entries and registers, and delete the old epoch's secret keys.
     Write,
     /// Activate.
     Start,

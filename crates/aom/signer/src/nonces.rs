@@ -415,8 +415,8 @@ mod tests {
         }
     }
 
-    /// The published coprocessor used nonce 3 twice, which reveals its key: s1 - s2 is (z1 - z2) / 3. With that key and
-    /// nonce this signer makes the published signatures, except that its s is the low one.
+    /// The coprocessor that NeoBFT's authors published used nonce 3 twice, which reveals its key: s1 - s2 is
+    /// (z1 - z2) / 3. With that key and nonce this signer makes their signatures, except that its s is the low one.
     #[test]
     fn the_published_nonce_gives_the_key_away_and_with_it_the_signatures() {
         let states: [Hash; 2] = [

@@ -35,8 +35,8 @@ use crate::totals::Totals;
 use offload::Offloading;
 use ports::AttachedPorts;
 
-/// Frames received from one port before the next port is served. A batch stays in the processor's cache, and other
-/// ports, with up to 4,096 queued frames, wait for one batch only.
+/// Frames received from one port before the next port is served. So few stay in the processor's cache, and are done
+/// before the other ports' receive rings, which have room for thousands of frames, fill up.
 const RX_BATCH_FRAMES: usize = 64;
 
 /// Pieces of submitted work that run before frames are processed. So a controller that writes without pause delays
@@ -47,17 +47,17 @@ const WORK_BATCH: usize = 64;
 /// a millisecond.
 const UPDATES_PER_ITERATION: usize = 128;
 
-/// Frames that leave between two readings of the clock, each of which takes 25 ns or more. This is the precision of the
-/// time in the switch.
+/// Frames that leave between two readings of the clock; a reading takes 25 ns or more. All of them get the time of the
+/// earlier reading.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
-/// Passes after which the loop looks for other work, if it reads the clock before each pass ([`Switch::is_timed`]):
-/// enough for [`CLOCK_BATCH_FRAMES`] frames to leave, and for the most passes that transmit nothing.
+/// Passes after which the loop looks for other work, if it reads the clock before each pass ([`Switch::is_timed`]): the
+/// most that [`Switch::transmit`] makes for [`CLOCK_BATCH_FRAMES`] frames.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
 /// How often the switch may run for the work of an iteration, each time until up to [`CLOCK_BATCH_FRAMES`] frames have
-/// left; it may run as often again for the frames that the iteration receives. With packet sockets so many frames fill
-/// sixteen send batches and take a millisecond or two; control calls and timers should not wait longer.
+/// left; it may run as often again for the frames that the iteration receives. With packet sockets these 1,024 frames
+/// fill sixteen send batches and take a millisecond or two; control calls and timers should not wait longer.
 const ROUNDS_PER_SHARE: u32 = 64;
 
 /// A share's limit in nanoseconds, for slow passes: passes of the interpreter, or of a program with long loops.
@@ -122,7 +122,7 @@ pub(crate) enum LoopError {
 /// What the loop does when no capture port has a frame left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterReplay {
-    /// Runs until stopped: there is no replay, or a controller may still come after it.
+    /// Runs until stopped: there is no replay, or a controller may connect even after the replay.
     Serve,
     End,
 }
@@ -300,8 +300,8 @@ impl EventLoop {
         &mut self.switch
     }
 
-    /// Runs submitted work only, and ignores the ports, until `is_over` returns true; whoever makes it true wakes the
-    /// loop. Returns false if the loop was stopped before.
+    /// Runs submitted work only, and ignores the ports, until `is_over` returns true. The thread that lets it return
+    /// true must wake the loop. Returns false if the loop was stopped before.
     pub(crate) fn serve_work_until(
         &mut self,
         mut is_over: impl FnMut() -> bool,
@@ -639,8 +639,9 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Returns the error of a port, which ends a replay, if the clock is virtual. A switch in real time only logs the
-    /// error and goes on: the port then counts the frames that it cannot write, and receives no more if it cannot read.
+    /// Returns the error of a port, which ends a replay, if the clock is virtual. With a real clock the loop only logs
+    /// the error and goes on: the port then counts the frames that it cannot write, and receives no more if it
+    /// cannot read.
     fn going_on<T: Default>(
         &self,
         result: Result<T, PortError>,

@@ -325,7 +325,7 @@ impl Watch {
             Some(events) => events.iter().for_each(|event| self.take(event)),
             None => self.is_to_look = true,
         }
-        // Reads the state after the events, since an event from before would otherwise count as new.
+        // The state is read only after the queued events are taken: an older event would otherwise count as new.
         if std::mem::take(&mut self.is_to_look) {
             self.look_at_all()
         } else {
@@ -587,7 +587,7 @@ impl Watch {
         );
         self.ports[place].refusal = None;
         self.ports[place].n_queues = self.ports[place].port.served_queues;
-        // The next look at the interfaces finds its carrier and its addresses.
+        // The next look at all interfaces finds this one's carrier and addresses.
         self.is_to_look = true;
         Ok(())
     }

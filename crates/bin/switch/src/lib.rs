@@ -127,9 +127,9 @@ pub struct Forwarded {
     pub elapsed: Duration,
 }
 
-/// Runs the switch of a command line, with these parts, on ports that the caller gives, until `during` returns, which
-/// runs in a thread of its own. Each worker of `--workers` gets a list of ports; all lists have the same numbers in the
-/// same order. For measurements and tests.
+/// Runs the switch of a command line, with these parts, on ports that the caller gives, until `during` returns.
+/// `during` runs in a thread of its own. Each worker of `--workers` gets a list of ports; all lists have the same
+/// numbers in the same order. For measurements and tests.
 ///
 /// # Errors
 /// The command's error message.
@@ -336,7 +336,7 @@ impl Prepared {
     fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
         let (mut loops, others) = self.workers.join();
         let (totals, closed) = workers::finish(&mut loops);
-        // This drops the trace too, which reports its result now.
+        // The trace is dropped with the loops. Only then is its result known.
         drop(loops);
         let traced = self.trace.map_or(Ok(()), TraceEnd::result);
         let lost = self.interfaces.and_then(Interfaces::stop);

@@ -35,8 +35,8 @@ const QUEUE_LINES_OF_INFO: usize = QUEUE_LINES / 2;
 /// Lines of one event that are written in a row, however fast they come.
 const BURST_LINES: f64 = 200.0;
 
-/// Lines a second of one event after a burst: some megabytes an hour in a flood. Each event has a budget of its own, so
-/// that none crowds out another.
+/// Lines a second of one event after a burst: some megabytes an hour if it never stops. Each event has a budget of its
+/// own, so that none crowds out another.
 const LINES_PER_SECOND: f64 = 5.0;
 
 /// The event name under which lines are counted that a slow reader did not take.

@@ -50,7 +50,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// The caller runs `recent.keep`.
+    /// The caller must run `recent.keep`.
     pub(crate) fn new(
         handle: LoopHandle,
         server: Server,

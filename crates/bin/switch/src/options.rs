@@ -763,7 +763,7 @@ fn socket_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A queue of no packets would drop every one.
+/// A queue without room for one packet would drop every packet.
 fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }
@@ -927,7 +927,7 @@ impl FromStr for PortSource {
                 if interface.is_empty() {
                     return Err("there is no interface behind \"afxdp:\"".to_owned());
                 }
-                // No destinations means all, but an empty one is a mistake.
+                // Without destinations the port takes all frames, but an empty destination is a mistake.
                 Ok(PortSource::Xdp {
                     interface: interface.to_owned(),
                     destinations: words.map(parse_destination).collect::<Result<_, _>>()?,

@@ -25,8 +25,8 @@ pub(crate) struct OpenPort {
     pub(crate) port: Box<dyn Port>,
     /// The state of its interface, if that is watched.
     pub(crate) link: Option<Arc<LinkStatus>>,
-    /// Receive queues of its interface that it serves, together with the ports of other workers; `None` where the
-    /// kernel distributes frames of all queues.
+    /// How many receive queues of its interface this port and the other workers' ports serve together; `None` where the
+    /// kernel distributes the frames of all queues.
     pub(crate) served_queues: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ impl Opening {
             PortSource::Interface(interface) => {
                 let mut config = AfPacketConfig {
                     way_out: self.way_out,
-                    // Like BMv2's ports, which receive in both directions.
+                    // Like BMv2's ports, which also receive frames that this host sends at the interface.
                     takes_outgoing: self.way_out == WayOut::Discipline,
                     ..AfPacketConfig::default()
                 };

@@ -205,8 +205,8 @@ fn read_text(operation: &'static str, path: &Path) -> Result<String, SwitchError
         })
 }
 
-/// Returns text, which has no control characters but white space. A binary message has some, since its tags and lengths
-/// are small numbers.
+/// Returns the bytes as text, or `None` if they are a binary message. Text has no control characters but white space. A
+/// binary message has others, since its tags and lengths are small numbers.
 fn as_text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');

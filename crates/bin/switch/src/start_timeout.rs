@@ -8,7 +8,7 @@ use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Timeout of a start, for all resources together. A switch of 32 ports was gone after 2 s.
+/// Timeout of a start, for all resources together. A stopping switch with 32 ports held them for 2 s.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);

@@ -54,7 +54,7 @@ impl StateAtStart {
             warn_of_open_to(&path, was_open_to);
         }
         if contents.is_rolled_back {
-            // A switch that was killed within a call leaves such a file; a disk that lost bytes looks the same.
+            // The last call in the file is not whole: the switch was killed within it, or the disk lost some bytes.
             tracing::info!(
                 event = "state_rolled_back",
                 path = %path.display(),

@@ -32,9 +32,9 @@ impl Block {
 /// A group to move, in order to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// Group that owns the block.
+    /// The group to move.
     pub group: GroupId,
-    /// Destination of the group: free slots, already taken.
+    /// The group's new slots. They are marked as used already.
     pub to: Block,
 }
 

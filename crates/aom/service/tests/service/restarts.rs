@@ -60,7 +60,7 @@ async fn a_switch_that_has_its_state_again_gives_no_number_before_a_new_epoch() 
             "lost" => switch.restart_with(None).await,
             _ => switch.restart_with(Some(&backup)).await,
         }
-        // Requests before the service notices the restart, and while it writes.
+        // Sends requests before the service notices the restart, and while it writes.
         for number in 0..50 {
             send(
                 &switch,

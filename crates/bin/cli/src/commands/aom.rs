@@ -145,7 +145,7 @@ async fn stopped() {
             _ = terminated.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         },
-        // Without a handler the signal ends the process, and the next service continues from its state.
+        // Without a handler the signal ends the process, and the next service continues from the saved state.
         Err(_) => std::future::pending().await,
     }
 }

@@ -51,7 +51,8 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let looked_up = look_up(&mut session, &snapshot, &own, &unknown).await;
     let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
     let desired = desired(&session, &looked_up)?;
-    // The switch may still have the address that was added for ARP, which no interrupted change has left.
+    // The switch may still have the address that `look_up` added. No interrupted change has left it, so it must not be
+    // reported as left over.
     let mut asked = session.read().await?;
     asked.left_over.clone_from(&snapshot.left_over);
     let change = session.plan(&asked, &desired)?;

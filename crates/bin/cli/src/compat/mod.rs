@@ -145,7 +145,7 @@ fn preprocess(request: &Request, path: &Path, recorder: &Recorder) -> Result<Str
         .diagnostics
         .iter()
         .any(|found| found.severity == Severity::Error);
-    // Otherwise the compilation that follows shows the same diagnostics.
+    // If a compilation follows, it shows the same diagnostics.
     if failed || request.preprocess_only {
         show(request, &done.diagnostics);
     }

@@ -8,13 +8,14 @@ use packet_io::probe::Permissions;
 
 use super::Finding;
 
-/// Maximum wake-up time of a core. A deeper sleep takes longer to leave than a system call takes to send 64 frames.
+/// Microseconds that a core may take to wake up. `doctor` advises against sleep states that take longer: in this time a
+/// system call sends 64 frames.
 const WAKE_UP_US_MAX: u64 = 50;
 
 /// Kernel version since which XDP programs detach when the process ends (bpf links).
 const KERNEL_OF_XDP_LINKS: (u32, u32) = (5, 9);
 
-/// Kernel version since which one AF_XDP system call sends any number of frames; before, 32.
+/// Kernel version since which one AF_XDP system call sends any number of frames. Older kernels send 32.
 const KERNEL_OF_SEND_BUDGET: (u32, u32) = (6, 17);
 
 /// Data that the system reports about itself; `None` if missing.

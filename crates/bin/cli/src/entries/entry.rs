@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::{
     table_action,
 };
 
-/// Identifies an entry. Keys are ordered as they are written: an entry comes after the objects to which it refers.
+/// Identifies an entry. The order of keys is the order of writing: an entry comes after the objects to which it refers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Key {
     MulticastGroup(u32),

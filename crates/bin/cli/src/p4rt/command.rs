@@ -560,7 +560,7 @@ fn is_like(entity: &Entity, filter: &TableEntry) -> bool {
         && has_action()
 }
 
-/// The key of an entry, in the words of the line that writes the entry.
+/// The key of an entry, in the words with which a shell command names the entry.
 pub fn key_words(schema: &Schema, entry: &TableEntry) -> String {
     print::key(schema, entry).join(" ")
 }

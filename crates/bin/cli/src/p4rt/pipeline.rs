@@ -166,8 +166,8 @@ impl Shell {
         };
         let cookie = config.cookie.map(|it| it.cookie);
         let schema = match config.p4info {
-            // With `--p4info` names come from that file. After a save the saved program's names stay until it is in
-            // force.
+            // With `--p4info` names come from that file. After a save (VERIFY_AND_SAVE) the saved program's
+            // names stay until that program forwards.
             _ if self.choices.p4info.is_some() && !self.is_saved => Arc::clone(&self.schema),
             Some(p4info) if p4info == self.schema.p4info => Arc::clone(&self.schema),
             Some(p4info) => Arc::new(Schema::new(p4info)),

@@ -1,5 +1,5 @@
-//! Prints entities as the lines (commands) that write them. Parts that cannot be written follow as a comment: counts,
-//! the time since the last hit, that an entry is const.
+//! Prints each entity as a line: the shell command that writes the entity to a switch. Parts that cannot be written
+//! follow as a comment: counts, the time since the last hit, that an entry is const.
 
 use p4runtime_client::bytestring::{hex, number, short_hex};
 use p4runtime_client::{Object, SECRET, ValueType, entities, is_secret};
@@ -51,7 +51,7 @@ impl Line {
     }
 }
 
-/// The line that writes an entity.
+/// The shell command that writes an entity to a switch, as one line.
 pub fn line(schema: &Schema, entity: &Entity) -> String {
     use entity::Entity as E;
     let line = match entity.entity.as_ref() {
@@ -229,7 +229,7 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
         Some(T::Optional(it)) => ty.text(&it.value),
         Some(T::Lpm(it)) => format!("{}/{}", ty.text(&it.value), it.prefix_len),
         Some(T::Ternary(it)) => {
-            // Names of values are not used beside a mask, which may leave out bits of the value.
+            // No name stands for a masked value, since the mask may leave out bits of it.
             format!(
                 "{}&&&{}",
                 ty.format.text(&it.value),
@@ -259,8 +259,8 @@ fn table_action(schema: &Schema, action: &TableAction) -> Vec<String> {
     }
 }
 
-/// The names of P4Runtime's action selection modes and size semantics, by number. Number 0 is the selector's own, which
-/// is not printed.
+/// The names of P4Runtime's action selection modes and size semantics, by number. Number 0 leaves the choice to the
+/// program's action selector, and is not printed.
 pub const MODES: &[&str] = &["", "hash", "random"];
 pub const SIZES: &[&str] = &["", "sum_of_weights", "sum_of_members"];
 
@@ -660,8 +660,8 @@ pub fn watched_by_action(kind: &action_profile_action::WatchKind) -> String {
     }
 }
 
-/// A port's number, or its name on a target whose ports have names. P4Runtime does not say which it is, so text that
-/// looks like a name of three letters or more is taken for one.
+/// A port's number, or its name on a target whose ports have names. P4Runtime does not say which it is, so three bytes
+/// or more are taken for a name if they look like one.
 pub fn port_text(port: &[u8]) -> String {
     let is_name = port.len() >= 3
         && port[0].is_ascii_alphabetic()

@@ -3,7 +3,7 @@
 use crate::switch::{RUNTIME, Switch};
 use testkit::text::{assert_has, assert_starts};
 
-/// Of each case a part of the correct file, its wrong replacement, and the message.
+/// Three lines for each case: a part of the correct file, what replaces it, and the message about that.
 const MISTAKES: &str = r#"-"MyIngress.routes", "match"
 +"MyIngress.ruotes", "match"
 table_entries[1].table: no table "MyIngress.ruotes", did you mean "MyIngress.routes"?

@@ -1,8 +1,8 @@
 //! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
 //!
-//! A thread of its own formats and writes the log. Packets and the switch put entries into a queue to this thread. If
-//! the thread is idle, it writes an entry at most a millisecond later, or after each packet with `--log-flush`. Waking
-//! the thread for each packet would cost a third of what the packet costs. A packet waits for the thread only if the
+//! A thread of its own formats and writes the log. Packets and the switch put entries into a queue to this thread. An
+//! idle thread first waits a millisecond for further entries, since waking it for each packet would cost a third of
+//! what the packet costs. With `--log-flush` it writes after each packet. A packet waits for the thread only if the
 //! queue is full, so no entry is dropped, and the log is complete if the switch stops in order ([`Log::close`]).
 
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::{owners_file, say};
 /// each, so a full queue takes a few megabytes.
 const ENTRIES_WAITING_MAX: usize = 16_384;
 
-/// How long the woken thread lets entries gather.
+/// How long the thread, once woken, lets entries gather before it writes them.
 const GATHERING: Duration = Duration::from_millis(1);
 
 /// Approximate size of a write.
@@ -344,7 +344,7 @@ impl Shape {
         }
     }
 
-    /// Makes the common parts anew only if `at` is in another millisecond, since many packets have the same time.
+    /// Makes the common parts again only if `at` is in another millisecond than before: many packets share one.
     fn set_time(&mut self, at: SystemTime, thread: u32) {
         if self.millis != millis_of(at) {
             *self = Shape::of(self.from, at, thread);
@@ -569,7 +569,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_closed_has_every_line_in_its_order() {
-        // More than the queue holds, so that the logging thread waits.
+        // More lines than the queue holds, so that this thread waits for the one that writes.
         const N_LINES: usize = 3 * ENTRIES_WAITING_MAX;
         for flushes in [false, true] {
             let (log, file) = log("closed", flushes);

@@ -13,14 +13,14 @@ use super::EventLoop;
 use crate::parts::Offloaded;
 use crate::say;
 
-/// How often to check whether the offload is drained, in nanoseconds. The time is about one NAPI poll of a driver in
-/// the kernel.
+/// How often to check whether the offload is drained, in nanoseconds: about as long as one NAPI poll of a driver takes
+/// in the kernel.
 const DRAIN_RETRY_NS: Nanos = 200_000;
 
 /// How often to check that the offload can go on, in nanoseconds. If it cannot, the engine forwards.
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
-/// Digests taken from the offload in an iteration, which takes some tens of microseconds.
+/// The most digests that an iteration takes from the offload. Taking them all lasts some tens of microseconds.
 const DIGESTS_PER_ITERATION: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;
@@ -39,8 +39,8 @@ pub(super) struct Offloading {
     kernel: Option<Kernel>,
     /// The offload's status as last logged.
     logged: Option<OffloadStatus>,
-    /// The generation of the program that the offload forwarded last, and the constructs of the program that the
-    /// offload left to the engine.
+    /// The generation of the program with which the offload forwarded last, and the constructs that it left to the
+    /// engine.
     left: Option<(u64, Vec<Interpreted>)>,
     explains: bool,
     /// Called once, when the offload has loaded or refused the first program.
@@ -55,7 +55,7 @@ pub(super) struct Offloading {
 }
 
 impl Offloading {
-    /// Whether the offload, while it forwards, serves this port; the port must be one of the offload's.
+    /// Whether the offload serves this port while it forwards. The port must be one that the offload was given.
     pub(super) fn serves(&self, id: PortId) -> bool {
         let kernel = self.kernel.as_ref();
         kernel.is_none_or(|it| it.ports.is_served(id))

@@ -84,7 +84,7 @@ fn frames_pass(wait: Wait) {
         event_loop.run(AfterReplay::Serve).expect("no error");
         event_loop.totals().to_json()
     });
-    // More than one batch.
+    // 256 frames are more than one batch.
     for number in 0..=255 {
         one.transmit(0, [&[number; 60][..], &[]].into())
             .expect("sending");
@@ -443,7 +443,8 @@ fn a_long_control_call_drops_none(wait: Wait) {
     running.join().expect("the loop ends").expect("no error");
 }
 
-/// A loop with ports 1 and 2 that sends frames from port 1 with their time in the switch in front.
+/// A loop with ports 1 and 2, and the cables' other ends. The program sends frames from port 1 to port 2, each behind a
+/// header that says how long the frame was in the switch.
 fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
     let text = include_str!("../../../../../p4/latency_stamp.p4");
     let options = p4_compiler::Options::default();

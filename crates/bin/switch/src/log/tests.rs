@@ -119,7 +119,7 @@ fn an_output_that_fails_does_not_stop_whoever_logs() {
     assert!(lines.0.take_left_out().is_empty());
 }
 
-/// What a program's author may call a register.
+/// `NAME` could be the name of a register, which a program's author chooses.
 #[test]
 fn a_name_that_others_chose_ends_no_line_and_commands_no_terminal() {
     const NAME: &str = "cells\n2026-11-27T00:00:00Z ERROR all is lost\x1b[2J\u{9b}31m\u{202e}";

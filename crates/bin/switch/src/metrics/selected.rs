@@ -14,7 +14,7 @@ use dataplane::{CounterValue, KeyField, MatchField, Switch, TableEntry, TableInf
 
 use super::{Labels, Metrics};
 
-/// Cells or entries that one event-loop iteration reads: some tens of microseconds.
+/// Cells or entries that one event-loop iteration reads, which takes some tens of microseconds.
 const CHUNK: usize = 512;
 
 /// Key fields up to this width are shown in decimal: most are ports, groups or instances. Wider fields are shown in
@@ -29,7 +29,7 @@ pub(crate) struct Selection {
     pub(crate) tables: Vec<String>,
     /// Maximum number of series, of all selected counters and tables together.
     pub(crate) series_max: usize,
-    /// Names that were already logged as cut or unknown.
+    /// Names that were logged already, because the limit leaves out some of their series or the program lacks them.
     pub(crate) logged: Mutex<BTreeSet<String>>,
 }
 
@@ -293,7 +293,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Selection {
-    /// Logs each name that is cut or unknown once, and again if it was neither in between.
+    /// Logs each name once that the program lacks or whose series are partly left out, and again if that had ended in
+    /// between.
     fn log(&self, selected: &Selected) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *logged);

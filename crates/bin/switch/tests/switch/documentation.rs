@@ -100,7 +100,8 @@ fn the_capture_of_the_stories_is_current() {
     assert_eq!(fs::read(path).expect(CAPTURE), expected);
 }
 
-/// In each block of a document that begins with a command, replaces what follows by the command's output.
+/// Returns the document with current outputs: what stands in a block behind a command is replaced by what the command
+/// prints now.
 fn with_outputs(document: &str) -> String {
     let mut out = String::new();
     let mut lines = document.lines();
@@ -140,7 +141,7 @@ fn the_documents_show_what_the_switch_prints() {
     }
 }
 
-/// The names in backticks at the start of the rows of the tables below a heading.
+/// The names in backticks with which the rows of a section's tables begin; `heading` begins the section.
 fn rows(document: &str, heading: &str) -> BTreeSet<String> {
     let mut lines = document.lines().skip_while(|line| *line != heading);
     assert_eq!(lines.next(), Some(heading));

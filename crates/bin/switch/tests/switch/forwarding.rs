@@ -117,7 +117,7 @@ fn a_queues_rate_passes_in_the_captures_time() {
             .collect::<Vec<_>>(),
         [1, 2, 3, 4]
     );
-    // At 10 packets a second; BMv2 sends the first one at once.
+    // The rate is 10 packets a second; the first packet leaves at once, as in BMv2.
     let gaps: Vec<u64> = frames
         .windows(2)
         .map(|pair| pair[1].0 - pair[0].0)

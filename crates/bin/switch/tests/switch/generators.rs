@@ -117,7 +117,7 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     assert_eq!(stamps, [0, 999_000, 1_998_000]);
 }
 
-/// Entries from port 1 to port 2, for `p4/latency_stamp.p4`.
+/// A file of entries with which `p4/latency_stamp.p4` sends frames from port 1 to port 2.
 fn stamp_entries() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let path = root.join("p4/latency_stamp.p4");
@@ -176,7 +176,7 @@ fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<u8> {
 #[test]
 fn all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted() {
     in_namespace(|| {
-        // For the metrics' address.
+        // The switch serves the metrics on the loopback interface.
         testkit::namespace::ip("link set lo up");
         for wait in ["sleep", "spin"] {
             generated_frames_leave(wait);
@@ -310,7 +310,7 @@ fn a_controller_starts_and_stops_a_generator_and_sets_another_pipeline_meanwhile
 
 /// Reads the interface's frames between awaits; the kernel's ring has room for all of them.
 async fn start_and_stop() {
-    // For P4Runtime's address.
+    // The switch serves P4Runtime on the loopback interface.
     testkit::namespace::ip("link set lo up");
     veth_pair("v0", "v1");
     let config = AfPacketConfig {
@@ -330,7 +330,7 @@ async fn start_and_stop() {
     assert_eq!(receive(&mut there, 6), [1, 2, 3, 1, 2, 3]);
     controller.write(Type::Modify, runs(false)).await;
     let n_sent = controller.generator("sent").await;
-    // All frames of this run have left; the next run has one frame, the first.
+    // Takes the other frames of this run. The next run makes one frame, the first of the capture.
     let n_more = n_sent as usize - 6;
     receive(&mut there, n_more);
     let once = generator(&[

@@ -250,7 +250,7 @@ impl OtherNamespace {
 
 impl Drop for OtherNamespace {
     fn drop(&mut self) {
-        // Already gone if the test failed there.
+        // Fails if the child has ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -426,7 +426,7 @@ fn wait_until_stopped(switch: &Running) {
     }
 }
 
-/// Stops the switch, causes more events by `and` than the kernel's socket buffer holds, and continues the switch.
+/// Stops the switch, lets `and` cause more events than the kernel's socket buffer holds, and continues the switch.
 fn overrun(switch: &Running, and: impl FnOnce()) {
     switch.signal("-STOP");
     wait_until_stopped(switch);

@@ -126,7 +126,7 @@ fn a_trace_has_every_packet_as_with_another_engine() {
         let (printed, _) = switch.stop_that_logs("-TERM");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 3);
         let story = std::fs::read_to_string(file).expect("a trace");
-        // One table for each packet.
+        // Each packet's trace names the table.
         assert!(story.matches("forward").count() >= 3, "{story}");
     });
 }

@@ -1,5 +1,5 @@
-//! The switch as a process: with options, on ports, under signals. One test program, since each would link the whole
-//! switch.
+//! The switch as a process: with options, on ports, under signals. All tests are in one program, since each program
+//! links the whole switch.
 #![allow(clippy::panic, reason = "a test stops at what it did not expect")]
 
 mod connections;

@@ -125,7 +125,7 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
     let (switch, address) = start(&names);
     send(&address, 30, 1);
     send(&address, 40, 1);
-    // There is room for one of 2,000 cells; the cells from 1,999 on are left out.
+    // The two series are those of one cell. The next cell that has counted is 1,999, the last, which is left out.
     let text = wait_for_line(
         &switch,
         "reprise_metrics_left_out{of=\"ingress.verdicts\"} 1",

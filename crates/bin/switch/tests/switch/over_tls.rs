@@ -101,7 +101,7 @@ async fn handshakes_by_the_hundred_hold_up_neither_p4runtime_nor_metrics_nor_thr
     for n in 0..N_STRANGERS {
         let mut stranger =
             TcpStream::connect(switch.address("P4Runtime on ")).expect("a connection");
-        // Only the beginning of a handshake.
+        // Half of the strangers send the beginning of a handshake, the others nothing.
         if n % 2 == 0 {
             stranger.write_all(&[22, 3, 1, 2]).expect("some bytes");
         }

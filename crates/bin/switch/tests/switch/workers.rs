@@ -120,7 +120,7 @@ fn read(grpc: &SwitchAddress, kind: Kind) -> Result<Vec<Entity>, String> {
     found.map_err(|error| error.to_string())
 }
 
-/// A drain ends, and the switch's counters have the number of workers.
+/// Checks that a drain ends, and that the switch's counters name this number of workers and lack no packet.
 fn controlled(grpc: &SwitchAddress, n_workers: u32) {
     block_on(async {
         let client = Client::connect(grpc, 1).await;

@@ -321,8 +321,8 @@ impl SfuProgram {
     /// and an interrupted change left nothing over.
     ///
     /// # Errors
-    /// Viewers have no own address, the pool has no room for a block, there are too few counters, or an interrupted
-    /// change must be completed or undone first.
+    /// Viewers are on a port without an own address, the pool has no room for a group's viewers, there are too few
+    /// counters, or an interrupted change must be completed or undone first.
     pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Plan, PlanError> {
         check_addresses(&snapshot.conference, desired)?;
         if snapshot.presenters.is_journal() && *desired != snapshot.conference {
@@ -420,7 +420,7 @@ impl Snapshot {
 }
 
 /// Refuses viewers on a port without an own address, if the desired conference has more of them
-/// than the current one. So commands can repair such a state step by step.
+/// than the current one. So a command may remove some of them and leave others for the next.
 fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), PlanError> {
     let now = unserved(current);
     for (port, n_viewers) in unserved(desired) {

@@ -96,7 +96,7 @@ enum Head {
     TakeBack,
 }
 
-/// What the entries and the groups' viewers mean together.
+/// The state that the entries and the groups' viewers show together, after the decision about an interrupted change.
 #[derive(Debug, Default)]
 pub(super) struct Meaning {
     pub(super) presenters: BTreeMap<GroupId, (Presenter, Count)>,
@@ -281,7 +281,7 @@ impl Presenters {
         let in_force = current.is_some_and(|group| key_of(&group.presenter) == key);
         let after = change.desired.groups().get(&entry.group);
         match (to, after) {
-            // An interrupted change left the entry, and the head still needs its record.
+            // An interrupted change left the entry. Its record is needed as long as there is a head.
             (None, _) if !in_force && entries.head.is_some() => Way::Late,
             (None, _) if !in_force => Way::Unlink,
             _ if entries.head.is_some() || !in_force => Way::Stays,

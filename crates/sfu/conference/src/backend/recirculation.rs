@@ -336,8 +336,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// If the counters do not suffice for old and new viewers together, plans to remove the viewers
-    /// that leave before others are added.
+    /// If the counters do not suffice for old and new viewers together, plans to remove first those
+    /// viewers that leave, and to add the others later.
     fn make_counters_free(&mut self, desired: &Conference) -> Result<(), PlanError> {
         let known = |id: &GroupId| -> HashSet<Ipv4Addr> {
             self.placed

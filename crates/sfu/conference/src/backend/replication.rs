@@ -204,8 +204,8 @@ impl Objects {
         });
     }
 
-    /// Inserts a viewer's entry. If the viewer had one, the new entry continues its count as last
-    /// read.
+    /// Inserts a viewer's entry. If the viewer had an entry before, the new one starts with that
+    /// entry's count as last read.
     fn insert_entry(
         &self,
         (group, rid): (u16, u16),

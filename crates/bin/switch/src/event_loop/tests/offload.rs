@@ -221,7 +221,7 @@ fn a_drain_ends_without_another_event_when_the_last_packet_has_left_the_offload(
             assert!(beside.receive(2));
             let device = Arc::clone(&beside.device);
             let drain = beside.runtime.spawn(async move { device.drain().await });
-            // The drain has begun when a later request was answered.
+            // Once a later request is answered, the drain has begun.
             beside.runtime.block_on(tokio::task::yield_now());
             beside.counted();
             assert!(!drain.is_finished());

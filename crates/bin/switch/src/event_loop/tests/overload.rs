@@ -1,5 +1,5 @@
-//! A port that never runs dry: whatever its frames do to the switch, control calls, timers, packet-ins and the other
-//! ports are served, and the loop stops on request.
+//! A port with frames without end (the flood): whatever its frames do to the switch, control calls, timers, packet-ins
+//! and the other ports are served, and the loop stops on request.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ const NOWHERE: u8 = 3;
 /// Second byte of frames that do not belong to the flood.
 const OTHER: u8 = 77;
 
-/// So many copies of each frame that less than a batch of frames keeps the switch busy at the end of an iteration.
+/// Copies of each frame: so many that the switch is still busy after an iteration that received less than a batch.
 const N_VIEWERS: u16 = 100;
 const N_CALLS: usize = 20;
-/// Limit for half of the calls; other tests may load the machine.
+/// Half of the calls must be answered within this time. The others may take longer: other tests may load the machine.
 const ANSWER: Duration = Duration::from_millis(50);
 const STOP: Duration = Duration::from_secs(1);
 
-/// Endless frames of one kind; discards what is sent to it.
+/// A port that receives frames of one kind without end, and discards what is sent to it.
 struct Flood {
     frame: [u8; 60],
     n_frames: Arc<AtomicU64>,
@@ -301,7 +301,7 @@ fn holds_for(kind: u8, gives_priorities: bool) {
         if kind != FOR_EVER {
             flooded.other_ports_are_served();
         }
-        // A flood of packet-ins may displace another packet-in.
+        // Packet-ins without end may displace another packet-in.
         if ![FOR_EVER, TO_THE_CPU].contains(&kind) {
             flooded.packet_ins_are_served();
         }

@@ -1,4 +1,4 @@
-//! Digests of an offload wake a sleeping loop, and a flood of them delays nothing.
+//! Digests of an offload wake a sleeping loop, and delay nothing even if they come without end.
 
 use control::DigestNotice;
 use testkit::offload::a_digest;
