@@ -129,7 +129,7 @@ def offer(up: Up, trial: Trial) -> Run:
 
 
 def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
-    """Combines several loads: adds their counts, takes the least and the most of all viewers."""
+    """Combines several loads: adds their counts, keeps the least and most copies of a viewer."""
     sums = {
         name: int(sum(one[name] for one in said))
         for name in ("sent", "copies", "copies_while_sending", "refusals", "others")
@@ -158,7 +158,7 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         ups: list[Up] = []
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
-            # A stopped process could not end.
+            # A process that SIGSTOP has stopped could not end.
             stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
             up.stand()

@@ -1,8 +1,8 @@
-"""Measures the latency and the throughput of ordered multicast. No point is computed.
+"""Measures the latency and the throughput of ordered multicast. Every point is measured.
 
-The contestants for throughput are AOM-HM, AOM-PK, and plain multicast by the same binary of as many
-copies as AOM-HM makes. All are started at once and take turns of a fraction of a second
-(`lab.bench.turns` says why).
+For throughput it compares AOM-HM (tags), AOM-PK (signatures), and plain multicast, in which the
+same binary makes as many copies as with AOM-HM. All are started at once and take turns of a
+fraction of a second (`lab.bench.turns` says why).
 """
 
 import csv
@@ -37,7 +37,7 @@ LATE_SHARE, LATE_REQUESTS = 0.01, 4
 so many requests are still under way, whichever are more."""
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """The factors by which the rate is lowered until a longer run is lossless. The small steps come
-first; on a machine that others use, these may not be enough."""
+first; on a machine that others use, the small ones may not be enough."""
 BENCH_TIMEOUT_S = 300.0
 BEYOND_WHAT_CAME = 1.2
 Document = dict[str, Any]

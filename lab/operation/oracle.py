@@ -5,9 +5,9 @@ must get the presenter's packets, must not get them, or may get them. "May" hold
 changes the pair, or after a killed command whose result is not known yet. A packet is judged by all
 states of the pair from its sending until `IN_FLIGHT_NS` later.
 
-While something outside the switch is broken on purpose (a link is down, the switch was killed)
-copies may be missing. Such a time is a disturbance. A disturbance never excuses a copy to a host
-that must not have it. In a flood the missing copies are added up and compared with the counted
+While something is broken on purpose (a link is down, the switch was killed) copies may be missing.
+Such a time is a disturbance. It never excuses a copy to a host that must not have it. While a host
+sends as fast as it can (a flood), the missing copies are added up and compared with the counted
 drops.
 """
 
@@ -39,7 +39,7 @@ class Violation:
 
 @dataclass(slots=True)
 class Disturbance:
-    """A time in which copies may be missing at some hosts, or at all if `hosts` is None."""
+    """A time in which copies may be missing at `hosts`; if this is None, at every host."""
 
     what: str
     begun_ns: int
@@ -49,7 +49,7 @@ class Disturbance:
     """The number of losses: one for each missing copy, or one for a packet that no viewer got."""
 
     def covers(self, pair: Pair, from_ns: int, to_ns: int) -> bool:
-        """Whether it excuses that a pair's packet of this time was lost."""
+        """Whether it excuses the loss of a pair's packet that was under way in this time."""
         is_on = self.begun_ns <= to_ns and (self.over_ns is None or from_ns <= self.over_ns)
         return is_on and (self.hosts is None or not self.hosts.isdisjoint(pair[:2]))
 

@@ -29,13 +29,14 @@ from lab.results.verdicts import Promise
 PKTSWITCH_SHARE_MIN = 0.9
 DELAY_RATIO_MAX = 1.2
 NAIVE_SHARE_MAX = 0.58
-"""PISCES' optimisations, partly not ours, reduced 737 cycles to 426, which is 58 %."""
+"""The largest share of the naive pipeline's time that L2L3-ACL may take with all optimisations. It
+is PISCES': its optimisations, some of which are not ours, reduced 737 cycles a packet to 426."""
 NS_PER_PACKET_MAX = 150.0
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
 """The most by which the urgent stream's loss may exceed the other stream's where packets have no
-priority; both are shares of the stream's packets."""
+priority; each loss is a share of its stream's packets."""
 Rate = FanoutRow | ScalingRow | SwitchingRow | PiscesRow
 COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
 

@@ -3,9 +3,9 @@
 For a program, a kind of port and a frame size, all contestants are started, and one runs while the
 others are stopped (`lab.bench.turns` says why). Each set starts new processes. A set searches for
 every contestant's highest lossless rate, trial by trial in turns (`lab.bench.search`). Then each is
-offered a fifth more than its peak, in turns, and the median of the rates that came is its peak. A
-set's ratio of peaks is the median of its turns' ratios. A row's ratio is the median of its sets'
-ratios.
+offered, in turns, a fifth more than the highest rate that came in its search; its peak is the
+median of the rates that come now. A set's ratio of peaks is the median of its turns' ratios. A
+row's ratio is the median of its sets' ratios.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
 TRIAL_S = 5.0
-"""The duration of deciding trials in the 288 searches; the experiment's `trial_s` overrides it."""
+"""The duration of deciding trials, short since there are 288 searches. `trial_s` overrides it."""
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35
 """The approximate total time of a turn that measures a contestant's peak."""

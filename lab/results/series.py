@@ -242,7 +242,7 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """The most viewers for which the source has results, and lost nothing; 0 if it has none."""
+    """The most viewers in the source's results, which have no losses; 0 if there are none."""
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 
