@@ -102,7 +102,7 @@ class StreamOf(_Model):
     Without it the stream lasts as long as the part's `duration_s`."""
 
     def packets_at(self, participants: int) -> int | None:
-        """How many packets are sent with so many participants; None if the stream has no limit."""
+        """How many packets a stream has with this many participants; None if it has no limit."""
         if isinstance(self.packets, dict):
             return self.packets[participants]
         return self.packets
@@ -196,7 +196,7 @@ class Part(_Model):
         Annotated[int, Field(ge=1, le=64)] | Literal["everybody"],
         BeforeValidator(lambda value: 1 if value == "one" else value),
     ] = 1
-    """Who sends: `one`, `everybody`, or a number: the first so many send to all others."""
+    """Who sends: `one`, `everybody`, or a number n: the first n participants."""
     viewers: _Sizes = ()
     """With one sender: how many viewers it has. One number or several, or `{first:, most:}` to
     search for the largest number that each row can serve."""

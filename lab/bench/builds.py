@@ -61,7 +61,7 @@ class Set:
 def serve(forwarder: Forwarder, n_viewers: int) -> None:
     """Runs one build's forwarder, in a process of its own, and serves requests from standard input.
 
-    Each line is the copies a second to offer; 0 asks for the most that the forwarder carries.
+    Each line is a rate to offer in copies a second; 0 asks for the most that the forwarder carries.
     """
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
         # A process that SIGSTOP has stopped could not end.

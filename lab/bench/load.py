@@ -162,10 +162,9 @@ def offer(
 ) -> Run:
     """Offers packets at a rate and counts their copies.
 
-    Each `sample_every`-th packet gets a line in `samples`. With `audio_every`, one packet in so
-    many is audio, which has a UDP port and viewers of its own. With `is_in_kernel`, packets that
-    the interface refuses because the forwarder is behind are lost; otherwise they are offered
-    again.
+    Each `sample_every`-th packet gets a line in `samples`. Each `audio_every`-th packet is audio,
+    which has a UDP port and viewers of its own. With `is_in_kernel`, packets that the interface
+    refuses because the forwarder is behind are lost; otherwise they are offered again.
     """
     argv = _argv(site, n_viewers, rate_pps, seconds)
     if samples is not None:
@@ -207,7 +206,7 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]
-    # Only a load has a sink. The one here offers next to nothing and is ended afterwards.
+    # Only a load counts copies (by its sink). This one offers next to nothing, and is then ended.
     sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,

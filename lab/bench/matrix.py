@@ -27,7 +27,7 @@ POINT_PART = 3
 factor, so that three sets take as long as one full-length trial."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
-"""For the interpreter, and for forwarders on UDP sockets."""
+"""The fan-outs at which the interpreter, and forwarders on UDP sockets, are measured."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
 
 

@@ -156,7 +156,7 @@ def measure(
     with running(forwarder, fanout) as (site, set_up):
         load.settle(site, fanout)
         capacity_pps = capacity(
-            # With samples, as in the sweeps, because they cost the forwarder's processor some time.
+            # With samples, as in the sweeps, because sampling takes time of the SFU's processor.
             lambda trial: _offer(forwarder, site, fanout, trial.per_s / fanout, trial.seconds)[0],
             fanout,
         )

@@ -1,8 +1,8 @@
 """Scaling over processors, each of which has a stream of its own, with equally many viewers.
 
 In the kernel a packet is forwarded on the processor that sends it, so each processor has a load and
-a port. The kernel engine has all ports in one switch; the hand-written relay runs once for each
-port, and the relays share nothing. On AF_XDP one port has as many queues as the switch has workers;
+a port. The kernel engine has all ports in one switch; the relay, written by hand in XDP, runs once
+for each port and shares nothing. On AF_XDP one port has as many queues as the switch has workers;
 the workers have one half of the processors, the loads the other half. Points that need more
 processors than the machine has are left out. The forwarders take turns (`lab.bench.turns`).
 """

@@ -60,7 +60,7 @@ class Effort:
 
     @property
     def deciding_s(self) -> tuple[float, ...]:
-        """The trials that decide, one after the other."""
+        """The durations of the trials that decide about a rate, one after the other."""
         part_s = self.trial_s / PART_OF_TRIAL
         return (part_s, self.trial_s) if part_s >= self.short_s else (self.trial_s,)
 

@@ -61,7 +61,7 @@ def few(value: float | None) -> str:
 
 
 def answers(results: Results) -> Table:
-    """How many viewers each row serves, and how much longer the fiftieth waits than the first."""
+    """How many viewers each SFU serves, and how much longer the fiftieth waits than the first."""
     rows: list[tuple[str, ...]] = []
     for one in results.series:
         at_place = one.place(PLACE)

@@ -33,8 +33,8 @@ LOADS_PCT = (25, 50, 99)
 FIRST_RATE, RATE_MAX = 2_000.0, 2_000_000.0
 KEPT_UP = 0.9
 LATE_SHARE, LATE_REQUESTS = 0.01, 4
-"""A run counts as lossless if, when sending ends, at most this share of the copies or the copies of
-so many requests are still under way, whichever are more."""
+"""A run counts as lossless if at most so many copies are still under way when sending ends: this
+share of all copies, or the copies of `LATE_REQUESTS` requests, whichever are more."""
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """The factors by which the rate is lowered until a longer run is lossless. The small steps come
 first; on a machine that others use, the small ones may not be enough."""

@@ -205,7 +205,7 @@ class Choices:
     macs: Mapping[int, str]
     """For each host: its current MAC. Faults change this mapping between commands."""
     addresses: Mapping[int, Sequence[int]]
-    """For each port: the numbers from which the SFU's address on it can be made."""
+    """For each port: the last bytes of the addresses that the SFU can have on it."""
     has_ports: bool = True
     """Whether a viewer has a UDP port and a switch port in the program. Without them, copies keep
     the presenter's source address."""

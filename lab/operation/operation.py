@@ -55,7 +55,7 @@ N_GROUPS = 4
 RATE_PPS = 40.0
 PAYLOAD_BYTES = 200
 ADDRESSES = {1: (100, 101, 102), 2: (110, 111, 112)}
-"""For each port: the numbers from which the SFU's address on it can be made."""
+"""For each port: the last bytes of the addresses that the SFU can have on it."""
 COMMANDS_AT_ONCE = 4
 TOOK_OVER = "another controller took over as primary"
 REFRESH_EVERY_S = 20

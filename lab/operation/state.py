@@ -44,7 +44,7 @@ class Group:
 
 @dataclass(slots=True)
 class Conference:
-    """The whole state. `own` has for each port the number from which the SFU's address is made."""
+    """The whole state. `own` has for each port the last byte of the SFU's address on it."""
 
     own: dict[int, int]
     groups: dict[int, Group] = field(default_factory=dict)

@@ -38,8 +38,8 @@ OTHERS = (
     "fanout-fusion",
 )
 EMC = {OFF: "0", ON: "1"}
-"""Open vSwitch's `emc-insert-inv-prob`: one in so many packets that miss the exact-match cache
-enters its flow; 0: none does."""
+"""Open vSwitch's `emc-insert-inv-prob`, n: of n packets that miss the exact-match cache one enters
+its flow there; with 0 none does."""
 PORTS = {"afxdp": "spin", "afpacket": "sleep"}
 """The ports that both switches have, and how both wait on them: Open vSwitch spins on AF_XDP and
 sleeps on AF_PACKET."""

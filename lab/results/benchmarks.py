@@ -15,7 +15,7 @@ BY_PLACE: an older file does not have the number, but its sets are in order."""
 class BenchmarkRow:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
-    """The columns that identify what was measured: rows with equal values are sets of the same."""
+    """The columns that identify a measurement: rows with equal values in them are its sets."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The columns in which two studies are compared."""
 

@@ -52,7 +52,7 @@ class FolderError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a run that the meter does not report."""
+    """Facts about a run (of an SFU, a "row") that the meter does not report."""
 
     started: str
     session: int
@@ -165,7 +165,7 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """All places but those of optional rows that cannot run here and have no results."""
+        """All places (row, variant, load). Optional rows must have results or run here."""
         return [
             place
             for place in self.experiment.places()

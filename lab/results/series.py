@@ -77,7 +77,7 @@ class Series:
     def place(self, place: int) -> "Place | None":
         """The mean delays of the first viewer and of the viewer at `place` in the order.
 
-        They are those of the smallest size with so many viewers, over all its runs.
+        They are those of the smallest size with at least `place` viewers, over all its runs.
         """
         sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
         if not sizes or self.part.senders != 1:

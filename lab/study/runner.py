@@ -1,4 +1,7 @@
-"""Runs a study into its folder, one run at a time."""
+"""Runs a study into its folder, one run at a time.
+
+A row is an SFU. A place is a row in one variant under one load, which all its runs share.
+"""
 
 import math
 import os
@@ -282,7 +285,7 @@ def _state(pid: int) -> str:
 
 
 def kernel_share(pids: Sequence[int]) -> float | None:
-    """System calls' share of the processes' time so far, by timer ticks; None if too few."""
+    """System calls' share of the processes' time so far; None if timer ticks are too few."""
     user, system = 0, 0
     for pid in pids:
         try:

@@ -215,7 +215,7 @@ class Life:
             shutil.copy(copy / name, self.whole.state / name)
 
     def _lose_folder(self) -> None:
-        """Deletes the service's folder. The operator adds everything again, with new files."""
+        """Deletes the service's folder. Then everything is added again, with new member files."""
         shutil.rmtree(self.whole.state)
         for host in self.hosts:
             self._end_members(host)

@@ -1,4 +1,4 @@
-"""The row of Open vSwitch, with real packets."""
+"""The row (SFU) Open vSwitch, with real packets."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Sections "ActionProfileMember & ActionProfileGroup", "One Shot Action Selector Programming"."""
+"""P4Runtime's sections on the members and groups of action profiles, and on one-shots."""
 
 import pytest
 from client import DELETE, INSERT, MODIFY, Controller, action, exact, has, ids, runs

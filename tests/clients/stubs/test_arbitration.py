@@ -1,4 +1,4 @@
-"""The specification's sections "Client Arbitration and Controller Replication", "Role Config"."""
+"""P4Runtime's sections "Client Arbitration and Controller Replication", "Role Config"."""
 
 import pytest
 from client import (

@@ -1,4 +1,4 @@
-"""The sections on counter entries, on meter entries, and on "MeterCounterData"."""
+"""P4Runtime's sections on counter entries, on meter entries, and on "MeterCounterData"."""
 
 from client import (
     DELETE,

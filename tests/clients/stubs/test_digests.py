@@ -1,4 +1,4 @@
-"""The specification's section "DigestEntry", and digests on the stream."""
+"""P4Runtime's section "DigestEntry", and digests on the stream."""
 
 from client import DELETE, INSERT, MODIFY, Controller, ids, packet_out
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND

@@ -1,4 +1,4 @@
-"""The section "P4 Forwarding-Pipeline Configuration", and the calls that set and get one."""
+"""P4Runtime's section "P4 Forwarding-Pipeline Configuration", and the calls that set and get it."""
 
 import grpc
 import pytest

@@ -1,4 +1,4 @@
-"""The specification's section "Read RPC", and wildcards."""
+"""P4Runtime's section "Read RPC", and wildcards."""
 
 from collections import Counter
 

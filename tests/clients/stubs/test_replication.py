@@ -1,4 +1,4 @@
-"""The section "PacketReplicationEngineEntry": multicast groups and clone sessions."""
+"""P4Runtime's section "PacketReplicationEngineEntry": multicast groups and clone sessions."""
 
 import pytest
 from client import DELETE, INSERT, MODIFY, Controller, ids

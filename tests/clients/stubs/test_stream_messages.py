@@ -1,4 +1,4 @@
-"""The section "P4Runtime Stream Messages": packets, errors, and unknown messages."""
+"""P4Runtime's section "P4Runtime Stream Messages": packets, errors, and unknown messages."""
 
 from client import Controller, code_of, connected, ids, packet_out
 from google.protobuf.any_pb2 import Any

@@ -1,4 +1,4 @@
-"""The specification's section "TableEntry"."""
+"""P4Runtime's section "TableEntry"."""
 
 import pytest
 from client import (

@@ -1,4 +1,4 @@
-"""The sections "Write RPC", with batches and atomicity, and "Error Reporting Messages"."""
+"""P4Runtime's sections "Write RPC", with batches and atomicity, and "Error Reporting Messages"."""
 
 import pytest
 from client import (
