@@ -1,4 +1,4 @@
-"""Loads rows from a user's own Python file, which an experiment names in `rows_from`."""
+"""Loads rows, each the class of an SFU, from the user's Python file that `rows_from` names."""
 
 import importlib.util
 import inspect
@@ -23,8 +23,8 @@ def add_rows(file: Path, original: Path | None = None) -> None:
 
     A row replaces one of the same name from another such file.
 
-    `file` may be a study's copy. As long as `original` exists with the same bytes, `original` is
-    loaded instead, so that it can import the modules in its own folder.
+    `file` may be the copy in a study's folder. As long as `original` exists with the same bytes,
+    `original` is loaded instead, so that it can import the modules in its own folder.
     """
     if original is not None and _is_alike(original, file):
         file = original

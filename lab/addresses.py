@@ -1,4 +1,4 @@
-"""The addresses of the star. Pure; every address of the lab is derived here."""
+"""The addresses of the star (`lab.netns`: hosts and the SFU around one bridge). Pure."""
 
 SUBNET_PREFIX_LEN = 24
 SFU_NUMBER = 100

@@ -1,4 +1,4 @@
-"""Runs a switch with one group in a star, and measures a burst of packets through it."""
+"""Runs a switch with one group in a star of namespaces, and measures a burst through it."""
 
 import contextlib
 import json
@@ -85,15 +85,15 @@ def switch_with_group(
 
 
 def at_stream_port(hosts: Sequence[int], udp_port: int = SFU_UDP_PORT) -> list[tuple[int, int]]:
-    """The (host, UDP port) at which viewers without a port of their own receive."""
+    """For each host: the host, and the stream's UDP port, at which a viewer receives by default."""
     return [(host, udp_port) for host in hosts]
 
 
 @contextlib.contextmanager
 def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> Iterator[None]:
-    """During the block the SFU's link is captured and sockets receive; then all files are complete.
+    """Captures the SFU's link and lets sockets receive during the `with` block.
 
-    `receivers` are pairs of host and UDP port.
+    After the block all files are complete. `receivers` are pairs of host and UDP port.
     """
     folder.mkdir(parents=True, exist_ok=True)
     hosts = sorted({host for host, _ in receivers})

@@ -59,7 +59,7 @@ class Counters:
 
     @property
     def vanished_inside(self) -> int:
-        """Packets that came or were made, and neither left, were dropped, nor wait: should be 0."""
+        """How many packets came or were made but did not leave, are not dropped and do not wait."""
         event = "reprise_packets_total"
         made = sum(self.sum_of(event, f'"{name}"') for name in ("received", "cloned", "replicated"))
         gone = sum(self.sum_of(event, f'"{name}"') for name in ("transmitted", "to_cpu"))

@@ -67,9 +67,9 @@ def datagrams(records: Iterable[Record]) -> list[Seen]:
 
 
 def match(seen: Iterable[Seen], sfu_ip: str) -> Matched:
-    """Sorts datagrams to `sfu_ip` and all others into packets and their copies, by payload.
+    """Matches packets (datagrams to `sfu_ip`) and copies (all other datagrams) by payload.
 
-    A payload that arrives twice is one packet more: its copies count for the one that came last.
+    If a payload arrives twice, these are two packets, and later copies belong to the second one.
     """
     packets: list[Packet] = []
     by_payload: dict[bytes, Packet] = {}
@@ -112,7 +112,7 @@ def summarise(matched: Matched, viewer_ips: Sequence[str]) -> Summary:
 
 
 def count_out_of_order(packets: Sequence[Packet]) -> int:
-    """Copies that left after a copy, to the same viewer, of a packet that had arrived later."""
+    """How many copies left after a copy of a later packet to the same viewer."""
     copies = sorted(
         (copy.time_ns, packet_idx, copy.datagram.dst_ip)
         for packet_idx, packet in enumerate(packets)

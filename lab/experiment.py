@@ -102,7 +102,7 @@ class StreamOf(_Model):
     Without it the stream lasts as long as the part's `duration_s`."""
 
     def packets_at(self, participants: int) -> int | None:
-        """How many packets are sent with so many participants; None if the stream has no limit."""
+        """How many packets a stream has with this many participants; None if it has no limit."""
         if isinstance(self.packets, dict):
             return self.packets[participants]
         return self.packets
@@ -138,7 +138,7 @@ class StreamOf(_Model):
 
 
 class Search(_Model):
-    """Searches for the largest size that a row serves: grows, and halves the gap once it breaks."""
+    """Searches for the largest size that a row serves: grows until it breaks, halves the gap."""
 
     first: Annotated[int, Field(ge=1)] = 1
     most: Annotated[int, Field(ge=1, le=4096)] = 4096
@@ -196,10 +196,10 @@ class Part(_Model):
         Annotated[int, Field(ge=1, le=64)] | Literal["everybody"],
         BeforeValidator(lambda value: 1 if value == "one" else value),
     ] = 1
-    """Who sends: `one`, `everybody`, or a number: the first so many send to all others."""
+    """Who sends: `one`, `everybody`, or a number n: the first n participants."""
     viewers: _Sizes = ()
-    """With one sender: its numbers of viewers. Several numbers, or `{first:, most:}` to search for
-    the largest that each row can serve."""
+    """With one sender: how many viewers it has. One number or several, or `{first:, most:}` to
+    search for the largest number that each row can serve."""
     participants: _Sizes = ()
     """With more senders: the numbers of participants, in the same form."""
     streams: Annotated[tuple[StreamOf, ...], Field(min_length=1)]
@@ -460,7 +460,7 @@ class Experiment(_Model):
 
     @property
     def beside(self) -> list[str]:
-        """The names of all files beside the experiment's own that it needs."""
+        """The names of the files that the experiment needs, all in the folder of its own file."""
         pcaps = [of.pcap for part in self.loads for of in part.streams if of.pcap]
         return list(dict.fromkeys(filter(None, [self.rows_from, *self.files, *pcaps])))
 
@@ -632,7 +632,7 @@ def _where(error: Mapping[str, Any]) -> str:
 
 
 def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
-    """In a quick study the fields in `quick` replace the part's; `quick: false` leaves it out."""
+    """In a quick study the fields in `quick` replace a part's; `quick: false` omits the part."""
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}

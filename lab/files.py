@@ -29,7 +29,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def alone(place: Path) -> Iterator[bool]:
-    """Yields whether this process has the lock of a folder, until the block or the process ends."""
+    """Locks a folder until the `with` block or the process ends; yields False if another has it."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         try:

@@ -14,7 +14,7 @@ PROTOCOL_UDP = 17
 
 @dataclass(frozen=True, slots=True)
 class UdpFrame:
-    """The fields of a UDP datagram in an Ethernet frame that the analysis looks at."""
+    """The fields that the analysis reads of a UDP datagram in an Ethernet frame."""
 
     eth_src: str
     eth_dst: str

@@ -15,7 +15,7 @@ from lab.switch import SWITCH
 
 
 def session(command: Sequence[str]) -> dict[str, str]:
-    """Facts about this session, as text by name.
+    """Facts about this session (one command that measures), as text by name.
 
     Of the command's file arguments only the names are kept, because paths differ on other machines.
     """

@@ -20,7 +20,7 @@ FRAME_LEN_MAX_BYTES = 9014
 """The length of a jumbo frame, without FCS."""
 FRAME_LEN_MIN_BYTES = HEADERS_LEN_BYTES + 2
 SHORT_FRAME_BELOW_BYTES = HEADERS_LEN_BYTES + 28
-"""Frames shorter than this have only two bytes to identify their packet, in at most
+"""Frames shorter than this have only two bytes to identify their packet. That is enough for
 `SHORT_STREAMS_MAX` streams."""
 SHORT_STREAMS_MAX = 32
 QUIET_S = 1.0

@@ -123,7 +123,7 @@ def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
 
 
 def _marked(packets: Iterable[tuple[int, int]]) -> Trace:
-    """Makes frames longer that are too short for the meter's mark, such as a last fragment."""
+    """Lengthens frames that have no room for the meter's 16-byte mark, such as a last fragment."""
     return Trace(tuple((at, max(SHORT_FRAME_BELOW_BYTES, length)) for at, length in packets))
 
 

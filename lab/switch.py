@@ -8,7 +8,7 @@ from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
 RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "release"))
-"""The folder of `make build`'s programs. For `make test` it is that of programs with checks."""
+"""The folder of the programs that `make build` builds; in `make test`, of those with assertions."""
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
 """9559 is P4Runtime's port at IANA; the address is the loopback of the SFU's namespace."""

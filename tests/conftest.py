@@ -1,4 +1,4 @@
-"""What all tests share: namespaces are required, loudly."""
+"""Fixtures of all tests. A test that needs namespaces says so if it cannot have them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def namespaces() -> None:
-    """Whoever uses this needs network namespaces: with CI=true their lack is a failure."""
+    """Skips a test that needs network namespaces if there are none; with CI=true it fails."""
     try:
         netns.require_namespaces()
     except netns.NamespaceError as error:
@@ -26,7 +26,7 @@ def namespaces() -> None:
 
 @pytest.fixture(scope="session")
 def system_root(namespaces: None) -> None:
-    """Whoever uses this needs the kernel's BPF (AF_XDP): with CI=true its lack is a failure."""
+    """Skips a test that needs BPF (AF_XDP) if this process may not use it; fails with CI=true."""
     need("" if netns.is_root_of_system() else "BPF, which needs root outside any user namespace")
 
 

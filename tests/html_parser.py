@@ -1,4 +1,4 @@
-"""A page is well formed: every tag is closed in order, every id is its own."""
+"""Checks that a page is well formed: tags are closed in order, and no id occurs twice."""
 
 from html.parser import HTMLParser
 

@@ -14,7 +14,7 @@ FRAME_LEN_BYTES_MAX = 65536
 
 
 def packet_socket(interface: str) -> socket.socket:
-    """A socket that gets what comes to an interface, and not what leaves by it."""
+    """A socket that gets the frames that come to an interface, not those that leave by it."""
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     grow_receive_buffer(made)
     made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
@@ -24,7 +24,7 @@ def packet_socket(interface: str) -> socket.socket:
 
 @contextmanager
 def at_links(site: Site) -> Iterator[tuple[dict[int, socket.socket], selectors.BaseSelector]]:
-    """A socket at the hosts' end of each link, by port, and a selector whose data are the ports."""
+    """Opens a socket at the hosts' end of each link, by port, and a selector with ports as data."""
     with ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         ends = {link.port: link.host_interface for link in site.links}

@@ -1,4 +1,4 @@
-"""A client of the replicated counter: adds 1 COUNT times, each until enough replicas agree.
+"""A client of the replicated counter: adds 1, COUNT times, and waits for a quorum each time.
 
 client.py GROUP_IP OWN_IP NAME COUNT REPLICA_IP...
 """
@@ -11,15 +11,15 @@ from aom import UDP_PORT, request
 from counter import COMMAND_BYTES_MAX
 
 ANSWER_PORT = 60006
-"""Where replicas answer from: their port for each other."""
+"""The port from which replicas answer. They use it among themselves, too."""
 PATIENCE_S = 0.1
 
 
 def main() -> None:
-    """One command after the other; a command that is not answered is sent again."""
+    """Sends one command after the other, and each again until it is answered."""
     group, own, name, count = *sys.argv[1:4], int(sys.argv[4])
     replicas = {(replica, ANSWER_PORT) for replica in sys.argv[5:]}
-    # With 3f+1 replicas, of which f may lie, 2f+1 equal answers.
+    # With 3f+1 replicas, of which f may lie, a quorum is 2f+1 equal answers.
     quorum = len(replicas) - (len(replicas) - 1) // 3
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.bind((own, 0))
@@ -37,7 +37,7 @@ def ask(
     replicas: set[tuple[str, int]],
     quorum: int,
 ) -> str:
-    """What a quorum of the replicas has answered; what others send is no answer."""
+    """Returns the answer that a quorum of the replicas gives; ignores all other senders."""
     name, number, *_ = command.split(b" ")
     prefix = name + b" " + number + b" "
     answers: dict[tuple[str, int], bytes] = {}

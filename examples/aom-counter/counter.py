@@ -1,7 +1,7 @@
-"""What is replicated, and what replicas say to each other: pure functions of what came.
+"""The counter that is replicated, and the datagrams between replicas. No I/O.
 
-Requests and datagrams come from anybody: each function takes any bytes, and what is not as it
-should be changes nothing.
+Requests and datagrams come from anybody: each function takes any bytes, and malformed ones change
+nothing.
 """
 
 import base64
@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
 
 Number = tuple[int, int]
-"""Epoch and number."""
+"""The epoch, and the number in it that the sequencer gave a message."""
 
 COMMAND_BYTES_MAX = 200
 ADD_MAX = 10**9
 CLIENTS_MAX = 1000
-"""Clients whose last answer is kept. All replicas forget the same one first, the quietest."""
+"""So many clients' last answers are kept. All replicas forget the same client first, the one that
+has been silent for longest."""
 
 EPOCH_LAST = NUMBER_LAST = 2**32 - 1
 COMMAND = re.compile(
@@ -31,7 +32,7 @@ NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A client's request, and the address that its answer goes to."""
+    """A client's request, and the address to which the answer goes."""
 
     client: str
     request: int
@@ -41,7 +42,7 @@ class Command:
 
     @classmethod
     def parse(cls, message: bytes) -> "Command | None":
-        """Of a message "CLIENT REQUEST ADD HOST PORT"; anything else is no command."""
+        """Parses a message "CLIENT REQUEST ADD HOST PORT"; None if it is anything else."""
         if len(message) > COMMAND_BYTES_MAX:
             return None
         try:
@@ -58,14 +59,14 @@ class Command:
 
 
 class Counter:
-    """Commands in, the sum out. Replicas that apply the same messages have the same state."""
+    """The sum. Replicas that apply the same commands in the same order have the same state."""
 
     def __init__(self) -> None:
         self.value = 0
         self.answered: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def apply(self, command: Command) -> str:
-        """The answer. A command that comes again is answered again only."""
+        """Applies a command and returns the answer. A repeated command is only answered again."""
         last, answer = self.answered.pop(command.client, (-1, 0))
         if command.request > last:
             self.value += command.add
@@ -78,9 +79,9 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Asks for the first message among these numbers of an epoch, or for the last.
+    """Asks for the first message from `first` to `last` of an epoch, or for the epoch's last one.
 
-    The nonce is a random number: who has not seen the question cannot answer it.
+    The nonce is a random number, so that nobody can answer who has not seen the question.
     """
 
     nonce: str
@@ -90,13 +91,13 @@ class Question:
     wants_last: bool
 
     def to_bytes(self) -> bytes:
-        """For a datagram."""
+        """Encodes the question for a datagram."""
         return json.dumps(asdict(self)).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """A message and its certificate, as another shows them; not verified."""
+    """A message and its certificate from another replica, which the reader must still verify."""
 
     number: Number
     message: bytes
@@ -105,13 +106,13 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """To the question with this nonce; nothing if there is no message among its numbers."""
+    """The answer to the question with this nonce; without `proved` its numbers have no message."""
 
     nonce: str
     proved: Proved | None
 
     def to_bytes(self) -> bytes:
-        """For a datagram."""
+        """Encodes the answer for a datagram."""
         document: dict[str, object] = {"answer": self.nonce}
         if self.proved is not None:
             document["number"] = self.proved.number
@@ -121,7 +122,7 @@ class Answer:
 
 
 def parse(datagram: bytes) -> Question | Answer | None:
-    """What another replica says; none if a datagram is neither."""
+    """Decodes another replica's datagram; None if it is neither question nor answer."""
     try:
         document = json.loads(datagram)
     except (ValueError, RecursionError):

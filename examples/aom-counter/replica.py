@@ -5,9 +5,9 @@
 All replicas apply the same commands in the same order, without asking each other, as long as
 nothing is lost. A replica that misses numbers asks the others, and believes one that shows a
 message's certificate. Numbers that all have missed are skipped by all. docs/aom.md describes the
-protocol, and what it trusts the other replicas for.
+protocol, and where it trusts the other replicas.
 
-Requests and datagrams come from anybody: counter.py reads them.
+Requests and datagrams come from anybody: counter.py decodes them.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ REPAIR_PORT = 60006
 ASK_EVERY_S = 0.02
 ANSWERS_MAX = 1000
 HISTORY_MAX = 100_000
-"""Messages that are kept for the others. Who misses an older one waits for another replica."""
+"""So many messages are kept for the others. Whoever misses an older one must get it elsewhere."""
 
 
 class History:
-    """The last messages, by their numbers; two threads use it."""
+    """The last messages, by their numbers. Two threads use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -42,12 +42,12 @@ class History:
         self._forgotten: Number = (0, 0)
 
     def begin(self, number: Number) -> None:
-        """Of this number and those behind it something is known."""
+        """Declares that this replica knows the numbers from this one on."""
         with self._lock:
             self._forgotten = (number[0], number[1] - 1)
 
     def add(self, proved: Proved) -> None:
-        """Behind all others."""
+        """Adds a message, whose number must be larger than all others."""
         with self._lock:
             self._numbers.append(proved.number)
             self._proved[proved.number] = proved
@@ -58,17 +58,17 @@ class History:
                     del self._proved[number]
 
     def pass_by(self, number: Number) -> None:
-        """All numbers up to this one have a message here or none."""
+        """Declares that this replica has all messages up to this number that it will ever get."""
         with self._lock:
             self._passed = max(self._passed, number)
 
     def last_of(self, epoch: int) -> int:
-        """The last number of an epoch that has a message here, or 0."""
+        """The last number of an epoch whose message is here, or 0."""
         with self._lock:
             return self._last_of(epoch)
 
     def answer(self, question: Question) -> Answer | None:
-        """What is known for certain; nothing if it is not known yet, or no longer."""
+        """Answers a question; None if this replica does not know the answer yet, or no longer."""
         first, last = (question.epoch, question.first), (question.epoch, question.last)
         with self._lock:
             if question.wants_last:
@@ -80,7 +80,7 @@ class History:
                 return None
             place = bisect_left(self._numbers, first)
             if place < len(self._numbers) and self._numbers[place] <= last:
-                # What comes later is behind it.
+                # Messages that are still to come have larger numbers.
                 return Answer(question.nonce, self._proved[self._numbers[place]])
             return Answer(question.nonce, None) if self._passed >= last else None
 
@@ -91,26 +91,26 @@ class History:
 
 
 class Replica:
-    """Applies what is ordered; what is missing is repaired first."""
+    """Applies the messages in order, and first gets those that are missing from other replicas."""
 
     def __init__(self, member: Member, own: str, others: list[str]) -> None:
         self.member, self.others = member, set(others)
         self.counter = Counter()
         self.history = History()
         self.epoch = 0
-        # Bounded: whoever sends answers that nobody waits for fills no memory.
+        # Bounded, so that answers for which nobody waits do not fill the memory.
         self.answers: queue.Queue[tuple[str, Answer]] = queue.Queue(ANSWERS_MAX)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((own, REPAIR_PORT))
         threading.Thread(target=self.serve_others, daemon=True).start()
 
     def run(self) -> None:
-        """For ever."""
+        """Handles events for ever."""
         for event in self.member:
             self.take(event)
 
     def take(self, event: Event) -> None:
-        """The next numbers. Before a new epoch's first, what was lost at the end of the old one."""
+        """Handles an event. Before a new epoch's first it gets the lost end of the old epoch."""
         if not isinstance(event, Message | DropNotification):
             sys.exit(f"the sequencer equivocates: {event}")
         first = event.sequence if isinstance(event, Message) else event.first
@@ -128,7 +128,7 @@ class Replica:
             self.repair(event.epoch, first, event.last)
 
     def finish_epoch(self, epoch: int) -> None:
-        """The others may have got further in an epoch that is over for all: they show how far."""
+        """Asks the others how far they got in an epoch that is over, and gets what is missing."""
         ends = self.ask(epoch, 1, NUMBER_LAST, wants_last=True)
         last = max((end.number[1] for end in ends if end is not None), default=0)
         own = self.history.last_of(epoch)
@@ -136,7 +136,7 @@ class Replica:
             self.repair(epoch, own + 1, last)
 
     def repair(self, epoch: int, first: int, last: int) -> None:
-        """Another has a message, or all have dropped it. A gap may have billions of numbers."""
+        """Gets missing messages from others; skips numbers that all dropped, maybe billions."""
         while first <= last:
             found = [it for it in self.ask(epoch, first, last) if it is not None]
             proved = min(found, key=lambda it: it.number, default=None)
@@ -149,7 +149,7 @@ class Replica:
             first = end + 2
 
     def settle(self, proved: Proved) -> None:
-        """Applies a command and answers its client; a message that is none changes nothing."""
+        """Applies a message's command and answers its client; ignores any other message."""
         self.history.add(proved)
         self.history.pass_by(proved.number)
         epoch, number = proved.number
@@ -166,7 +166,7 @@ class Replica:
     def ask(
         self, epoch: int, first: int, last: int, *, wants_last: bool = False
     ) -> list[Proved | None]:
-        """Every other's answer, or one that is the first number itself; asked until it is there."""
+        """Asks until all others have answered, or one has shown the message with number `first`."""
         nonce = secrets.token_hex(16)
         question = Question(nonce, epoch, first, last, wants_last)
         answers: dict[str, Proved | None] = {}
@@ -183,7 +183,7 @@ class Replica:
                 if answer.nonce != nonce:
                     continue
                 proved = answer.proved
-                # A message that is not proved is no answer: whoever gave it may be lying.
+                # A message without a valid certificate is no answer: its sender may be lying.
                 if proved is None or is_proved(self.member.verify, proved, question):
                     answers[who] = proved
                     if proved is not None and not wants_last and proved.number == (epoch, first):
@@ -191,7 +191,7 @@ class Replica:
         return list(answers.values())
 
     def serve_others(self) -> None:
-        """Answers what is known for certain, and leaves the rest to be asked again."""
+        """Answers the questions whose answer is certain. The others will be asked again."""
         while True:
             datagram, (who, port) = self.socket.recvfrom(65535)
             if who not in self.others or port != REPAIR_PORT:
@@ -207,7 +207,7 @@ class Replica:
                         self.socket.sendto(self.newest(answer).to_bytes(), (who, port))
 
     def newest(self, answer: Answer) -> Answer:
-        """With what has come of the certificate since the message."""
+        """The same answer with the newest certificate, which grows after the message's arrival."""
         proved = answer.proved
         if proved is None:
             return answer
@@ -216,9 +216,9 @@ class Replica:
 
 
 def is_proved(verify: Callable[[bytes, bytes], bool], proved: Proved, question: Question) -> bool:
-    """Whether the own key confirms a message under a number that was asked for.
+    """Whether this member's key confirms a message with a number that was asked for.
 
-    A certificate is right for its own number only, so that number is compared too.
+    A certificate is valid only for the number in it, so that number is compared, too.
     """
     epoch, number = proved.number
     if epoch != question.epoch or not question.first <= number <= question.last:
@@ -231,7 +231,7 @@ def is_proved(verify: Callable[[bytes, bytes], bool], proved: Proved, question: 
 
 
 def main() -> None:
-    """Joins, and goes on until it is ended."""
+    """Joins the group, and runs until the process is killed."""
     member = Member.join(sys.argv[1])
     print("joined", flush=True)
     Replica(member, sys.argv[2], sys.argv[3:]).run()

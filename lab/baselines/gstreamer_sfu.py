@@ -7,7 +7,7 @@ the new state of one stream, `{"udp_port": 5004, "viewers": [["10.1.0.2", 6000]]
 line the program prints `done n`. Python only controls: each stream has a thread of GStreamer's,
 which receives and sends. Two options differ from the elements' defaults: `sync=false`, since a sink
 that waits for the clock delays each packet by its `processing-deadline`, 20 ms, and `async=false`,
-which belongs to it.
+so that the sink does not wait for a first packet before it starts.
 """
 
 import json

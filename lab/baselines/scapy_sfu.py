@@ -1,6 +1,6 @@
 """The user-space SFU of the thesis, section 2.3: `python -m lab.baselines.scapy_sfu`.
 
-Python 3 and Scapy, the groups in a dictionary, one `sendp` for each copy. The program is simple on
+It keeps groups in a dictionary and sends each copy by one `sendp` of Scapy. It is simple on
 purpose: it does what the P4 SFU does in the plainest way that Python offers, as a reader of Scapy's
 manual would write it. Therefore `sniff` filters in Python, and each `sendp` opens and closes a
 socket.
@@ -27,7 +27,7 @@ from lab.baselines import READY
 
 
 def copy_for(packet: Packet, ip: str, mac: str, own_mac: str) -> Packet:
-    """A clone of `packet` to a viewer; Scapy computes the checksums anew when it is sent."""
+    """A clone of `packet` to a viewer; Scapy computes its checksums when it sends the clone."""
     clone = packet.copy()
     clone[Ether].src = own_mac
     clone[Ether].dst = mac

@@ -2,11 +2,11 @@
 
 The result is what a change costs.
 
-Both forwarders are started at once, each by a lab process of its own, and one runs while the other
-is stopped (`lab.bench.turns` says why). Each set of turns starts new processes, and the builds take
-it in turn to begin a set. The comparison is of copies a second when more is offered than either
-build carries, and of processor time a copy at a lower rate. The processor time says nothing of a
-forwarder that spins.
+Both forwarders are started at once, each by a lab process of its own. While one has its turn, the
+other is stopped by SIGSTOP (`lab.bench.turns` says why). Each set of turns starts new processes;
+the old build begins every other set. Two things are compared: copies a second when more is offered
+than either build carries, and processor time a copy at a lower rate. The processor time says
+nothing of a forwarder that spins.
 """
 
 import argparse
@@ -61,10 +61,10 @@ class Set:
 def serve(forwarder: Forwarder, n_viewers: int) -> None:
     """Runs one build's forwarder, in a process of its own, and serves requests from standard input.
 
-    Each line is the copies a second to offer; 0 asks for the most that the forwarder carries.
+    Each line is a rate to offer in copies a second; 0 asks for the most that the forwarder carries.
     """
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
-        # A stopped process could not end.
+        # A process that SIGSTOP has stopped could not end.
         stack.callback(set_up.go_on)
         load.settle(site, n_viewers)
         set_up.stand()

@@ -1,4 +1,4 @@
-"""Measures the cells of a benchmark one by one; writes its files again after each cell."""
+"""Makes the measurements (cells) of a benchmark one by one; writes its files after each."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ from lab.terminal import rewrite
 
 
 class Planned(Protocol):
-    """A cell that knows about how long it takes."""
+    """A cell with an estimate of its duration."""
 
     @property
     def planned_s(self) -> float: ...
@@ -94,10 +94,10 @@ def measured_sets(
     sets: str = "rounds",
     lacking: Iterable[str] = (),
 ) -> Failures:
-    """Measures the sets of a benchmark, a cell each. Returns the failures of the cells that failed.
+    """Measures a benchmark's sets of trials, one set in each cell. Returns why cells failed.
 
-    `place` is a folder and NAME. Rows go to NAME-rounds.csv (or what `sets` says), every trial to
-    raw/NAME-probes.csv. At the end NAME.csv merges the sets that measured the same thing.
+    `place` is a folder and NAME. Rows go to NAME-rounds.csv (`sets` replaces "rounds"), every trial
+    to raw/NAME-probes.csv. At the end NAME.csv merges the sets that measured the same thing.
     """
     folder, name = place
     rows: list[Row] = []

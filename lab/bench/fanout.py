@@ -1,4 +1,4 @@
-"""Fan-out, one packet in and n copies out of the same port: rate, delays, processor time."""
+"""Measures fan-out, n copies of each packet out of one port: rate, delays, processor time."""
 
 import math
 from collections.abc import Sequence
@@ -56,8 +56,8 @@ def cpu_ns_per_copy(wait: str, probe: Probe | None) -> float:
     """The processor time a copy, in nanoseconds.
 
     A forwarder that spins occupies its processor all the time, also before and after the load, so
-    its time a copy is the time between two copies. The same holds for the kernel on the sender's
-    processor; that time includes the sender's own work.
+    its time a copy is the time between two copies. So it is if the kernel forwards on the sender's
+    processor; then the time includes the sender's own work.
     """
     if probe is None or not probe.run.copies or probe.cpu_s is None:
         return math.nan

@@ -1,4 +1,4 @@
-"""The forwarders of the benchmark: a row in one of its variants, with a stream to viewers."""
+"""A forwarder is an SFU (row) in a variant (engine, port, wait) with one stream to viewers."""
 
 import contextlib
 import math
@@ -64,7 +64,7 @@ RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED)
 """The hand-written XDP program that the kernel engine is compared with."""
 NATIVE = Forwarder("p4_replication", "native", "afxdp", "spin")
 TICKS_MIN = 100
-"""With this many ticks the kernel's share is known to some percent."""
+"""With this many ticks the kernel's share is known to within some percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def audio_of(site: OnePort) -> Stream:
 
 @contextlib.contextmanager
 def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Running]]:
-    """Makes a site and runs the forwarder on it with one stream to `n_viewers` viewers.
+    """Runs the forwarder in namespaces of its own (a site) with one stream to `n_viewers` viewers.
 
     The viewers are the participants from 2 on. `P4Priority` has a second stream, whose viewers are
     the `n_viewers` participants after these.

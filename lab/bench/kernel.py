@@ -2,13 +2,13 @@
 
 Compares the kernel engine with a hand-written relay in XDP and with the native engine on AF_XDP.
 
-The forwarders take turns (`lab.bench.turns`). The kernel makes the copies on the sender's
-processor, which therefore also sends; an AF_XDP forwarder has a processor to itself. First the
-copies of all are counted at the XDP sink. Then, in shorter trials, they are counted at the tcx
-sink, for which the kernel makes a packet (an skb) of each copy. This is work of a receiving host's
-stack, not of an SFU. Last, the processor time of each forwarder is measured: idle, and with the
-thesis' fastest stream to the thesis' largest number of viewers. For this a kernel thread forwards,
-because its processor time is known.
+The forwarders take turns (`lab.bench.turns`). The kernel makes the copies on the processor of the
+load, which sends; an AF_XDP forwarder has a processor to itself. First an XDP program counts the
+copies of each forwarder (the XDP sink). Then, in shorter trials, a tcx program counts them (the tcx
+sink), for which the kernel makes a packet (an skb) of each copy: work of a receiving host's stack,
+not of an SFU. Last, the processor time of each forwarder is measured: idle, and with the thesis'
+fastest stream to the thesis' largest number of viewers. For this a kernel thread forwards, because
+its processor time is known.
 """
 
 import time
@@ -30,7 +30,7 @@ from lab.rows import ROWS, in_kernel
 FANOUTS = (1, 8, 16, 64)
 SETS = 3
 VIEWERS = 11
-"""The largest number of viewers at the thesis' fastest stream."""
+"""The largest number of viewers that the thesis has at its fastest stream."""
 IDLE_S, BUSY_S = 2.0, 3.0
 SLEEPING = replace(NATIVE, wait="sleep")
 

@@ -1,4 +1,4 @@
-"""One run of the load: offered packets, the copies that came back, samples of their delays."""
+"""Runs the load, which offers packets, counts the copies that come back, samples their delays."""
 
 import json
 import statistics
@@ -16,13 +16,13 @@ from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 FRAME_LEN_BYTES = 1400
 SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
-"""How much longer a run may take than it sends: for its start and the wait for the last copy."""
+"""How long the start of a run and its wait for the last copy may take, beside the sending."""
 SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
 """How long a load takes to start its sink."""
 LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
-"""How many copies may still be under way when sending ends if the forwarder keeps up: this share of
-all copies, plus the copies of `LATE_S` or of `LATE_PACKETS` packets, whichever are more."""
+"""A forwarder keeps up if at most so many copies are still under way when sending ends: this share
+of all copies, plus the copies due in `LATE_S` or for `LATE_PACKETS` packets, whichever are more."""
 XDP_SINK, TCX_SINK = "xdp", "tcx"
 """Where copies are counted and dropped: by XDP, as they come out of the device, or by tcx, after
 the kernel has made a packet (an skb) of each copy and taken it through its receive path."""
@@ -39,8 +39,8 @@ class Run:
     copies_of_viewer_min: int
     copies_of_viewer_max: int
     audio_sent: int
-    """Packets of the second stream, whose viewers come after the first stream's. `sent`, `copies`
-    and the viewers' numbers are of the first stream alone."""
+    """Packets of the second stream, whose viewers have the addresses after the first stream's.
+    `sent`, `copies` and the numbers of viewers are of the first stream alone."""
     audio_copies: int
     refusals: int
     """How often the interface did not accept a packet at once. The load then tried again, or with
@@ -105,7 +105,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The sink's record of one address in a run of `watching`. The first viewer's address is 0."""
+    """What a run of `watching` counted at one address. Address 0 is the first viewer's."""
 
     address: int
     copies: int
@@ -118,7 +118,7 @@ class Watched:
 
 
 def arguments(link: Link, stream: Stream, first_viewer: IPv4Address) -> list[str]:
-    """The load's command for a stream to consecutive addresses from `first_viewer` on."""
+    """The command that starts the load with a stream to addresses from `first_viewer` on."""
     return [
         *(str(program("load")), "--interface", link.host_interface),
         *("--frame-len", str(FRAME_LEN_BYTES)),
@@ -140,7 +140,7 @@ def _argv(site: OnePort, n_viewers: int, rate_pps: float, seconds: float) -> lis
 def watching(
     site: OnePort, *, n_viewers: int, rate_pps: float, n_packets: int, seconds_max: float, to: Path
 ) -> list[str]:
-    """The command that offers so many packets and writes a `Watched` for each address.
+    """The command that offers `n_packets` packets and writes a `Watched` for each address.
 
     The command prints its progress every second, and at the end the fields of a `Run`.
     """
@@ -162,10 +162,9 @@ def offer(
 ) -> Run:
     """Offers packets at a rate and counts their copies.
 
-    Each `sample_every`-th packet gets a line in `samples`. With `audio_every`, one packet in so
-    many is audio, which has a UDP port and viewers of its own. With `is_in_kernel`, packets that
-    the interface refuses because the forwarder is behind are lost; otherwise they are offered
-    again.
+    Each `sample_every`-th packet gets a line in `samples`. Each `audio_every`-th packet is audio,
+    which has a UDP port and viewers of its own. With `is_in_kernel`, packets that the interface
+    refuses because the forwarder is behind are lost; otherwise they are offered again.
     """
     argv = _argv(site, n_viewers, rate_pps, seconds)
     if samples is not None:
@@ -207,7 +206,7 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]
-    # Only a load has a sink. The one here offers next to nothing and is ended afterwards.
+    # Only a load counts copies (by its sink). This one offers next to nothing, and is then ended.
     sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,

@@ -19,15 +19,15 @@ from lab.sites import SFU_CPU
 COMPARED_FANOUT = 64
 """The fan-out at which forwarders are compared with each other, in alternating trials."""
 SETS = {"spin": 3, "sleep": 3}
-"""The number of sets at `COMPARED_FANOUT`, by how the forwarders wait."""
+"""The number of sets of trials at `COMPARED_FANOUT`, by how the forwarders wait."""
 CURVE_PART = 6
-"""Trials at other fan-outs, only points of a curve, are in one set and shorter by this factor."""
+"""Other fan-outs are only points of a curve: one set each, with trials shorter by this factor."""
 POINT_PART = 3
 """Trials of forwarders that sleep, of sockets, of the interpreter and of BMv2 are shorter by this
-factor: three sets take as long as one full-length trial."""
+factor, so that three sets take as long as one full-length trial."""
 FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
-"""For the interpreter, and for forwarders on UDP sockets."""
+"""The fan-outs at which the interpreter, and forwarders on UDP sockets, are measured."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
 
 
@@ -53,7 +53,7 @@ class Choice:
 
 
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
-    """The project's forwarders, those of an experiment's `own` rows, and two that only push."""
+    """The project's forwarders, those of an experiment's `own` rows, two that only push frames."""
     rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
     rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
     return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]

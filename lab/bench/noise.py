@@ -1,6 +1,6 @@
 """Detects whether other processes used the processors of a trial.
 
-Such a trial is void and is done again.
+If they did, the trial is void and is done again.
 
 The kernel reports the processor time of other processes thread by thread, in nanoseconds, and the
 time that a virtual machine's host took (steal) in ticks. Processes that start and end within a
@@ -17,7 +17,7 @@ from lab.process import cpu_ns_of_threads, stat_of
 from lab.sites import LOAD_CPU, SFU_CPU
 
 SHARE_MAX = 0.02
-"""The largest share of a trial's duration that others may use, on all its processors together."""
+"""How long others may use a trial's processors (times added up), as a share of its duration."""
 TICKS_MIN = 2
 """Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
 _PROCESSOR, _PARENT = 36, 1
@@ -67,7 +67,7 @@ class Listener:
         }
 
     def _is_ours(self, pid: int, found: dict[int, tuple[int, int]]) -> bool:
-        """Whether a process is the lab, its descendant or a kernel thread, which serves it."""
+        """Whether a process is the lab, its descendant, or a kernel thread: these serve the lab."""
         kernel = 2
         while pid in found:
             if pid in (self._own, kernel):

@@ -1,6 +1,6 @@
 """Overload: offers more packets than the forwarders can carry.
 
-Each forwarder is offered a tenth of its capacity up to ten times its capacity. The rate of copies
+Each forwarder is offered rates from a tenth of its capacity to ten times that. The rate of copies
 must rise up to the capacity and must not fall beyond it, all viewers must lose about the same
 share, and the switch must count every loss.
 """
@@ -52,7 +52,7 @@ class Moment:
 
 
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
-    """Reads all counters; refused packets only with `is_in_kernel`: others are offered again."""
+    """Reads all counters. Refusals count only if `is_in_kernel`; else the load tries again."""
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]
     wire_drops = device_drops(site.sfu, link.sfu_interface)
@@ -93,7 +93,7 @@ def _offer(
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
-    """The packets a second at which the most copies come. Trials of `offer` are in copies a second.
+    """The packets a second at which the most copies come. `offer` makes trials in copies a second.
 
     The search begins below the capacity, because a forwarder whose rate falls under overload would
     not show its peak otherwise.
@@ -156,7 +156,7 @@ def measure(
     with running(forwarder, fanout) as (site, set_up):
         load.settle(site, fanout)
         capacity_pps = capacity(
-            # With samples, as in the sweeps, because they cost the forwarder's processor some time.
+            # With samples, as in the sweeps, because sampling takes time of the SFU's processor.
             lambda trial: _offer(forwarder, site, fanout, trial.per_s / fanout, trial.seconds)[0],
             fanout,
         )

@@ -41,7 +41,7 @@ def overhead_ns(row: FanoutRow) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A comparison: a forwarder on sockets, and the one that takes its place beyond sockets."""
+    """A comparison: a forwarder on sockets, and the one that does the same without sockets."""
 
     sockets: Forwarder
     beyond: Forwarder

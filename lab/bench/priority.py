@@ -20,8 +20,8 @@ from lab.rows import in_kernel
 
 AUDIO_EVERY = 10
 OFFERED = {8: (1.0, 1.2), 64: (1.0, 1.5, 2.5)}
-"""The offered rates as multiples of the capacity, by fan-out. Up to these the switch has time to
-look at every packet that arrives while it sends (docs/switch.md)."""
+"""The offered rates as multiples of the capacity, by fan-out. At each of them the switch still has
+time to look at every packet that arrives while it sends (docs/switch.md)."""
 STEP_S = 0.5
 SWEEPS = 3
 """How often the rates are offered, each time as multiples of a capacity that was measured just

@@ -1,8 +1,8 @@
 """Scaling over processors, each of which has a stream of its own, with equally many viewers.
 
 In the kernel a packet is forwarded on the processor that sends it, so each processor has a load and
-a port. The kernel engine has all ports in one switch; the hand-written relay runs once for each
-port, and the relays share nothing. On AF_XDP one port has as many queues as the switch has workers;
+a port. The kernel engine has all ports in one switch; the relay, written by hand in XDP, runs once
+for each port and shares nothing. On AF_XDP one port has as many queues as the switch has workers;
 the workers have one half of the processors, the loads the other half. Points that need more
 processors than the machine has are left out. The forwarders take turns (`lab.bench.turns`).
 """
@@ -129,7 +129,7 @@ def offer(up: Up, trial: Trial) -> Run:
 
 
 def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
-    """Combines several loads: adds their counts, takes the least and the most of all viewers."""
+    """Combines several loads: adds their counts, keeps the least and most copies of a viewer."""
     sums = {
         name: int(sum(one[name] for one in said))
         for name in ("sent", "copies", "copies_while_sending", "refusals", "others")
@@ -158,7 +158,7 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         ups: list[Up] = []
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
-            # A stopped process could not end.
+            # A process that SIGSTOP has stopped could not end.
             stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
             up.stand()

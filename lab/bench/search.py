@@ -31,7 +31,7 @@ LEAST_PER_S = 100.0
 SHORT_S = 0.3
 """The duration of a short trial: at a copy a microsecond, 300,000 copies."""
 TRIAL_S = 60.0
-"""RFC 2544's duration of a trial: that of the trial that decides."""
+"""The duration of a deciding trial, as in RFC 2544."""
 PART_OF_TRIAL = 12
 """Before each deciding trial comes a trial of this part (one twelfth) of its duration. Most rates
 that lose packets lose some in it already."""
@@ -39,8 +39,8 @@ KEPT_UP = 0.97
 FINE = 1.03
 """The search ends when the lowest failed rate is within this factor of the highest passed rate."""
 SHORT_MAX = 2
-"""When the load has sent no more after so many doublings in a row, it can send no more. A single
-such doubling may be a moment in which the load had no processor."""
+"""If the rate was doubled so often in a row and the load sent no more than before, it can send no
+more. After a single doubling it may only have had no processor for a moment."""
 DECIDING_MAX = 9
 """How many rates are tried with deciding trials. The last is a third of the first."""
 BEYOND = (1.1, 1.25, 1.5, 2.0)
@@ -60,7 +60,7 @@ class Effort:
 
     @property
     def deciding_s(self) -> tuple[float, ...]:
-        """The trials that decide, one after the other."""
+        """The durations of the trials that decide about a rate, one after the other."""
         part_s = self.trial_s / PART_OF_TRIAL
         return (part_s, self.trial_s) if part_s >= self.short_s else (self.trial_s,)
 

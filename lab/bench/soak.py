@@ -148,7 +148,7 @@ def missing(watched: Sequence[Watched]) -> int:
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """The lines of JSON in a text, without those that are not whole, such as a last one cut off."""
+    """Parses a text with a JSON document in each line; ignores others, such as a cut last line."""
     lines = []
     for line in text.splitlines():
         with suppress(json.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""Makes trials of running forwarders, again if others disturbed one; keeps all results."""
+"""Makes trials of running forwarders, repeats those that others disturbed, keeps all results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from lab.bench.noise import Noise
 from lab.bench.search import Found, Trial
 
 REPEATS_MAX = 5
-"""How often a trial is made at most if others disturb it ..."""
+"""A trial that other processes disturb is made again until it has been made so often ..."""
 REPEATS_OF_ALL_S = 150.0
-"""... as long as all repetitions for one forwarder in a set together take no longer than this."""
+"""... or all repetitions for one forwarder in a set would take longer than this together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Runner(ABC):
             probe = self._once(trial)
             self.probes.append(probe)
             # A negative loss means that copies of an earlier trial came: a queue took seconds to
-            # drain, or its forwarder was stopped meanwhile.
+            # drain, or the forwarder was stopped while packets were in it.
             is_void = probe.is_void or probe.run.loss < 0.0
             if not is_void or self._repeated_s + trial.seconds > self.repeats_of_all_s:
                 break

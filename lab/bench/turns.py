@@ -74,7 +74,7 @@ def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
         runners: list[_Runner] = []
         for forwarder in cell.forwarders:
             site, set_up = stack.enter_context(running(forwarder, cell.fanout))
-            # A stopped process could not end.
+            # A process that SIGSTOP has stopped could not end.
             stack.callback(set_up.go_on)
             load.settle(site, cell.fanout)
             set_up.stand()

@@ -1,1 +1,1 @@
-"""Figures and tables, made of rows alone. Pure."""
+"""Makes figures and tables from the typed rows of results alone. Pure."""

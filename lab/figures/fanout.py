@@ -1,5 +1,4 @@
-"""Figures and tables of fan-out: rates, delays, processor time. Compared are forwarders with the
-same kind of port and the same way of waiting. Pure."""
+"""Figures and tables of fan-out: rates, delays, processor time, by kind of forwarder. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -65,8 +64,8 @@ class Beside:
     def _of(self, row: Searched) -> dict[int, Searched]:
         """A forwarder's rows by set.
 
-        Older files have no number of the set. There several rows for a forwarder mean that it was
-        compared with others, and a row's position is its number.
+        Rows of older files do not have the set's number. There several rows for a forwarder mean
+        that it was compared with others, and the nth row belongs to the nth set.
         """
         rounds = self._all(row)
         if all(one.set == BY_PLACE for one in rounds):
@@ -140,7 +139,7 @@ def _rates(
 
 
 def _how(rows: Sequence[FanoutRow]) -> str:
-    """Says how long and how often was tried at which fan-out; empty for older files."""
+    """Says how long trials were and how many sets were made at each fan-out; empty if unknown."""
     known = [row for row in rows if not math.isnan(row.trial_s)]
     ways: dict[tuple[float, int], set[int]] = {}
     for row in known:

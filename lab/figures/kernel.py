@@ -17,14 +17,15 @@ WHY_TWO_SINKS = (
     "it through its receive path: a receiver's work, the same for all, which hides what differs."
 )
 SHARES_OF_RELAY_MIN = {8: 0.75, 16: 0.75, COMPARED: 0.8}
-"""By fan-out: the least share of the relay's lossless rate that the kernel engine must reach."""
+"""By fan-out: the share of the relay's lossless rate that the kernel engine must reach. (The relay
+is the SFU written by hand in XDP.)"""
 OF_NATIVE_MIN = 2.5
 LAST_COPY_OF_RELAY_MAX = 1.3
 SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}
 
 
 def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
-    """The rows that were counted at a sink. Rows of older files, which name none, are XDP's."""
+    """The rows whose copies were counted at one sink: in older files, which name none, at XDP's."""
     return [row for row in rows if row.sink == sink or (not row.sink and sink == XDP_SINK)]
 
 
@@ -152,7 +153,7 @@ def _processor_table(times: Sequence[ProcessorRow]) -> Table:
 def promises(
     rows: Sequence[FanoutRow], beside: Beside
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """The goals of the kernel engine: the values that were found, and whether they reach them."""
+    """Each goal of the kernel engine, and the values found, each with whether it is good enough."""
     if not any(row.engine == "kernel" for row in rows):
         return
     rates, native = dict(of_relay(rows, beside)), dict(of_native(rows, beside))

@@ -15,7 +15,7 @@ PKTSWITCH_DELAY_PCT = 89.0
 
 
 def curves(rows: Sequence[OverloadRow]) -> list[list[OverloadRow]]:
-    """The rows of each forwarder at each fan-out, by what is offered."""
+    """The rows of each forwarder at each fan-out, ordered by the offered rate."""
     ordered = sorted(rows, key=lambda row: (row.fanout, row.offered_over_capacity))
     return [*by_columns(ordered, ("fanout", "row", "engine", "port", "wait")).values()]
 

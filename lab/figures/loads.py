@@ -1,7 +1,7 @@
 """The figures of a study's loads: delay against viewers, and distributions of delay. Pure.
 
-A row has the same colour and marker everywhere, and a stroke for each of its variants; lines of
-published results are dashed, with hollow markers.
+A row (an SFU) has the same colour and marker everywhere, and a stroke for each of its variants.
+Lines of published results are dashed, with hollow markers.
 """
 
 from collections import Counter

@@ -51,7 +51,7 @@ WAITS = {
     "thread": "a thread",
     "shared": "on the sender's processor",
 }
-"""The latter two are the kernel's (`lab.rows.in_kernel`)."""
+"""`thread` and `shared` are for forwarding in the kernel (`lab.rows.in_kernel`)."""
 KINDS = (
     ("afxdp", "spin"),
     ("afpacket", "spin"),

@@ -1,4 +1,4 @@
-"""Pipelines without ports as figures and tables: optimisations, growth with sizes. Pure."""
+"""Figures and tables of pipelines without ports: what optimisations and sizes change. Pure."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ PISCES = (
     ("action coalescing", -14.8),
     ("all", 425.8),
 )
-"""The paper's steps in cycles a packet: first and last are totals, the others differences."""
+"""PISCES' steps in cycles a packet: first and last are totals, the others differences."""
 
 
 def workloads(rows: Sequence[PipelineRow]) -> list[tuple[str, int]]:
@@ -43,7 +43,7 @@ def with_role(rows: Sequence[PipelineRow], role: str, part: str = WHOLE) -> Pipe
 
 
 def steps(rows: Sequence[PipelineRow]) -> list[tuple[str, PipelineRow]]:
-    """The naive engine's row, then a row for each optimisation added to those before it."""
+    """The row without optimisations, then a row for each optimisation added to those before it."""
     naive = with_role(rows, "naive")
     found = [("naive", naive)] if naive is not None else []
     numbered = []

@@ -39,8 +39,8 @@ PUBLISHED_OPTIMISED = {
     ("l2l3_acl", 256): 1 - 0.024,
     ("l2", 64): 18_118.5 / 17_131.3,
 }
-"""The paper's shares of Open vSwitch's rate, by program and frame size, without a microflow cache.
-The sources have no others."""
+"""The share of Open vSwitch's rate that the paper's optimised variant reaches without a microflow
+cache, by program and frame size. The paper and its slides have no others."""
 PUBLISHED_NAIVE = dict.fromkeys((("l2l3_acl", size) for size in FRAMES_BYTES), 1 - 0.4)
 """The paper says that the naive variant is about 40 % slower at every size."""
 PUBLISHED_MBIT_PER_S = {
@@ -50,7 +50,7 @@ PUBLISHED_MBIT_PER_S = {
     ("l2", 64, OPTIMISED): 18_118.5,
     ("l2", 64, ""): 17_131.3,
 }
-"""By program, frame size in bytes, and variant, which is empty for Open vSwitch."""
+"""The paper's rates by program, frame size in bytes, and variant (empty for Open vSwitch)."""
 PUBLISHED_MICROFLOW = (("OVS", 7_728.0), ("PISCES", 6_464.0), ("PISCES, hash of 2 fields", 8_682.0))
 """The paper's rates of an L3 router with a microflow cache, at 64 bytes, in Mbit/s."""
 Key = tuple[str, str, int, Contestant]

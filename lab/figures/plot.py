@@ -41,7 +41,7 @@ TIMES = ("ns", "µs", "ms", "s")
 BAR_INCHES = 0.33
 BARS_SPARE_INCHES = 1.15
 LABEL_ROOM = 1.22
-"""The bars' axis relative to the longest bar: the number after the bar needs room."""
+"""The length of the bars' axis relative to the longest bar, whose number also needs room."""
 
 
 @dataclass(frozen=True, slots=True)

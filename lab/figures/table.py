@@ -9,7 +9,7 @@ from lab.csvs import text_of
 
 Line = TypeVar("Line")
 Column = tuple[str, str, Callable[[Line], str]]
-"""A column: its group, its name, and a function that makes its cell of a line."""
+"""A column: its group, its name, and a function that makes the column's cell from a line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ PLACE = 50
 """The viewer whose delay is compared with the first viewer's."""
 NONE = "-"
 COMPARISONS = {0.15: 9, 0.076: 10}
-"""The numbers of the thesis' tables of comparison, by bitrate in Mbit/s; it has no others."""
+"""By bitrate in Mbit/s: the number of the thesis' table that compares SFUs at this bitrate."""
 SOURCE_OF_COMPARISONS = "thesis"
 
 
@@ -61,7 +61,7 @@ def few(value: float | None) -> str:
 
 
 def answers(results: Results) -> Table:
-    """How many viewers each row serves, and what the fiftieth waits longer than the first."""
+    """How many viewers each SFU serves, and how much longer the fiftieth waits than the first."""
     rows: list[tuple[str, ...]] = []
     for one in results.series:
         at_place = one.place(PLACE)
@@ -336,8 +336,8 @@ def _why_comparison(rivals: _Rivals) -> str:
 # Sentences that explain why our results differ, with numbers from the rows.
 
 QUEUED_FACTOR = 3
-"""Packets count as queued if the average delay is this many times the smallest, which met no
-queue."""
+"""Packets count as queued if the average delay is this many times the smallest, that of a packet
+which met no queue."""
 
 
 def duration(value: float) -> str:

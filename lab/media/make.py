@@ -1,6 +1,6 @@
 """Makes the traces: ffmpeg generates and encodes a picture and a voice.
 
-Its RTP muxer makes the packets.
+FFmpeg's RTP muxer makes the packets.
 
 The picture resembles a person in front of a camera that does not move: a detailed, still
 background, something that moves in the middle, and a sensor's noise. The voice is noise in
@@ -182,7 +182,7 @@ def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
         av.open(str(encoded)) as source,
         av.open(collector, "w", format="rtp", options=MUXER_OPTIONS) as muxer,
     ):
-        # Opaque: PyAV passes packets on unchanged and opens no codec, which for AV1 would be a
+        # Opaque: PyAV passes packets on unchanged and opens no codec. For AV1 it would open a
         # decoder.
         stream = muxer.add_stream_from_template(source.streams[0], opaque=True)
         for packet in source.demux(source.streams[0]):

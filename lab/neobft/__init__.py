@@ -1,1 +1,1 @@
-"""Measures NeoBFT's data plane: latency and throughput of both variants of ordered multicast."""
+"""Measures NeoBFT's data plane, ordered multicast with tags (AOM-HM) or signatures (AOM-PK)."""

@@ -1,8 +1,8 @@
-"""Measures the latency and the throughput of ordered multicast. No point is computed.
+"""Measures the latency and the throughput of ordered multicast. Every point is measured.
 
-The contestants for throughput are AOM-HM, AOM-PK, and plain multicast by the same binary of as many
-copies as AOM-HM makes. All are started at once and take turns of a fraction of a second
-(`lab.bench.turns` says why).
+For throughput it compares AOM-HM (tags), AOM-PK (signatures), and plain multicast, in which the
+same binary makes as many copies as with AOM-HM. All are started at once and take turns of a
+fraction of a second (`lab.bench.turns` says why).
 """
 
 import csv
@@ -33,11 +33,11 @@ LOADS_PCT = (25, 50, 99)
 FIRST_RATE, RATE_MAX = 2_000.0, 2_000_000.0
 KEPT_UP = 0.9
 LATE_SHARE, LATE_REQUESTS = 0.01, 4
-"""A run counts as lossless if, when sending ends, at most this share of the copies or the copies of
-so many requests are still under way, whichever are more."""
+"""A run counts as lossless if at most so many copies are still under way when sending ends: this
+share of all copies, or the copies of `LATE_REQUESTS` requests, whichever are more."""
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """The factors by which the rate is lowered until a longer run is lossless. The small steps come
-first; on a machine that others use, these may not be enough."""
+first; on a machine that others use, the small ones may not be enough."""
 BENCH_TIMEOUT_S = 300.0
 BEYOND_WHAT_CAME = 1.2
 Document = dict[str, Any]

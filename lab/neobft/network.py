@@ -32,7 +32,7 @@ GRPC = {"tagged": "127.0.0.1:9561", "signed": "127.0.0.1:9562", "plain": "127.0.
 SERVICE_PORT = {"tagged": 7441, "signed": 7442}
 FIRST_RECEIVER = 10
 MESSAGE_BYTES = {"tagged": 14, "signed": 4, "plain": 14}
-"""So frames are as long as the published ones, apart from the mark that a message needs."""
+"""With messages so long, frames are as long as the published ones, but for a message's mark."""
 FRAME_BYTES = {"tagged": 92, "signed": 162, "plain": 92}
 SIGNER_PORT = 7
 PLAIN_GROUP = 1
@@ -69,7 +69,7 @@ class Links(Network):
 class Sequencer(InTurn):
     """A switch with its program and a group, and the load at the ends of its links.
 
-    Between turns the service stands, too, because it would not reach the switch.
+    Between turns the service is stopped, too, because it could not reach the stopped switch.
     """
 
     kind: str

@@ -39,7 +39,7 @@ class Change(ABC):
         return after
 
     def affected(self, before: Conference, ports: Mapping[int, int]) -> set[Pair]:
-        """The pairs whose service the change may begin, end, interrupt or redirect."""
+        """The pairs (presenter, viewer) whose service may begin, end, pause or be redirected."""
         after = self.after(before)
         was, is_now = before.services(ports), after.services(ports)
         changed = {pair for pair in was.keys() | is_now.keys() if was.get(pair) != is_now.get(pair)}
@@ -57,7 +57,7 @@ class AddViewer(Change):
     group: int
     viewer: Viewer
     card: Card
-    """The viewer's card. If it is looked up, this is what must be found."""
+    """Where the copies go. If the command looks it up, this is what it must find."""
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
@@ -152,7 +152,7 @@ class Apply(Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: another address of the SFU on a port, to which its presenters then send."""
+    """`address set`: gives the SFU another address on a port, to which presenters there send."""
 
     runs_alone: ClassVar[bool] = True
     port: int
@@ -205,7 +205,7 @@ class Choices:
     macs: Mapping[int, str]
     """For each host: its current MAC. Faults change this mapping between commands."""
     addresses: Mapping[int, Sequence[int]]
-    """For each port: the numbers from which the SFU's address on it can be made."""
+    """For each port: the last bytes of the addresses that the SFU can have on it."""
     has_ports: bool = True
     """Whether a viewer has a UDP port and a switch port in the program. Without them, copies keep
     the presenter's source address."""
@@ -321,7 +321,7 @@ class Choices:
         return Apply(target, self.has_ports, frozenset(unsaid))
 
     def _known(self, conference: Conference, number: int, viewer: Viewer) -> Card:
-        """The card of a viewer whose MAC is not in the file.
+        """The card (where the copies go) of a viewer whose MAC is not in the file.
 
         The switch takes what it has of this viewer, then what it looked up for the same host;
         otherwise it looks the viewer up.

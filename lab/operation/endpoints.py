@@ -29,7 +29,7 @@ RECEIVED = struct.Struct("=HHHIq")
 PAYLOAD = struct.Struct("!8sHI")
 MAGIC = b"operated"
 FLOOD_SEQUENCE = 0xFFFF_FFFF
-"""The sequence number in frames of a flood, which no host needs to receive; some may."""
+"""The sequence number in frames of a flood (a host sends as fast as it can), due at no host."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"

@@ -1,4 +1,4 @@
-"""Faults that disturb a conference: of links, interfaces, cards, the switch, and floods."""
+"""Faults of links, interfaces, network cards and the switch, and hosts that send at full speed."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ FOLLOW_TIMEOUT_S = 120.0
 PORT_LOST = "reprise_port_lost_events_total"
 PORT_LINK = "reprise_port_link"
 PORT_REASONS = ("rx", "tx", "egress_queue_full", "recirculation_queue_full", "no_room")
-"""The drop reasons that are not decisions of the P4 program."""
+"""The reasons for losses that are not decisions of the P4 program."""
 
 
 def break_sfu_link(operation: Operation) -> None:
@@ -175,7 +175,7 @@ def restart(operation: Operation) -> None:
 
 
 def _mark_all(operation: Operation) -> set[Pair]:
-    """Marks and returns all pairs that may or may not be served from now on.
+    """Marks and returns all pairs (presenter, viewer) that may or may not be served from now on.
 
     These are the pairs that are served now, those that were at the last export, and those of killed
     commands.

@@ -2,9 +2,9 @@
 
 A foreign controller knows nothing of the SFU: it uses only P4Runtime's protocol definitions, which
 the package finsy contains, so it runs in finsy's environment. It becomes primary against any other
-controller, prints this, stays primary for a while, and ends. Before it ends it may add a replica to
-a multicast group that no controller of an SFU would write, or remove it. Exit code 0: done; 3:
-another controller became primary.
+controller, prints this, stays primary for a while, and ends. Before it ends it may add to a
+multicast group, or remove from it, a replica that no controller of an SFU would write. Exit code 0:
+done; 3: another controller became primary.
 """
 
 import argparse

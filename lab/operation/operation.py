@@ -55,7 +55,7 @@ N_GROUPS = 4
 RATE_PPS = 40.0
 PAYLOAD_BYTES = 200
 ADDRESSES = {1: (100, 101, 102), 2: (110, 111, 112)}
-"""For each port: the numbers from which the SFU's address on it can be made."""
+"""For each port: the last bytes of the addresses that the SFU can have on it."""
 COMMANDS_AT_ONCE = 4
 TOOK_OVER = "another controller took over as primary"
 REFRESH_EVERY_S = 20
@@ -106,7 +106,7 @@ class Operation:
         self.possible: list[Conference] = []
         """The states in which killed commands may have left the switch; empty if there are none."""
         self.unresolved: set[Pair] = set()
-        """The pairs that may lose packets while a command finishes or takes back killed ones."""
+        """The pairs that may lose packets while a command completes or undoes killed commands."""
         self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0
@@ -288,7 +288,7 @@ class Operation:
         return Running(change, argv, process, affected, kill_at_s)
 
     def _wait(self, running: Sequence[Running], *, may_be_outbid: bool) -> list[Running]:
-        """Waits for the commands; returns those that were killed, failed, or lost the role."""
+        """Waits for the commands; returns those that were killed, failed, or lost primacy."""
         killed: list[Running] = []
         waiting = list(running)
         deadline_s = time.monotonic() + COMMAND_TIMEOUT_S
@@ -318,9 +318,9 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """After a kill: the next command must succeed, and its state must be a possible one."""
+        """After a kill: the next command must succeed, and the state must be a possible one."""
         if self.choose.random() < 0.5:
-            # Every command must cope with the state that was left, also a command that changes it.
+            # Also a command that changes the state must cope with what killed commands left.
             target = self.choose.choice(self.possible)
             change = Apply(target.copy(), self.choices.has_ports)
             self.note("go on: apply one of the possible states")
@@ -384,7 +384,7 @@ class Operation:
                 self.fail(f"in calm {difference}")
 
     def disturb(self, what: str, hosts: Sequence[int] | None = None) -> Disturbance:
-        """From now on copies may be missing at these hosts (None: at all)."""
+        """From now on copies may be missing at these hosts (None: at every host)."""
         self.note(f"disturb: {what} {hosts or ''}")
         return self.oracle.disturb(time.monotonic_ns(), what, hosts)
 

@@ -49,7 +49,7 @@ class Disturbance:
     """The number of losses: one for each missing copy, or one for a packet that no viewer got."""
 
     def covers(self, pair: Pair, from_ns: int, to_ns: int) -> bool:
-        """Whether it excuses that a pair's packet of this time was lost."""
+        """Whether it excuses the loss of a pair's packet that was under way in this time."""
         is_on = self.begun_ns <= to_ns and (self.over_ns is None or from_ns <= self.over_ns)
         return is_on and (self.hosts is None or not self.hosts.isdisjoint(pair[:2]))
 

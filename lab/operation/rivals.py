@@ -60,7 +60,7 @@ def _start_foreign(operation: Operation, seconds: float, *options: str) -> Child
 
 
 def _suffer_foreign_state(operation: Operation, group: int) -> None:
-    """Adds a foreign replica: `show` must name it, and changes must be refused; no viewer loses."""
+    """Adds a foreign replica: `show` must name it, changes be refused, no viewer lose a packet."""
     with _start_foreign(operation, 0, "--spoil", str(group)) as foreign:
         foreign.expect_success(COMMAND_TIMEOUT_S)
     shown = json.loads(operation.command("show", "--json"))

@@ -1,4 +1,4 @@
-"""The random actions, how often and for how long."""
+"""Runs random actions, some more often than others, for a given time."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
 FIRST_HOST_OF_PORT_2 = 7
-"""Hosts with smaller numbers are on the switch's port 1, and all hosts if it has no other."""
+"""Hosts with smaller numbers are on the switch's port 1; without a port 2 all hosts are."""
 
 
 class Pair(NamedTuple):
@@ -36,7 +36,7 @@ class Card(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """A presenter and its viewers, whose order is not compared: concurrent commands have none."""
+    """A presenter and its viewers in no order, as commands that run at once have no order."""
 
     presenter: int
     viewers: dict[Viewer, Card] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Group:
 
 @dataclass(slots=True)
 class Conference:
-    """The whole state. `own` has for each port the number from which the SFU's address is made."""
+    """The whole state. `own` has for each port the last byte of the SFU's address on it."""
 
     own: dict[int, int]
     groups: dict[int, Group] = field(default_factory=dict)

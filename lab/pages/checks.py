@@ -36,7 +36,7 @@ PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
 """The most by which the urgent stream's loss may exceed the other stream's where packets have no
-priority; both are shares of the stream's packets."""
+priority; each loss is a share of its stream's packets."""
 Rate = FanoutRow | ScalingRow | SwitchingRow | PiscesRow
 COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
 

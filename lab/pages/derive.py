@@ -34,7 +34,7 @@ class NothingMeasuredError(FolderError):
 class Derived:
     results: Results
     promises: list[Promise]
-    """The promises that benchmarks check."""
+    """The switch's promises that this study's benchmarks check."""
     is_quick: bool
     """Whether the study is in its short form, in which promises about speed mean nothing."""
 

@@ -27,7 +27,7 @@ RATES = (
 
 
 def rows_of(folder: Folder) -> set[str]:
-    """The rows that forwarded something in a study, in its runs or its benchmarks."""
+    """The rows (SFUs) that forwarded something in a study, in its runs or its benchmarks."""
     found: set[str] = set()
     for file in folder.path.glob("*.csv"):
         with file.open(newline="") as lines:

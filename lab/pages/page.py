@@ -10,7 +10,8 @@ from lab.figures.table import Table
 STYLE = Path(__file__).with_name("page.css")
 N_FAILURES_SHOWN = 10
 N_COLUMNS_WIDE, N_COLUMNS_WIDEST = 12, 18
-"""A table with more columns than this has narrower ones, to fit a screen of 1280 pixels."""
+"""A table with more columns than the first number has narrow columns, with more than the second
+narrower ones, to fit a screen of 1280 pixels."""
 NAME_LETTERS = 24
 """A cell with more letters is treated as a phrase."""
 

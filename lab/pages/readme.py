@@ -32,7 +32,7 @@ class KeptStudy:
     where: str
     """The path of its folder, relative to README."""
     session: Mapping[str, str]
-    """What is recorded of the last run that measured for it: commit, processor, system."""
+    """What the study records of the last command that measured: commit, processor, system."""
     results: Results
     verdicts: Sequence[Verdict] = ()
     served: Sequence[ServedRow] = ()

@@ -39,7 +39,7 @@ BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
 TRIAL_S = 5.0
-"""The duration of deciding trials in the 288 searches; the experiment's `trial_s` overrides it."""
+"""The duration of deciding trials, short since there are 288 searches. `trial_s` overrides it."""
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35
 """The approximate total time of a turn that measures a contestant's peak."""

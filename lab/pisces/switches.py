@@ -20,7 +20,7 @@ from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
 from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
 
 FLOW_IDLE_MS = 3_600_000
-"""Longer than a study: Open vSwitch forgets flows without packets, as while it is stopped."""
+"""Open vSwitch forgets a flow without packets after this time, which is longer than any study."""
 REPRISE_NAME, OVS_NAME = "reprise", "ovs"
 KERNEL_NAME, LINUX_NAME = "kernel", "linux"
 """The kernel engine and Linux' own forwarding, which only `lab.pisces.switching` compares."""
@@ -38,8 +38,8 @@ OTHERS = (
     "fanout-fusion",
 )
 EMC = {OFF: "0", ON: "1"}
-"""Open vSwitch's `emc-insert-inv-prob`: one in so many packets that miss the exact-match cache
-enters its flow; 0: none does."""
+"""Open vSwitch's `emc-insert-inv-prob`, n: of n packets that miss the exact-match cache one enters
+its flow there; with 0 none does."""
 PORTS = {"afxdp": "spin", "afpacket": "sleep"}
 """The ports that both switches have, and how both wait on them: Open vSwitch spins on AF_XDP and
 sleeps on AF_PACKET."""
@@ -123,7 +123,7 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
         try:
             yield up
         finally:
-            # A stopped process could not end.
+            # A process that SIGSTOP has stopped could not end.
             up.go_on()
 
 

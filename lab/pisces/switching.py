@@ -45,7 +45,7 @@ PORT = "afxdp"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of alternating measurements: a program, and the switches that forward like it."""
+    """One set of alternating measurements: a program, and the switches that do what it does."""
 
     program: str
     contestants: tuple[Contestant, ...]

@@ -11,7 +11,7 @@ from lab.frames import UdpFrame, udp_frame
 from lab.pisces.network import N_ROUTES, N_SENDERS, N_STATIONS, ROUTERS, host_ip, station_mac
 
 FRAMES_BYTES = (64, 128, 192, 256)
-"""The paper's frame sizes. On a veth, without check sequence, all is headers and payload."""
+"""The paper's frame sizes. A veth has no check sequence: the bytes are headers and payload."""
 N_FLOWS = 64
 N_RECEIVERS = N_ROUTES // 2
 IN_PORT, OUT_PORT = 1, 2

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, get_args
 from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
-"""Values of a row's `set` that are not a number of a set. ALONE: the row was not compared with
-others. BY_PLACE: an older file does not have the number, but its sets are in order."""
+"""Values of a row's `set` instead of a set's number. ALONE: the row was not compared with others.
+BY_PLACE: an older file does not have the number, but its sets are in order."""
 
 
 class BenchmarkRow:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
-    """The columns that identify what was measured: rows that are equal in them are its sets."""
+    """The columns that identify a measurement: rows with equal values in them are its sets."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The columns in which two studies are compared."""
 
@@ -109,7 +109,7 @@ class PriorityRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRow(BenchmarkRow):
-    """A row of pipeline.csv: a part of a pipeline. `variant` lists its variant's roles."""
+    """A row of pipeline.csv: a part of a pipeline, with the optimisations that `variant` names."""
 
     names = ("program", "flows", "variant", "part")
     measured = ("ns_per_packet",)
@@ -149,7 +149,7 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """A row of pktswitch.csv: a forwarder on sockets, and one beyond sockets in its place."""
+    """A row of pktswitch.csv: a forwarder on sockets, and one without them in its place."""
 
     names = ("row", "engine", "wait", "fanout")
     measured = ("overhead_bypass_ns", "delay_bypass_us", "busy_delay_bypass_us")
@@ -284,7 +284,7 @@ def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counted(BenchmarkRow):
-    """A row of pisces-complexity.csv: the size of a program with what it includes from here."""
+    """A row of pisces-complexity.csv: the size of a program with the files of ours it includes."""
 
     name: str
     files: int

@@ -41,7 +41,7 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""The column that counts the copies in a sum. The file has the mean instead of the sum."""
+"""The column with the number of copies over which sums run. Files have means instead of sums."""
 
 Line = TypeVar("Line", Sample, Slot)
 
@@ -52,7 +52,7 @@ class FolderError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about a run that the meter does not report."""
+    """Facts about a run (of an SFU, a "row") that the meter does not report."""
 
     started: str
     session: int
@@ -165,7 +165,7 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """All places but those of optional rows that cannot run here and have no results."""
+        """All places (row, variant, load). Optional rows must have results or run here."""
         return [
             place
             for place in self.experiment.places()
@@ -279,7 +279,7 @@ class Folder:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
-        """Whether most runs are broken: something that takes the processor may break one."""
+        """Whether most runs are broken: one may be if something else takes the processor."""
         for cell in cells:
             if cell.name not in self._broken:
                 self._broken[cell.name] = self.run(cell).facts.is_broken

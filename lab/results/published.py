@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "reference"
 THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
 """The thesis' bitrates, in its order."""
 MULTICAST_INTERVAL_MS = (36.0, 62.0)
-"""The thesis, section 4.5, reports this interval; the README does not have it."""
+"""The thesis, section 4.5, reports this interval; the multicast paper's README does not."""
 _MULTICAST_TABLES = {
     ("p4_multicast", 1): ("multicast_one_stream", "P4 based SFU statistics with one stream"),
     ("p4_multicast", 2): ("multicast_two_streams", "P4 based SFU statistics with two streams"),

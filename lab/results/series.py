@@ -77,7 +77,7 @@ class Series:
     def place(self, place: int) -> "Place | None":
         """The mean delays of the first viewer and of the viewer at `place` in the order.
 
-        They are those of the smallest size with so many viewers, over all its runs.
+        They are those of the smallest size with at least `place` viewers, over all its runs.
         """
         sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
         if not sizes or self.part.senders != 1:
@@ -242,7 +242,7 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """The most viewers for which the source has results, and lost nothing; 0 if it has none."""
+    """The most viewers in the source's results, which have no losses; 0 if there are none."""
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 

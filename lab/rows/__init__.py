@@ -1,4 +1,4 @@
-"""The SFUs that studies compare: `ROWS` has each class with a `name` in this folder."""
+"""The SFUs that studies compare: `ROWS` has all classes of this folder that have a `name`."""
 
 import inspect
 import pkgutil

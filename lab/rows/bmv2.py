@@ -133,7 +133,7 @@ Group = tuple[Stream, Sequence[Participant]]
 
 
 def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
-    """Makes the writes of `reprise apply`. Programs keep viewers in registers or in a table."""
+    """Writes what `reprise apply` writes. Programs keep viewers in registers or in a table."""
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])

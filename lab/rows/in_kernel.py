@@ -1,4 +1,4 @@
-"""Prepares a row's namespaces for forwarding by XDP: GRO at the hosts' ends of veths, and threads.
+"""Prepares a row's namespaces for forwarding by XDP: turns GRO on, makes threads of the kernel.
 
 The kernel forwards a frame that comes through a veth on the processor that sent it (`shared`), so
 that sender and SFU share a processor. Or a thread of the kernel forwards it (`thread`) on the SFU's

@@ -22,7 +22,7 @@ class MulticastRow(SwitchRow):
     As in the source, all senders share a group. So streams of one quality have the same viewers,
     apart from the senders themselves (`lab.rows.shared_groups`), and all streams of a conference
     must be subscribed at once, by `subscribe_all`. `ValueError` is raised for what the source's SFU
-    cannot do. A copy keeps the stream's addresses, so the switch's UDP ports cannot send it.
+    cannot do. A copy keeps the stream's addresses, so no UDP socket of the switch could send it.
     """
 
     source = "multicast README"

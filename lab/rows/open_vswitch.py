@@ -19,7 +19,7 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 BRIDGE = "br0"
 PROTOCOL = "OpenFlow15"
-"""The first OpenFlow that adds buckets to a group: a message has room for only some 600."""
+"""The first OpenFlow that can add buckets to a group; one message has room for only some 600."""
 BUCKETS_A_MESSAGE = 400
 TIMEOUT_S = 120.0
 """For commands. Setting up AF_XDP on fifty links takes a quarter of a minute."""

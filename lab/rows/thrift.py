@@ -1,4 +1,4 @@
-"""Calls a Thrift service: the parts of the binary protocol over a socket that BMv2 needs.
+"""Calls a Thrift service over a socket, with the parts of the binary protocol that BMv2 needs.
 
 The specification is thrift-binary-protocol.md of Apache Thrift. A method's name is
 "service:method", because services share a port.

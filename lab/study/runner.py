@@ -1,4 +1,7 @@
-"""Runs a study into its folder, one run at a time."""
+"""Runs a study into its folder, one run at a time.
+
+A row is an SFU. A place is a row in one variant under one load, which all its runs share.
+"""
 
 import math
 import os
@@ -189,7 +192,7 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace was as planned, and keeps it. Returns why, if this failed."""
+    """Repeats a run until its pace is as planned, and keeps it. Returns "", or why it never was."""
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -225,7 +228,7 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 
 
 def sample_every(sendings: Sequence[Sending]) -> int:
-    """Every how-manieth packet is a sample, so that there are about `N_SAMPLES_MAX`.
+    """The n of "every n-th packet is a sample": large enough for about `N_SAMPLES_MAX` samples.
 
     All packets are samples (1) if a frame is too short for the mark that tells samples from others,
     or if BPF cannot count the other packets. Then the result is thinned afterwards.
@@ -282,7 +285,7 @@ def _state(pid: int) -> str:
 
 
 def kernel_share(pids: Sequence[int]) -> float | None:
-    """System calls' share of the processes' time so far, by timer ticks; None if too few."""
+    """System calls' share of the processes' time so far; None if timer ticks are too few."""
     user, system = 0, 0
     for pid in pids:
         try:

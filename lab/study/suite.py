@@ -106,7 +106,7 @@ def _in_sets(
     cells: Callable[..., Sequence[PlannedCell]],
     measure: Callable[[Path, Sequence[PlannedCell]], Failures],
 ) -> Callable[[Benchmark], Measurement]:
-    """A benchmark in sets: of the cells whose name has a word of the part's `only`."""
+    """A benchmark that is made in sets, of the cells whose name has a word of the part's `only`."""
 
     def measurement(part: Benchmark) -> Measurement:
         every = cells(part.rounds, part.trial_s, is_quick=part.short)

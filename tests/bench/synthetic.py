@@ -1,4 +1,4 @@
-"""Files of a benchmark that was never run: small, whole, with known ratios."""
+"""Makes small but complete files of a benchmark that was never run. Their ratios are known."""
 
 import itertools
 from dataclasses import MISSING, fields
@@ -142,7 +142,7 @@ def _switching() -> str:
 
 
 def run_of(sent_per_s: float, seconds: float, came: float, in_time: float) -> Run:
-    """Copies of one viewer: what was sent, what came at all and while it was sent."""
+    """A run with one viewer: `came` copies came in all, `in_time` of them during the sending."""
     sent, copies, while_sending = round(sent_per_s * seconds), round(came), round(in_time)
     return Run(1, sent, seconds, copies, while_sending, 0, 0, 0, 0, 0, 0)
 
@@ -153,7 +153,7 @@ def files() -> dict[str, str]:
         "pipeline.csv": _pipeline(),
         "growth.csv": _growth(),
         "fanout.csv": _fanout(),
-        # No rounds: what stands in fanout.csv is all there is.
+        # Without sets of trials: fanout.csv alone has values.
         "fanout-rounds.csv": _fanout().split("\n", 1)[0] + "\n",
         "overload.csv": _overload(),
         "priority.csv": _csv(_header(PriorityRow), [priority]),

@@ -1,4 +1,4 @@
-"""Two builds in turns: here one beside itself."""
+"""`lab.bench.builds` compares two builds; here it compares a build with itself."""
 
 import math
 import sys
@@ -34,7 +34,7 @@ def test_what_is_no_build_is_told(
 
 
 def test_a_build_that_does_not_start_is_told(system_root: None, tmp_path: Path) -> None:
-    """Its programs are not there: the error says what its process said."""
+    """If the build has no programs, the error repeats the message of its process."""
     prepare()
     forwarder = Forwarder("p4_replication", "native", "afpacket", "sleep")
     with pytest.raises(ChildError, match="reprise-switch does not exist"):

@@ -1,4 +1,4 @@
-"""What is measured, how long, and what is void."""
+"""Which fan-outs are measured, for how long, and which trials are void."""
 
 import math
 import os
@@ -50,7 +50,7 @@ def test_a_trial_that_others_disturbed_is_void_and_repeated(
     kept = meter.offer(Trial(1e5, 1.0, "find"))
     assert [probe.is_void for probe in meter.probes] == [True, True, False]
     assert kept is meter.probes[-1].run
-    # On a machine that is never quiet the last trial is kept, and marked.
+    # If other processes disturb every trial, the last one is kept and marked.
     noises[:] = [Noise(9.0)] * 20
     disturbed = meter.offer(Trial(1e5, 60.0, "decide"))
     assert len(meter.probes) == 3 + 3
@@ -61,7 +61,7 @@ def test_a_trial_that_others_disturbed_is_void_and_repeated(
 def test_noise_is_what_others_ran_or_the_host_took() -> None:
     assert not Noise(others_s=0.005).spoils(0.3)
     assert Noise(others_s=0.02).spoils(0.3)
-    # A tick may be a rounding.
+    # A single tick may be a rounding error.
     assert not Noise(stolen_s=0.01).spoils(0.1)
     assert Noise(stolen_s=0.02).spoils(0.1)
     assert not Noise(stolen_s=0.5).spoils(60.0)
@@ -134,7 +134,7 @@ def test_like_takes_turns_with_like() -> None:
     assert {(group[0].port, group[0].wait) for group in groups} == {
         (port, wait) for port in ("afpacket", "afxdp") for wait in ("spin", "sleep")
     }
-    # At every fan-out, so that the points of a curve are measured alike.
+    # Forwarders share a cell at every fan-out, so that all points of a curve are made alike.
     fanouts = {cell.fanout for cell in matrix.cells(Choice()) if len(cell.forwarders) > 1}
     assert fanouts == set(fanout.FANOUTS)
     only = matrix.cells(Choice(only=("pktswitch_bypass afxdp spin",), fanouts=(64,), rounds=2))

@@ -1,4 +1,4 @@
-"""The study of ordered multicast: its figures from rows, and a short run of everything."""
+"""The study of ordered multicast: its figures, made from given rows, and a short run of it all."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The report of the benchmark: read from files, true to them, whole."""
+"""The benchmark's report shows everything that its files contain, and nothing else."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ SESSION = {
 
 
 FANOUT = files()["fanout.csv"].partition("\n")[0]
-"""The columns of fanout.csv, of its rounds and of kernel.csv."""
+"""The columns of fanout.csv, fanout-rounds.csv and kernel.csv."""
 OVS_64 = "ovs_group,,afxdp,spin,64"
 KERNEL_64 = "p4_replication,kernel,xdp,shared,64"
 
@@ -55,13 +55,13 @@ def charts_of(sections: list[Section]) -> list[charts.Chart]:
 
 
 def rounds_of(lines: Sequence[str], more: str = "") -> tuple[FanoutRow, ...]:
-    """Rounds of the fan-out, with more columns."""
+    """The rows of a fanout-rounds.csv with these lines; `more` are additional columns."""
     text = "\n".join([FANOUT + more, *lines, ""])
     return results({"fanout-rounds.csv": text}).fanout_rounds
 
 
 def check_of(found: Results, words: str) -> Promise:
-    """The one with these words in its name."""
+    """The only check with these words in its name."""
     (one,) = (one for one in checks(found) if words in one.name)
     return one
 
@@ -129,7 +129,7 @@ def test_checks_hold_where_the_numbers_do_and_only_there() -> None:
 def test_forwarders_are_beside_each_other_round_by_round() -> None:
     ours, theirs = "p4_replication,native,afxdp,spin,64", "pktswitch_bypass,,afxdp,spin,64"
     delays = ",1,1,1,1,1"
-    # The machine is twice as fast in the second round: the ratio is 0.95, 0.9 and 0.92.
+    # The machine is twice as fast in the second set. The sets' ratios are 0.95, 0.9 and 0.92.
     rates = [(95, 100), (180, 200), (92, 100)]
     lines = [
         f"{one},{rate},{rate}{delays}"
@@ -238,12 +238,12 @@ def test_the_promise_beside_af_xdp_rests_on_one_sink_and_the_other_is_a_second_c
 
     told = promise(0.9e6, 2.2e6)
     assert (told.holds, told.found) == (True, " 3.00")
-    # Counted at sinks of their own, as once, it would be no comparison.
+    # A rate at the XDP sink and one at the tcx sink cannot be compared, as older code did.
     assert promise(1.2e6, 0.9e6).holds is False
 
 
 def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -> None:
-    """Not beside its first set."""
+    """It is not compared with the other's first set."""
     alone, peer = (
         "p4_replication,interpreter,afpacket,spin,64",
         "pktswitch_bypass,,afpacket,spin,64",
@@ -254,7 +254,7 @@ def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -
     in_sets = [f"{line},{number}" for number, line in enumerate(lines, -1)]
     for rounds in (rounds_of(lines), rounds_of(in_sets, ",set")):
         assert Beside(rounds)(rounds[0], rounds[1]) == pytest.approx(299 / 765)
-    # Sets that are there of one and not of the other are left out.
+    # Sets that only one of the two has are left out.
     ours = "p4_replication,native,afpacket,spin,64"
     lines = [
         *(f"{ours},{rate},{rate}{delays},{n}" for n, rate in ((0, 90), (2, 60))),

@@ -1,4 +1,4 @@
-"""Streams on more processors: what a machine has room for, and that all their copies come."""
+"""Streams on several processors: which points a machine can measure, and that all copies come."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def test_every_stream_reaches_its_viewers(
 
 @pytest.mark.alone
 def test_workers_behind_one_port_have_a_queue_each(system_root: None, tmp_path: Path) -> None:
-    """More loads and workers than this machine may have processors: here they share two."""
+    """The loads and workers share two processors here, as the machine may have no more."""
     experiment.prepare()
     with scaling._up(Cell((NATIVE,), 2, 0, QUICK, fanout=2), NATIVE, tmp_path / "x", []) as up:
         link = up.site.links[0]

@@ -1,4 +1,4 @@
-"""The rates that are found, of forwarders that are arithmetic."""
+"""The search finds the right rates of forwarders that are only arithmetic."""
 
 import math
 from collections.abc import Callable
@@ -31,13 +31,13 @@ EFFORT = Effort()
 
 @dataclass
 class Forwarder:
-    """Carries `most` a second; of more, what `overrun` of it says, behind a queue."""
+    """Carries `most` copies a second, or `overrun * most` if more are offered, behind a queue."""
 
     most: float
     overrun: float = 1.0
     """The share of `most` that is carried when more is offered."""
     queue: float = 0.0
-    """Copies that wait."""
+    """How many copies may wait in the queue."""
     load_max: float = math.inf
     trials: list[Trial] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ LIMITS = (150.0, 4_690.0, 45_140.0, 53_800.0, 700_000.0, 2_760_000.0)
 
 @pytest.mark.parametrize("most", LIMITS)
 def test_the_limit_of_one_that_collapses_is_found_from_below(most: float) -> None:
-    """As BMv2 does: all of it comes up to a rate, and a tenth of that when more is offered."""
+    """BMv2 is such a one: it carries everything up to a rate, and a tenth of that beyond it."""
     found = found_of(Forwarder(most, overrun=0.1))
     assert most / FINE**2 < found.lossless_per_s <= most
     assert most / FINE**2 < found.peak_per_s <= most
@@ -83,7 +83,7 @@ def test_a_peak_beyond_what_the_load_can_send_is_said_to_be_a_lower_bound() -> N
 
 @pytest.mark.parametrize("queue", [8_192.0, 200_000.0])
 def test_a_queue_that_a_short_trial_does_not_fill_is_no_capacity(queue: float) -> None:
-    """Everything comes in a short trial, late: that is no rate without loss."""
+    """In a short trial all copies come, but late. The rate does not count as one without loss."""
     most = 700_000.0
     forwarder = Forwarder(most, queue=queue)
     short = forwarder(Trial(1.1 * most, 0.1, "find"))
@@ -92,7 +92,7 @@ def test_a_queue_that_a_short_trial_does_not_fill_is_no_capacity(queue: float) -
     found = found_of(forwarder)
     decided = forwarder(Trial(found.lossless_per_s, EFFORT.trial_s, "decide"))
     assert not decided.is_lost
-    # What the queue takes in a minute is all that it may be above.
+    # The rate may be above the capacity by what the queue absorbs in the deciding trial.
     assert most / FINE**2 < found.lossless_per_s <= most + queue / EFFORT.trial_s
     assert found.bound_by == LATENESS
 
@@ -117,7 +117,7 @@ def test_the_trial_that_decides_is_a_whole_one_and_is_judged_by_loss_alone() -> 
 
 
 def test_what_a_short_trial_does_not_lose_and_a_long_one_does_is_not_kept() -> None:
-    """It pauses for a moment, once in twenty seconds."""
+    """This forwarder pauses for a moment every twenty seconds."""
     forwarder = Forwarder(700_000.0)
 
     def pausing(trial: Trial) -> Run:
@@ -129,7 +129,7 @@ def test_what_a_short_trial_does_not_lose_and_a_long_one_does_is_not_kept() -> N
     found = found_of(pausing)
     assert 400_000.0 < found.lossless_per_s <= 500_000.0
     assert found.bound_by == LOSS
-    # The peak is what came in short trials all the same.
+    # The peak is measured in short trials, which the pauses do not affect.
     assert found.peak_per_s > 600_000.0
 
 

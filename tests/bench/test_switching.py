@@ -1,4 +1,4 @@
-"""Small frames through all that is set beside each other: everything that is offered comes."""
+"""Every switch that is compared forwards all small frames that it is offered."""
 
 from pathlib import Path
 
@@ -26,8 +26,8 @@ def test_what_is_offered_comes_out_of_the_other_port(
     offered.write()
     with running(Setting(contestant, PORT, program, published()), tmp_path / "files") as up:
         assert (up.pids == ()) == (contestant == LINUX)
-        # The load counts until nothing came for 40 ms. Other tests may have the processor for
-        # longer: then frames are missing, which count in the next offer if they come after all.
+        # The load stops counting when no frame has come for 40 ms. Other tests may keep the
+        # processor for longer. Frames that come later than that are counted in the next offer.
         missing = 0
         for _ in range(TRIES):
             run = offer(up, offered, PACKETS_PER_S, SECONDS)

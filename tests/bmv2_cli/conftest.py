@@ -1,4 +1,4 @@
-"""A switch of each test's own, whose program has one of everything, and two command lines."""
+"""A switch for each test, whose program has one object of every kind, and two command lines."""
 
 import os
 import re
@@ -30,7 +30,7 @@ class Switch:
     port: int
 
     def cli(self, client: str, commands: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-        """What a command line does with commands on its standard input, in this folder."""
+        """Runs a command line in this folder, with these commands on its standard input."""
         command = [*CLIENTS[client], "--thrift-ip", self.ip, "--thrift-port", str(self.port)]
         return subprocess.run(
             command,
@@ -45,7 +45,7 @@ class Switch:
 
 @contextmanager
 def running() -> Iterator[Switch]:
-    """One that serves Thrift alone, on a free port."""
+    """Runs a switch that serves Thrift alone, on a free port."""
     command = [str(SWITCH), "--grpc", "off", "--thrift-port", "0"]
     command += ["--device-id", "0", "-i", "1@udp:127.0.0.1:0", str(PROGRAM)]
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The services' calls by BMv2's generated client, without its command line."""
+"""Calls the Thrift services with BMv2's generated client, without BMv2's command line."""
 
 import inspect
 import json
@@ -30,7 +30,7 @@ FORWARD = "EntitiesIngress.forward"
 
 @contextmanager
 def connected(switch: Switch) -> Iterator[TBinaryProtocol]:
-    """A connection, over which every service is called."""
+    """A connection over which all services can be called."""
     transport = TBufferedTransport(TSocket(switch.ip, switch.port))
     transport.open()
     try:

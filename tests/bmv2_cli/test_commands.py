@@ -1,4 +1,4 @@
-"""Every command of BMv2's command line, against the switch, by BMv2's own and by ours."""
+"""Every command of BMv2's command line works with the switch, from BMv2's program and from ours."""
 
 import json
 import os
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 COMMANDS = (HERE / "commands.txt").read_text()
 EXPECTED = HERE / "expected.txt"
 
-# Times and what the test's switch was given by the kernel.
+# Output that differs from run to run: times, and ports that the kernel chose.
 CHANGING = [
     (re.compile(r"(RuntimeCmd: )[0-9]{4,}$", re.MULTILINE), r"\1<microseconds>"),
     (re.compile(r"^(thrift_port +: )[0-9]+$", re.MULTILINE), r"\1<port>"),
@@ -21,14 +21,14 @@ CHANGING = [
     (re.compile(r"^Life: [0-9]+ms since hit", re.MULTILINE), "Life: <time>ms since hit"),
 ]
 
-# BMv2's command line shows the ports of the last node for those of every LAG.
+# BMv2's command line shows the last node's ports as the ports of every LAG.
 LAG_PORTS = {"bmv2": "lag(3) -> ports=[4, 5]", "ours": "lag(3) -> ports=[5, 6]"}
 
 every_client = pytest.mark.parametrize("client", CLIENTS)
 
 
 def names_of_calculations(folder: Path, switch: Switch) -> tuple[str, str]:
-    """The custom CRCs of 16 and 32 bits, as the compiler calls them."""
+    """The names that the compiler gave to the custom CRCs of 16 and of 32 bits."""
     switch.cli("ours", "write_config_to_file named.json\n", folder)
     program = json.loads((folder / "named.json").read_text())
     names = {it["algo"]: it["name"] for it in program["calculations"]}
@@ -36,7 +36,7 @@ def names_of_calculations(folder: Path, switch: Switch) -> tuple[str, str]:
 
 
 def every_command(client: str, folder: Path, switch: Switch) -> str:
-    """What a command line prints for the script of every command."""
+    """Runs the script that has every command; returns what the command line prints."""
     narrow, wide = names_of_calculations(folder, switch)
     commands = re.sub(r"\bcalc_0\b", wide, COMMANDS)
     commands = re.sub(r"\bcalc\b", narrow, commands)
@@ -64,7 +64,7 @@ def test_both_leave_the_same_state(tmp_path: Path) -> None:
         folder.mkdir()
         with running() as switch:
             every_command(client, folder, switch)
-    # Taken when all but the exchange of programs is done.
+    # The script writes state.json after all commands except those that exchange programs.
     texts = [(folder / "state.json").read_text() for folder in folders.values()]
     states = [json.loads(text) for text in texts]
     assert len(states[0]["tables"]["EntitiesIngress.routes"]["entries"]) == 3
@@ -77,7 +77,7 @@ def test_no_command_is_left_out() -> None:
     used = {line.split()[0] for line in COMMANDS.splitlines()}
     sources = (Path(bm_cli.__path__[0]) / name for name in ("runtime_CLI.py", "sswitch_CLI.py"))
     known = {name for it in sources for name in re.findall(r"def do_(\w+)", it.read_text())}
-    # The end of the input is a command too.
+    # EOF, the end of the input, is a command, too.
     assert known - {"EOF"} <= used
     assert len(known) > 80
 
@@ -99,7 +99,7 @@ def test_a_command_file_of_3000_lines_is_taken_whole(
     assert found == [str(number) for number in range(1_500)]
 
 
-# What is typed wrong, where BMv2's command line goes on; elsewhere it ends with a traceback.
+# Mistakes after which BMv2's command line goes on. After others it ends with a traceback.
 WRONG = """\
 # a comment
 

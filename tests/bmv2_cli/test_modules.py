@@ -1,4 +1,4 @@
-"""BMv2's Python modules as Reprise has them (`make compat`), on a machine without Apache Thrift."""
+"""Reprise's versions of BMv2's Python modules (`make compat`) work without Apache Thrift."""
 
 import inspect
 import json
@@ -21,7 +21,7 @@ FORWARD = "EntitiesIngress.forward"
 
 
 def python(code: str, folder: Path, *words: str) -> str:
-    """What a script prints that has our modules and no package beside Python's own."""
+    """Runs a script with our modules and only Python's own packages; returns its output."""
     return run("-c", code, *words, folder=folder)
 
 
@@ -80,7 +80,7 @@ def test_every_call_and_structure_is_that_of_thrifts_compiler(tmp_path: Path) ->
             for name, call in inspect.getmembers(service.Iface, inspect.isfunction)
         }
         ours = ours_calls[service.__name__.rpartition(".")[2]]
-        # The released client is older than BMv2's interface.
+        # The released client lacks some calls of BMv2's interface, because it is older.
         assert {name: ours[name] for name in theirs} == theirs
     for module in (standard_types, switch_types):
         for name, found in inspect.getmembers(module, inspect.isclass):
@@ -91,7 +91,7 @@ def test_every_call_and_structure_is_that_of_thrifts_compiler(tmp_path: Path) ->
                 assert found._NAMES_TO_VALUES.items() <= ours_types[name].items(), name
 
 
-# As p4-utils' ThriftAPI begins, and what it and others call then.
+# The beginning of p4-utils' ThriftAPI, then calls that it and other scripts make.
 WRITES_AND_READS = f"""
 import sys
 import bmpy_utils as utils
@@ -188,6 +188,6 @@ def test_commands_of_the_modules_are_those_of_the_command_line(
     assert "\n1\n" in printed
     assert "Invalid table operation (INVALID_HANDLE)" in printed
     assert "RuntimeCmd" not in printed
-    # And as a program.
+    # The module can also be run as a program.
     words = [str(MODULES / f"{module}.py"), "--thrift-port", str(switch.port)]
     assert "RuntimeCmd: 1\n" in run(*words, folder=tmp_path, lines="table_num_entries forward\n")

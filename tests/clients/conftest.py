@@ -1,4 +1,4 @@
-"""What clients have: a switch each."""
+"""Starts a switch for each test of a client."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from switch import Switch, running
 
 @pytest.fixture
 def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
-    """A switch that a controller brings its program to, unless the test is marked with one."""
+    """A switch without a program, or with the one in the test's mark `program`."""
     program = request.node.get_closest_marker("program")
     with running(*(map(str, program.args) if program else ())) as started:
         yield started

@@ -1,7 +1,7 @@
-"""A `reprise-switch` of a test's own, whose two ports are UDP sockets that reach each other.
+"""Runs a `reprise-switch` for one test. Its two ports are UDP sockets that reach each other.
 
-What leaves by one of them comes back in where its destination says. `every_entity` then sends it to
-port 1, which is not there, unless it is for the controller.
+A frame that leaves by one of them comes back in on the port that its destination names. The program
+`every_entity` then sends it to the controller, or to port 1, which does not exist.
 """
 
 import os
@@ -28,7 +28,7 @@ BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
 
 LOOPBACK = bytes((127, 0, 0, 1))
 LOOPBACK_MAC = bytes((2, 0)) + LOOPBACK
-"""The address that the switch makes of an IP address behind a UDP port."""
+"""The Ethernet address that the switch gives to that IP address behind a UDP port."""
 N_HEADER_BYTES = 28
 
 
@@ -36,13 +36,13 @@ N_HEADER_BYTES = 28
 class Switch:
     grpc: str
     udp: dict[int, int]
-    """The UDP port on loopback behind each of its ports."""
+    """For each port of the switch: its UDP port on loopback."""
 
     def frame(self, to: int, kind: int = 0) -> bytes:
         """A frame that leaves by any port as a datagram, and comes back in on the port `to`.
 
-        `every_entity` finds its marks where IPv4's header begins, so the last of them, the kind
-        of the packet, is the last byte of the datagram's length.
+        `every_entity` reads four bytes where IPv4's header begins. The last of them says which
+        kind of packet it is, so that is the low byte of the IPv4 length.
         """
         len_bytes = kind if kind >= N_HEADER_BYTES else kind + 0x100
         udp_len_bytes = len_bytes - 20
@@ -53,7 +53,7 @@ class Switch:
 
 @contextmanager
 def running(*options: str) -> Iterator[Switch]:
-    """A switch with these options, until the context is left; it must then end by itself."""
+    """Runs a switch with these options during the `with` block; it must then end by itself."""
     command = [str(SWITCH), "--grpc", "127.0.0.1:0", "--device-id", str(DEVICE_ID)]
     for port in PORTS:
         command += ["-i", f"{port}@udp:127.0.0.1:0"]

@@ -1,4 +1,4 @@
-"""Groups whose members are in the test's own process, each in its host's namespace."""
+"""Ordered multicast groups whose members run in the test's process, each in a host's namespace."""
 
 import socket
 import time
@@ -20,7 +20,7 @@ Seen = TypeVar("Seen")
 
 
 def wait_until(look: Callable[[], Seen], expected: Seen) -> None:
-    """Until what is seen is what is expected; fails with the difference."""
+    """Waits until `look` returns the expected value; fails with the difference if it does not."""
     until_s = time.monotonic() + PATIENCE_S
     while look() != expected and time.monotonic() < until_s:
         time.sleep(0.005)
@@ -30,7 +30,7 @@ def wait_until(look: Callable[[], Seen], expected: Seen) -> None:
 
 @dataclass
 class Group:
-    """A group, and its members in the order of their numbers in it."""
+    """A group, and its members in the order in which they were added to it."""
 
     whole: Ordered
     name: str = "counter"
@@ -40,14 +40,14 @@ class Group:
     places: list[tuple[int, int]] = field(default_factory=list)
 
     def join(self, host: int, udp_port: int = MEMBER_UDP_PORT) -> None:
-        """One member more, in a new epoch."""
+        """Adds a member, which begins a new epoch, and lets it join."""
         file = self.whole.add_member(host, self.name, udp_port)
         join = self.namespace(host).call
         self.members.append(join(lambda: Member.join(file, PATIENCE_S)))
         self.places.append((host, udp_port))
 
     def join_all(self, hosts: Sequence[int]) -> None:
-        """One member on each host; where they confirm none receives before all are there."""
+        """Adds a member on each host. All join at once: a Byzantine group waits for all members."""
         files = [self.whole.add_member(host, self.name) for host in hosts]
 
         def join(host: int, file: Path) -> Member:
@@ -58,7 +58,7 @@ class Group:
         self.places.extend((host, MEMBER_UDP_PORT) for host in hosts)
 
     def leave(self) -> None:
-        """All members do."""
+        """Lets all members leave."""
         for member in self.members:
             member.leave()
 
@@ -69,18 +69,18 @@ class Group:
         return [next_events(member, n_events) for member in self.members]
 
     def advance(self) -> None:
-        """A new epoch, which all members have when this returns."""
+        """Begins a new epoch, and waits until all members have it."""
         self.wait_until_all_receive()
         self.whole.aom("epoch", "advance", self.name)
         self.wait_until_all_receive()
 
     def wait_until_all_receive(self) -> None:
-        """All members are connected and have the group's epoch, which is active."""
+        """Waits until the group's epoch is active and all members are connected and have it."""
         wait_until(lambda: self.whole.n_receiving(self.name), len(self.members))
 
 
 def next_events(member: Member, n_events: int) -> list[Event]:
-    """As they come, numbers that were dropped one by one; fails if they do not come."""
+    """The next events, with an event for each dropped number; fails if they do not come."""
     events: list[Event] = []
     while len(events) < n_events:
         event = member.next(PATIENCE_S)
@@ -94,7 +94,7 @@ def next_events(member: Member, n_events: int) -> list[Event]:
 
 
 def number_of(event: Event) -> int:
-    """Of one that `next_events` has returned."""
+    """The number of an event from `next_events`."""
     return event.first if isinstance(event, DropNotification) else event.sequence
 
 
@@ -105,7 +105,7 @@ def messages(events: Sequence[Event]) -> list[Message]:
 
 
 def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
-    """Numbers and messages; in place of a message that is none, what it is."""
+    """The number and text of each message, or the number and type of any other event."""
     return [
         (
             number_of(event),
@@ -116,7 +116,7 @@ def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
 
 
 def altered(datagram: bytes, at: int) -> bytes:
-    """With one bit changed, the lowest of a byte."""
+    """A copy in which the lowest bit of byte `at` is changed."""
     return datagram[:at] + bytes([datagram[at] ^ 1]) + datagram[at + 1 :]
 
 
@@ -132,18 +132,18 @@ class Client:
             self._socket.sendto(datagram, (group.address, UDP_PORT))
 
     def send_to(self, address: tuple[str, int], datagram: bytes) -> None:
-        """One datagram to any address."""
+        """Sends a datagram to any address."""
         self._socket.sendto(datagram, address)
 
     def send(self, place: tuple[int, int], *datagrams: bytes) -> None:
-        """To a member's own socket, as anybody may."""
+        """Sends datagrams straight to a member's socket, as an attacker could."""
         host, udp_port = place
         for datagram in datagrams:
             self._socket.sendto(datagram, (ip_of(host), udp_port))
 
 
 class Tap:
-    """The datagrams that the switch sends to a member, whether or not its host takes them."""
+    """Captures the datagrams to a member, also those that its host's kernel then drops."""
 
     def __init__(self, group: Group, member: int = 0) -> None:
         host, self._udp_port = group.places[member]
@@ -151,7 +151,7 @@ class Tap:
         group.whole.stack.callback(self._socket.close)
 
     def take(self, n_datagrams: int) -> list[bytes]:
-        """The next of them; fails if they do not come."""
+        """Returns the next datagrams; fails if they do not come."""
         taken: list[bytes] = []
         while len(taken) < n_datagrams:
             udp_port, datagram = udp_datagram(self._socket.recv(1 << 16))
@@ -161,7 +161,7 @@ class Tap:
 
 
 def packet_socket(timeout_s: float) -> socket.socket:
-    """Hears the IPv4 packets at a host's interface, whether or not the host takes them."""
+    """A socket that gets a host's IPv4 packets, also those that the host's kernel then drops."""
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
     tap.bind((HOST_INTERFACE, ETH_P_IP))
     tap.settimeout(timeout_s)
@@ -169,6 +169,6 @@ def packet_socket(timeout_s: float) -> socket.socket:
 
 
 def udp_datagram(packet: bytes) -> tuple[int, bytes]:
-    """The UDP port that an IPv4 packet is for, and its datagram; port 0 if it is not UDP."""
+    """The destination port and payload of UDP in an IPv4 packet; port 0 if it is not UDP."""
     udp_port = int.from_bytes(packet[22:24], "big") if packet[9] == socket.IPPROTO_UDP else 0
     return udp_port, packet[28:]

@@ -1,6 +1,6 @@
-"""A member that writes what it is told, a line of JSON an event, until its input ends.
+"""A member that prints each event as a line of JSON, until its standard input ends.
 
-A line on its input, "verify CERTIFICATE MESSAGE", is answered "verify: True" or "verify: False".
+To a line "verify CERTIFICATE MESSAGE" on its input it answers "verify: True" or "verify: False".
 """
 
 import json
@@ -11,7 +11,7 @@ from aom import DropNotification, Error, Member, Message
 
 
 def main() -> None:
-    """Joins with the file that is the argument."""
+    """Joins the group with the member file that is the argument."""
     member = Member.join(sys.argv[1], timeout_s=120.0)
     print("joined", flush=True)
     ended = threading.Event()
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def read(member: Member, ended: threading.Event) -> None:
-    """What came before the end is written, too."""
+    """Prints events, after the end also those that had come before it."""
     quiet = False
     while not (ended.is_set() and quiet):
         try:

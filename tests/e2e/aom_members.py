@@ -1,6 +1,6 @@
-"""Members that join whenever they can, a thread for each file.
+"""Several members in one process: for each member file a thread tries to join until it can.
 
-What they are told they write at once, a line of JSON each. They end when their input does.
+They print each event at once, as a line of JSON. They end when standard input ends.
 """
 
 import json
@@ -15,7 +15,7 @@ PAUSE_S = 0.2
 
 
 def main() -> None:
-    """Joins with the files that are the arguments."""
+    """Starts a thread for each member file among the arguments."""
     ended = threading.Event()
     threads = [threading.Thread(target=follow, args=(file, ended)) for file in sys.argv[1:]]
     for thread in threads:
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def follow(file: str, ended: threading.Event) -> None:
-    """One member; it joins again until it has a membership, and no more once it was refused."""
+    """Tries to join until it succeeds, then prints the member's events. It joins only once."""
     name = Path(file).stem
     while not ended.is_set():
         try:
@@ -43,7 +43,7 @@ def follow(file: str, ended: threading.Event) -> None:
 
 
 def read(name: str, member: Member, ended: threading.Event) -> None:
-    """What it is told, until it is told no more."""
+    """Prints a member's events until its membership ends."""
     while not ended.is_set():
         try:
             event = member.next(PAUSE_S)
@@ -62,7 +62,7 @@ def read(name: str, member: Member, ended: threading.Event) -> None:
 
 
 def tell(*event: object) -> None:
-    """A line whole: it is not lost with the process, and not mixed with another thread's."""
+    """Prints a line in one write, so that no kill loses it and no thread writes into it."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""End-to-end tests: the real programs on the real switch in real namespaces."""
+"""Fixtures of the end-to-end tests, which run the real programs in network namespaces."""
 
 import re
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def program(request: pytest.FixtureRequest, namespaces: None) -> Path:
 
 @pytest.fixture(params=SFUS, ids=str)
 def sfu(request: pytest.FixtureRequest, namespaces: None) -> Sfu:
-    """Each program in turn, and one in the kernel too: what a viewer sees is the same."""
+    """Each SFU program in turn, one of them also in the kernel. Viewers must see no difference."""
     served: Sfu = request.param
     if served.is_in_kernel:
         request.getfixturevalue("system_root")
@@ -53,20 +53,20 @@ def sfu(request: pytest.FixtureRequest, namespaces: None) -> Sfu:
 
 @pytest.fixture
 def running(namespaces: None, logs: Path) -> Iterator[TwoPorts]:
-    """A running switch with an own address on each of its two ports, no groups yet."""
+    """A running switch without groups, on which the SFU has an address on each of two ports."""
     with two_ports(logs) as running:
         yield running
 
 
 def verdicts_of(shown: dict[str, Any]) -> dict[str, int]:
-    """How many packets got each verdict that was met, by its short name; of `reprise show`."""
+    """From `reprise show`: the short name of each verdict with packets, and how many it has."""
     named = {one["verdict"].rsplit(".", 1)[-1]: one["packets"] for one in shown["verdicts"]}
     return {name: n for name, n in named.items() if n}
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch for the shells, whose port 1 is a UDP socket."""
+    """A switch for tests of the two shells. Its port 1 is a UDP socket."""
 
     process: Child
     grpc: str
@@ -76,7 +76,7 @@ class Switch:
 
 @pytest.fixture
 def switch(tmp_path: Path) -> Iterator[Switch]:
-    """It runs the router of docs/p4rt.md."""
+    """A switch that runs the router of docs/p4rt.md."""
     require_build(SWITCH, REPRISE)
     argv = [str(SWITCH), "-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     argv += ["--thrift-port", "0", str(ROUTER)]

@@ -1,4 +1,4 @@
-"""A sequencer in test mode: it has a tagged group's keys, and says to each what it is told to."""
+"""A sequencer for tests. It has a tagged group's keys, and can tell each member something else."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ INITIAL = (0x70736575, 0x6E646F6D, 0x6E657261, 0x79746573)
 
 @dataclass(frozen=True)
 class LyingSequencer:
-    """Of the epoch that a service's folder says; it needs neither switch nor service."""
+    """Makes datagrams for one epoch of a group. It needs neither switch nor service."""
 
     group: int
     epoch: int
@@ -21,14 +21,14 @@ class LyingSequencer:
 
     @classmethod
     def of(cls, folder: Path, name: str = "counter") -> "LyingSequencer":
-        """With the keys that the service has for this group."""
+        """Takes the group's epoch and keys from the service's folder."""
         group = json.loads((folder / "state.json").read_text())["groups"][name]
         epoch = group["current"]
         keys = tuple(bytes.fromhex(key) for key in epoch["keys"])
         return cls(group["number"], epoch["number"], keys)
 
     def packets(self, number: int, message: bytes) -> list[bytes]:
-        """What an honest one would send each receiver: one for each shard."""
+        """The datagrams, one for each shard, that a sequencer sends each receiver of a message."""
         return [self._packet(shard, number, message) for shard in range(len(self.keys) // LANES)]
 
     def _packet(self, shard: int, number: int, message: bytes) -> bytes:
@@ -36,12 +36,12 @@ class LyingSequencer:
         stamp = struct.pack(">BBHI8s", self.epoch % 256, shard, self.group, number, digest)
         keys = self.keys[LANES * shard : LANES * (shard + 1)]
         tags = b"".join(_tag(key, stamp).to_bytes(4, "big") for key in keys)
-        # Of the epoch the tags cover the low 8 bits.
+        # The tags cover only the low 8 bits of the epoch.
         return bytes([TAGGED]) + self.epoch.to_bytes(4, "big") + stamp[1:] + tags + message
 
 
 def _tag(key: bytes, stamp: bytes) -> int:
-    """HalfSipHash-2-4 as docs/aom.md has it."""
+    """HalfSipHash-2-4 as docs/aom.md specifies it."""
     k0, k1 = struct.unpack(">II", key)
     v: list[int] = [word ^ first for word, first in zip((k0, k1, k0, k1), INITIAL, strict=True)]
     for word in struct.unpack(">4I", stamp):

@@ -2,7 +2,7 @@
 
     h1 ... hN --veth-- ports 1 to N | reprise-switch | port 100 --veth-- the service
 
-Members reach the service through the switch, as any station.
+Members reach the service through the switch, like any other host.
 """
 
 import json
@@ -64,7 +64,8 @@ class Hosts(Network):
                 f"address add {ip_of(number)}/24 dev {HOST_INTERFACE}\n"
                 f"route add 239.0.0.0/8 dev {HOST_INTERFACE}\n",
             )
-            # What comes from where there is no way back is dropped (RFC 3704): `Ordered.lose`.
+            # The kernel drops packets from addresses to which it has no route (RFC 3704). By this
+            # `Ordered.lose` loses packets.
             host.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/rp_filter"])
         run(
             ["ip", "-n", self.switch.name, "-batch", "-"],
@@ -100,7 +101,7 @@ class Ordered:
         self.start("service", self.service()).wait_for_line("ready:", READY_TIMEOUT_S)
 
     def service(self, state: Path | None = None, listen: str = SERVICE) -> list[str]:
-        """The service's command line; with another folder and address it is a second one."""
+        """The command of the service, or with another folder and address of a second service."""
         ports = [str(port) for port in [*self.hosts.hosts, SERVICE_PORT]]
         argv = [str(REPRISE), "aom", "serve", "--program", str(self.program)]
         argv += ["--state", str(state or self.state), "--listen", listen, "--switch", GRPC_ADDRESS]
@@ -110,7 +111,7 @@ class Ordered:
         self.processes.pop(name).kill()
 
     def aom(self, *words: str) -> dict[str, Any]:
-        """`reprise aom` with these words; its document."""
+        """Runs `reprise aom` with these words; returns its JSON document."""
         argv = [str(REPRISE), "aom", *words[:1], "--state", str(self.state), *words[1:], "--json"]
         answer = self.hosts.switch.run(argv)
         document: dict[str, Any] = json.loads(answer)
@@ -121,7 +122,7 @@ class Ordered:
         return dict(group)
 
     def n_receiving(self, name: str = "counter") -> int:
-        """How many members are connected and have the group's epoch, where it is active."""
+        """How many members are connected and have the group's epoch; 0 if it is not active."""
         group = self.group(name)
         receiving = [
             member["receiver"] is not None and member["installed"] == group["epoch"]
@@ -131,7 +132,7 @@ class Ordered:
         return sum(receiving) if group["state"]["state"] == "active" else 0
 
     def wait_for(self, state: str, *, epoch: int = 1, timeout_s: float = 120.0) -> dict[str, Any]:
-        """Until the group is in that state, in that epoch or a later one."""
+        """Waits until the group is in that state, in that epoch or a later one."""
         until = time.monotonic() + timeout_s
         while True:
             group = self.group()
@@ -143,7 +144,7 @@ class Ordered:
     def add_member(
         self, host: int, group: str = "counter", udp_port: int = MEMBER_UDP_PORT
     ) -> Path:
-        """A host may have several, at different ports."""
+        """Adds a member and returns its file. A host may have several members, by UDP port."""
         name = f"m{host}" if udp_port == MEMBER_UDP_PORT else f"m{host}-{udp_port}"
         file = self.logs / f"{group}-{name}.member"
         words = ["--ip", ip_of(host), "--mac", mac_of(host), "--port", str(host)]
@@ -152,7 +153,7 @@ class Ordered:
         return file
 
     def start_member(self, host: int, file: Path) -> Child:
-        """Joins; it writes what it is told to its log, and ends when its input does."""
+        """Starts a member, which writes its events to its log, and waits until it has joined."""
         member = self.start(f"member{host}", self.python(MEMBER, str(file)), host)
         member.wait_for_line("joined", READY_TIMEOUT_S)
         return member
@@ -161,7 +162,7 @@ class Ordered:
         return self.start(f"sender{host}", self.python(SENDER, GROUP_IP, *words), host)
 
     def start_signer(self, host: int, key: Path, *options: str) -> Child:
-        """The coprocessor of a signed group, at a host's port."""
+        """Starts the signer of a signed group on a host, and waits until it is ready."""
         require_build(SIGNER)
         argv = [str(SIGNER), "run", "-i", HOST_INTERFACE, "--key", str(key), "--json", *options]
         signer = self.start("signer", argv, host)
@@ -169,13 +170,13 @@ class Ordered:
         return signer
 
     def lose(self, *hosts: int, senders: tuple[int, ...], for_s: float) -> None:
-        """For a while these hosts drop what those send."""
+        """For a while lets these hosts drop what the senders send."""
         with self.losing(*hosts, senders=senders):
             time.sleep(for_s)
 
     @contextmanager
     def losing(self, *hosts: int, senders: tuple[int, ...]) -> Iterator[None]:
-        """These hosts drop what those send: they have no way back to there."""
+        """Lets these hosts drop what the senders send, by blackhole routes to the senders."""
         self._change_ways("add", hosts, senders)
         try:
             yield
@@ -189,9 +190,9 @@ class Ordered:
                 self.hosts.hosts[host].run(["ip", *route])
 
     def write_copies(self, group: int, copies: Sequence[tuple[int, int]]) -> None:
-        """What the switch makes of a packet to a multicast group: each copy's port and instance.
+        """Sets the copies that the switch makes for a multicast group: (port, instance) of each.
 
-        The service must be away: a switch has one controller.
+        The service must not run, because only one controller can be primary.
         """
         replicas = [{"egress_port": port, "instance": instance} for port, instance in copies]
         entry = {"multicast_group_id": group, "replicas": replicas}
@@ -222,9 +223,9 @@ def ordered(
     options: Sequence[str] = (),
     switch_options: Sequence[str] = (),
 ) -> Iterator[Ordered]:
-    """Switch and service run, with one group, "counter", which has no members yet.
+    """Runs a switch and a service with one group, "counter", which has no members yet.
 
-    `options` are further ones of `group add`.
+    `options` are further options of `group add`.
     """
     require_build(SWITCH, REPRISE)
     with Hosts(n_hosts) as hosts, ExitStack() as stack:
@@ -236,6 +237,6 @@ def ordered(
 
 
 def events(member: Child) -> list[tuple[int, int, str, str, str]]:
-    """What a member was told: epoch, number, kind, message, certificate; it has ended."""
+    """The events in an ended member's log: epoch, number, kind, message, certificate."""
     lines = member.log_text().splitlines()
     return [tuple(json.loads(line)) for line in lines if line.startswith("[")]

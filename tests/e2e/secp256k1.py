@@ -1,4 +1,4 @@
-"""ECDSA on secp256k1, verified as SEC 1 says it (4.1.4): slow, and unrelated to the signer's."""
+"""Verifies ECDSA on secp256k1 by SEC 1 (4.1.4): slow, and unrelated to the signer's code."""
 
 from functools import reduce
 
@@ -10,11 +10,11 @@ BASE = (
 )
 
 Point = tuple[int, int] | None
-"""Affine; None is the point at infinity."""
+"""Affine coordinates; None is the point at infinity."""
 
 
 def point_of(compressed: bytes) -> Point:
-    """A public key of 33 bytes."""
+    """Decodes a public key of 33 bytes."""
     x = int.from_bytes(compressed[1:], "big")
     y = pow(x**3 + 7, (P + 1) // 4, P)
     if (y * y - x**3 - 7) % P != 0:
@@ -23,7 +23,7 @@ def point_of(compressed: bytes) -> Point:
 
 
 def verify(key: Point, digest: bytes, signature: bytes) -> bool:
-    """Whether r and s, 32 bytes each, are the key's signature of a digest of 32 bytes."""
+    """Whether `signature` (r and s, 32 bytes each) is the key's for a digest of 32 bytes."""
     r, s = (int.from_bytes(half, "big") for half in (signature[:32], signature[32:]))
     if not (0 < r < ORDER and 0 < s < ORDER):
         return False

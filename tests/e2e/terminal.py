@@ -1,4 +1,4 @@
-"""A program at a terminal of its own, typed to and read as a person does."""
+"""Runs a program at a pseudo-terminal; a test types and reads there as a person would."""
 
 import os
 import pty
@@ -22,20 +22,20 @@ CTRL_D = "\x04"
 PATIENCE_S = 120.0
 INTERRUPT_RETRY_S = 0.5
 SIZE = (50, 250)
-"""Lines and columns: no line here is longer, so each is one on the screen too."""
+"""Lines and columns. No line of these tests is longer, so none is wrapped on the screen."""
 
-# Colours, movements and modes; what is left is what was written, in its order.
+# Escape sequences for colours, cursor movements and modes. Without them only the text remains.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
 class Terminal:
-    """A program whose terminal this is; Ctrl-C reaches it as from a keyboard."""
+    """A terminal and the program that controls it. Ctrl-C reaches it as from a keyboard."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         self._keys, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, SIZE)
         self._modes_before = termios.tcgetattr(theirs)
-        # Kept open: its modes are looked at in the end.
+        # Kept open, because the terminal's modes are read at the end.
         self._theirs = theirs
         self._written = ""
         self._n_seen = 0
@@ -51,7 +51,7 @@ class Terminal:
         os.write(self._keys, keys.encode())
 
     def expect(self, wanted: str) -> str:
-        """What is written until this text is there, behind all that was expected before."""
+        """Waits for this text after the texts expected before; returns all up to its end."""
         deadline_s = time.monotonic() + PATIENCE_S
         while (found := self.rest().find(wanted)) < 0:
             assert self._read(deadline_s), f"no {wanted!r} in {self.rest()!r}"
@@ -60,19 +60,19 @@ class Terminal:
         return text
 
     def run(self, line: str, prompt: str) -> list[str]:
-        """The lines that a command writes, without itself and the next prompt."""
+        """Types a command; returns the lines that it writes before the next prompt."""
         self.press(line + ENTER)
         lines = self.expect(f"\n{prompt}").removesuffix(prompt).split("\n")
-        # The line as it was typed, key after key.
+        # The first line is the command itself, echoed key by key.
         return lines[1:-1]
 
     def interrupt_until(self, wanted: str) -> str:
-        """Ctrl-C, again if it came before the command that it is meant for."""
+        """Presses Ctrl-C until this text comes: one may come too early, before its command runs."""
         deadline_s = time.monotonic() + PATIENCE_S
         while wanted not in self.rest():
             assert time.monotonic() < deadline_s, f"no {wanted!r} in {self.rest()!r}"
             self.press(CTRL_C)
-            # Its echo comes first.
+            # The echo of Ctrl-C comes before the answer to it.
             answered_s = time.monotonic() + INTERRUPT_RETRY_S
             while wanted not in self.rest() and self._read(answered_s):
                 pass
@@ -83,14 +83,14 @@ class Terminal:
         return not termios.tcgetattr(self._theirs)[3] & termios.ICANON
 
     def wait_until_a_command_runs(self) -> None:
-        """Returns when the program reads no keys."""
+        """Waits until the program runs a command, and so does not read keys."""
         deadline_s = time.monotonic() + PATIENCE_S
         while self.is_at_a_prompt():
             assert time.monotonic() < deadline_s, "it still reads keys"
             time.sleep(POLL_INTERVAL_S)
 
     def end(self) -> int:
-        """Reads what is written until the program ends; its exit code, negative of a signal."""
+        """Waits for the program's end; returns its exit code, negative if a signal ended it."""
         deadline_s = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline_s, f"still running: {self.rest()!r}"
@@ -104,7 +104,7 @@ class Terminal:
         return termios.tcgetattr(self._theirs) == self._modes_before
 
     def rest(self) -> str:
-        """What was written behind all that was expected."""
+        """What was written after the last expected text."""
         return _CONTROL.sub("", self._written)[self._n_seen :]
 
     def _read(self, deadline_s: float) -> bool:

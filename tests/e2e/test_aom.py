@@ -1,4 +1,4 @@
-"""Ordered multicast as its operators and members use it: the programs, in namespaces."""
+"""Ordered multicast as operators and members use it: its programs, in network namespaces."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ def join_all(whole: Ordered) -> None:
 
 
 def told(whole: Ordered) -> list[list[tuple[int, int, str, str, str]]]:
-    """What each member was told; all end."""
+    """Ends all members; returns the events of each."""
     members = [whole.processes[f"member{host}"] for host in range(1, N_MEMBERS + 1)]
     for member in members:
         member.finish(30.0)
@@ -35,7 +35,7 @@ def told(whole: Ordered) -> list[list[tuple[int, int, str, str, str]]]:
 
 
 def assert_in_order(told: list[list[tuple[int, int, str, str, str]]]) -> None:
-    """No member goes back, and where two have a message of one number it is the same."""
+    """Each member's numbers only grow, and members with the same number have the same message."""
     agreed: dict[tuple[int, int], str] = {}
     for one in told:
         places = [event[:2] for event in one]
@@ -53,7 +53,7 @@ def test_members_get_the_same_messages_in_the_same_order(whole: Ordered) -> None
         whole.processes[f"sender{host}"].expect_success(30.0)
     asked = whole.processes["member2"]
     first = whole.processes["member1"]
-    time.sleep(0.5)  # A member's log is flushed when it is quiet.
+    time.sleep(0.5)  # A member flushes its log when no event comes.
     _, _, _, text, shown = events(first)[0]
     asked.tell(f"verify {shown} {text}")
     asked.wait_for_line("verify: True", 120.0)
@@ -114,7 +114,7 @@ def test_a_killed_service_and_a_killed_switch_are_gone_on_with(whole: Ordered) -
     everybody = told(whole)
     assert_in_order(everybody)
     for one in everybody:
-        # What is sent while the switch is away is not ordered; nothing else is lost.
+        # Requests are lost only while the switch is away.
         assert {event[0] for event in one} == {epoch, group["epoch"]}
         assert one[-1][3] == "s 7999"
 
@@ -146,7 +146,7 @@ def test_a_member_in_c_and_one_of_the_installed_package(whole: Ordered, logs: Pa
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
     quiet = ["--no-deps", "--disable-pip-version-check"]
     run([*pip, *quiet, "--target", str(installed), str(wheel)], timeout_s=120.0)
-    # It sends, too: what comes back to it has its own address as source.
+    # The member in C also sends a request. The copy that it gets has its own address as source.
     whole.hosts.hosts[1].run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/accept_local"])
     in_c, in_python = whole.add_member(1), whole.add_member(2)
     python = whole.python(MEMBER, str(in_python), package=installed)
@@ -164,7 +164,7 @@ def test_a_member_in_c_and_one_of_the_installed_package(whole: Ordered, logs: Pa
     ]
     of_python.finish(30.0)
     assert [event[3] for event in events(of_python)] == expected
-    # What cannot be joined says why.
+    # A member that cannot join says why.
     refused = whole.start("refused", [str(program), str(logs / "none.member"), "1"], 3)
     assert refused.wait(30.0) == 1
     assert "aom_join:" in refused.log_text()

@@ -42,12 +42,12 @@ def start_client(whole: Ordered, host: int, count: int) -> Child:
 
 
 def applied(whole: Ordered, n_commands: int, clients: Sequence[int] = CLIENTS) -> list[list[str]]:
-    """What each replica has applied, once it has so many of each client."""
+    """The commands that each replica has applied, once it has `n_commands` of each client."""
     lines = []
     for host in REPLICAS:
         replica = whole.processes[f"replica{host}"]
         for client in clients:
-            # Each client's last command.
+            # This is the client's last command.
             wait_for(replica, f" c{client} {n_commands - 1} ")
         lines.append([line for line in replica.log_text().splitlines() if " = " in line])
     return lines
@@ -61,7 +61,7 @@ def wait_for(replica: Child, text: str) -> None:
 
 
 def distinct(lines: list[str]) -> list[str]:
-    """Without what a client sent again."""
+    """The different commands in these lines: clients may send a command again."""
     return list(dict.fromkeys(" ".join(line.split()[2:4]) for line in lines))
 
 
@@ -71,7 +71,7 @@ def test_replicas_agree_over_losses_and_an_epoch(
     clients = [start_client(whole, host, N_COMMANDS) for host in CLIENTS]
     epoch = whole.group()["epoch"]
     whole.processes["replica1"].wait_for_line(f"{epoch} 20 ", 120.0)
-    # All requests are lost to one replica for a moment, and later to all.
+    # One replica loses all requests for a moment, later all replicas do.
     whole.lose(3, senders=CLIENTS, for_s=0.05)
     whole.processes["replica3"].wait_for_line("repaired", 120.0)
     epoch = whole.aom("epoch", "advance", "counter")["group"]["epoch"]
@@ -155,14 +155,14 @@ NO_DATAGRAMS = [
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The example's modules, by their names."""
+    """A function that imports a module of the example by its name."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
     return importlib.import_module
 
 
 @pytest.fixture
 def addresses() -> Iterator[Any]:
-    """Sockets on loopback addresses, as hosts have them."""
+    """A function that binds a UDP socket to a loopback address, which stands for a host."""
     with ExitStack() as stack:
 
         def bind(ip: str, port: int) -> socket.socket:
@@ -212,14 +212,14 @@ def test_questions_and_answers_are_read_as_they_were_written(example: Any) -> No
 
 
 class TrustingMember:
-    """Takes each certificate of this one text for right."""
+    """A member to whom every certificate that ends with "right" proves this one text."""
 
     def verify(self, certificate: bytes, message: bytes) -> bool:
         return certificate.endswith(b"right") and message == b"c5 0 7 127.0.0.9 60000"
 
 
 def certificate_of(epoch: int, number: int, end: bytes) -> bytes:
-    """Of a signature, in length; its genuineness is the member's affair."""
+    """A certificate as long as a signature's. `end` decides whether the member takes it."""
     head = bytes([2, 0, 1]) + epoch.to_bytes(8, "big") + number.to_bytes(4, "big")
     return head + bytes(96 - len(end)) + end
 
@@ -233,9 +233,9 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
     place = (own, REPAIR_PORT)
     known = [addresses(ip, REPAIR_PORT) for ip in others]
     strangers = [addresses(f"127.0.0.{n}", REPAIR_PORT) for n in (35, 36, 37)]
-    # A known host, but another program on it.
+    # Other programs on the known hosts.
     strangers += [addresses(ip, 60099) for ip in others]
-    # Billions of numbers are missing, as the member tells them.
+    # Billions of numbers are missing. A member would report them as one event.
     repair = threading.Thread(target=replica.repair, args=(4, 7, 2**32 - 2))
     repair.start()
     question = counter.parse(known[0].recv(65535))
@@ -245,7 +245,7 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
         stranger.sendto(nothing, place)
     text = b"c5 0 7 127.0.0.9 60000"
     wrong = [
-        # Genuine, but not what was asked for; of another number than it says; not genuine; none.
+        # Not asked for; a certificate of another number; a forged one; none at all.
         counter.Proved((4, 6), text, certificate_of(4, 6, b"right")),
         counter.Proved((4, 8), text, certificate_of(4, 6, b"right")),
         counter.Proved((4, 7), text, certificate_of(4, 7, b"forged")),
@@ -260,7 +260,7 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
     known[0].sendto(nothing, place)
     known[1].sendto(counter.Answer(question.nonce, right).to_bytes(), place)
     known[2].sendto(nothing, place)
-    # What is behind it was missed by all.
+    # All have missed the numbers after it.
     behind = question
     while behind.first != 1001:
         behind = counter.parse(known[2].recv(65535))
@@ -304,16 +304,16 @@ def test_replicas_go_on_beside_hostile_requests_and_datagrams(whole: Ordered) ->
     client = start_client(whole, CLIENTS[0], 100)
     for round_ in range(5):
         for message in NO_COMMANDS:
-            # A request that is longer than a packet is not ordered.
+            # Shortened, as the sequencer does not order a request that is longer than a packet.
             attacker.send_to((GROUP_IP, UDP_PORT), request(message[:1000]))
         for host in REPLICAS:
             for datagram in NO_DATAGRAMS:
                 attacker.send_to((ip_of(host), REPAIR_PORT), datagram)
-        # What is lost has to be repaired beside it.
+        # In addition, a replica loses requests and must get them from the others.
         whole.lose(REPLICAS[round_ % len(REPLICAS)], senders=CLIENTS, for_s=0.02)
     client.expect_success(PATIENCE_S)
-    # The client is answered without the replica that lost the last numbers, and only a later number
-    # shows that replica what it lacks. One of these may be lost, too.
+    # The client does not wait for a replica that lost the last numbers. Only a later number shows
+    # that replica what it lacks. Five are sent, since one may be lost, too.
     for _ in range(5):
         attacker.send_to((GROUP_IP, UDP_PORT), request(NO_COMMANDS[0]))
         time.sleep(0.1)

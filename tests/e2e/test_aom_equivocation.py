@@ -1,4 +1,4 @@
-"""A sequencer that tells members different things under one number, over sockets."""
+"""What members do when a sequencer sends them different messages with the same number."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ CLIENT = 5
 
 @contextmanager
 def four(logs: Path, *options: str) -> Iterator[tuple[Group, Client]]:
-    """Four members that have all joined."""
+    """A group of four members that have all joined."""
     with ordered(logs, CLIENT, options=options) as whole:
         group = Group(whole)
         whole.stack.callback(group.leave)
@@ -28,7 +28,7 @@ def four(logs: Path, *options: str) -> Iterator[tuple[Group, Client]]:
 def tell(
     group: Group, client: Client, liar: LyingSequencer, number: int, texts: tuple[str, ...]
 ) -> None:
-    """Each member hears its own text under that number."""
+    """Lets the sequencer send each member another text with that number."""
     for place, text in zip(group.places, texts, strict=True):
         client.send(place, *liar.packets(number, text.encode()))
 
@@ -41,7 +41,7 @@ def test_without_confirms_two_halves_deliver_different_messages_and_evidence_sho
         tell(group, client, liar, 1, ("left", "left", "right", "right"))
         told = [messages(events) for events in group.told(1)]
         assert [brief(one) for one in told] == [[(1, "left")]] * 2 + [[(1, "right")]] * 2
-        # Each believes what the other shows: the sequencer said it.
+        # Each accepts the other's certificate, because the sequencer did send that message.
         left, right = told[0][0], told[3][0]
         assert group.members[0].verify(right.certificate, right.payload)
         assert group.members[3].verify(left.certificate, left.payload)
@@ -57,7 +57,7 @@ def test_with_confirms_no_two_members_deliver_different_messages(
     namespaces: None, logs: Path
 ) -> None:
     with four(logs, "--byzantine") as (group, client):
-        # The honest one's epoch, which has all four.
+        # The honest sequencer's epoch, in which all four members are.
         client.ask(group, "honest")
         for told in group.told(1):
             assert brief(told) == [(1, "honest")]
@@ -71,7 +71,7 @@ def test_with_confirms_no_two_members_deliver_different_messages(
         for told in everybody[:3]:
             assert brief(told) == [dropped, left, same]
         assert brief(everybody[3]) == [dropped, (3, "DropNotification"), same]
-        # Who has dropped it believes the others' word, and not the sequencer's.
+        # The member that dropped it accepts the text that the others confirm, and no other text.
         shown = everybody[0][1]
         assert isinstance(shown, Message)
         assert group.members[3].verify(shown.certificate, shown.payload)
@@ -87,7 +87,7 @@ def test_confirms_that_no_member_signed_are_refused_and_counted(
         rest = liar.group.to_bytes(2, "big") + (1).to_bytes(4, "big") + bytes(32 + 64)
         before = group.members[0].counters
         client.send(group.places[0], head + bytes([9]) + rest, *[head + bytes([1]) + rest] * 2)
-        # The client has no member's address.
+        # The client sends from an address that no member has.
         counts = {"confirms_of_strangers": 3, "confirms_forged": 0}
         wait_until(
             lambda: {it: getattr(group.members[0].counters, it) for it in counts},

@@ -1,4 +1,4 @@
-"""Members of ordered groups over sockets: what all deliver, what one loses, what each refuses."""
+"""Ordered groups with real sockets: what all members deliver, what one loses, what each refuses."""
 
 import random
 from collections.abc import Iterator
@@ -27,24 +27,25 @@ ATTEMPTS = 20
 OTHER_IP = "239.1.0.2"
 OTHER_UDP_PORT = 61000
 CERTIFICATE_HEAD_BYTES = 15
-"""Proof, group, epoch, number; shards follow (crates/aom/core/src/certificate.rs)."""
+"""Kind of proof, group, epoch, number. Shards follow (crates/aom/core/src/certificate.rs)."""
 LANES = 4
 SHARD_BYTES = 1 + 4 * LANES
-"""The shard's number; a tag a lane."""
+"""A shard in a certificate: its number, and a tag of 4 bytes for each lane (member)."""
 VARIANTS_MAX = 16
-"""Of what a member keeps of one shard of one number (crates/aom/core/src/limits.rs)."""
+"""How many different copies a member keeps for one shard of one number, if it cannot verify them
+(crates/aom/core/src/limits.rs)."""
 # The multicast groups of the group that was added first.
 SHARDS, RECEIVERS = 1, 2
 
 
 def grow(group: Group, size: int, first_udp_port: int) -> None:
-    """On as few hosts as there are; with several members a host has several sockets."""
+    """Adds members up to `size`. As there are fewer hosts, a host has several members' sockets."""
     for member in range(len(group.members), size):
         group.join(1 + member % N_HOSTS, first_udp_port + member // N_HOSTS)
 
 
 class Told:
-    """What the members of a group were told since the last change of members, member by member."""
+    """The events of each member of a group since the last member was added."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -52,9 +53,9 @@ class Told:
         self.n_asked = 0
 
     def all_deliver(self, client: Client, *texts: str) -> None:
-        """Asks, and asks again for what a member was told as a drop, as docs/aom.md has senders do.
+        """Sends requests, and again those that a member dropped, as docs/aom.md asks of senders.
 
-        Hundreds of threads share two processors here: a packet may come too late.
+        Drops are no failure: hundreds of threads share two processors, so a packet may be late.
         """
         for _ in range(ATTEMPTS):
             client.ask(self.group, *texts)
@@ -71,7 +72,10 @@ class Told:
 
 
 def assert_certificates_convince(group: Group, certificate: bytes, message: Message) -> None:
-    """All members, of just this; of a vector each knows its own tag."""
+    """The certificate convinces every member of this message and of no altered one.
+
+    Of the tags in it, each member can verify its own.
+    """
     payload = message.payload
     for place, member in enumerate(group.members):
         shard, lane = divmod(place, LANES)
@@ -83,13 +87,13 @@ def assert_certificates_convince(group: Group, certificate: bytes, message: Mess
 
 
 def assert_all_agree(told: Told, expected: set[str]) -> None:
-    """Members deliver the same under each number, and can show each message to each other."""
+    """Members have the same message for each number, and can prove it to each other."""
     delivered: dict[int, Message] = {}
     for events in told.events:
         assert [number_of(event) for event in events] == list(range(1, told.n_asked + 1))
         for event in events:
             if isinstance(event, Message):
-                # The certificate too: it has the tags of all.
+                # The certificate is equal, too: it has the tags of all members.
                 assert delivered.setdefault(event.sequence, event) == event
     assert {message.payload.decode() for message in delivered.values()} == expected
     shards = -(-len(told.group.members) // LANES)
@@ -111,11 +115,11 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
             grow(counter, size, MEMBER_UDP_PORT)
             grow(other, size, OTHER_UDP_PORT)
             of_counter, of_other = Told(counter), Told(other)
-            # Both clients ask both groups, the one twice as often: their numbers differ.
+            # Both clients ask both groups, but one group twice as often, so that numbers differ.
             for number in range(N_ROUNDS):
                 for who, client in enumerate(clients):
-                    # A socket holds 208 KiB where nobody has raised the limit: each of 64 members
-                    # takes the 32 copies of two requests before the next ones are made.
+                    # A socket's buffer is 208 KiB by default. So members take the copies of two
+                    # requests (32 for each of 64 members) before the next requests are sent.
                     of_counter.all_deliver(client, f"{who} {number}")
                     of_other.all_deliver(client, f"{who} {number} a", f"{who} {number} b")
             texts = {f"{who} {number}" for who in range(2) for number in range(N_ROUNDS)}
@@ -124,7 +128,7 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
 
 
 class Five:
-    """Five members, so two shards, and a client; the group "other" has the same hosts."""
+    """A group of five members (two shards), a client, and a group "other" on the same hosts."""
 
     def __init__(self, whole: Ordered) -> None:
         self.whole = whole
@@ -137,7 +141,7 @@ class Five:
         self.n_asked = 0
 
     def ask(self, *texts: str) -> int:
-        """Requests; the number of the first, and of no other."""
+        """Sends requests; returns the number that the first of them gets."""
         first = self.n_asked + 1
         self.client.ask(self.group, *texts)
         self.n_asked += len(texts)
@@ -155,7 +159,7 @@ def five(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def without_service(five: Five) -> Iterator[Five]:
-    """The test is the switch's controller; the service goes on where it was killed."""
+    """Kills the service, so that the test can control the switch; then the service goes on."""
     epoch = five.whole.group()["epoch"]
     five.whole.kill("service")
     yield five
@@ -164,7 +168,7 @@ def without_service(five: Five) -> Iterator[Five]:
 
 
 def lose_one(five: Five, multicast_group: int, left: list[tuple[int, int]]) -> int:
-    """A request of which the switch makes only the copies that are left; its number."""
+    """Sends a request of which the switch makes only the copies `left`; returns its number."""
     n_members = len(five.group.members)
     copies = {SHARDS: [(1, 0), (1, 1)], RECEIVERS: [(1 + it, it) for it in range(n_members)]}
     first = five.ask("before")
@@ -179,7 +183,7 @@ def lose_one(five: Five, multicast_group: int, left: list[tuple[int, int]]) -> i
 
 
 def _fence(five: Five, tap: Tap) -> None:
-    """The switch has done with the request: it works in order, and what follows has arrived."""
+    """Waits until the switch is done with the request: a later datagram has arrived."""
     five.client.send(five.group.places[1], b"fence")
     while tap.take(1) != [b"fence"]:
         pass
@@ -220,7 +224,7 @@ def test_copies_in_any_order_within_the_window_are_no_drops(five: Five) -> None:
         copies = tap.take(2 * len(texts))
     random.Random(1).shuffle(copies)
     assert copies[0][8:12] != first.to_bytes(4, "big")
-    # From the member's own host: what the switch's copies would come after.
+    # Sent from the member's own host, the shuffled copies arrive before the switch's next copies.
     Client(five.whole, 1).send(five.group.places[0], *copies)
     expected = [*enumerate(texts, start=first), (first + len(texts), "next")]
     five.ask("next")
@@ -229,7 +233,7 @@ def test_copies_in_any_order_within_the_window_are_no_drops(five: Five) -> None:
 
 
 def of_stamp(copy: bytes, *, sequence: int, shard: int = 1, tag: int = 0) -> bytes:
-    """A copy of another shard than the member's, which it cannot verify."""
+    """A copy that claims another shard than the member's, so that it cannot verify the tags."""
     head = copy[:5] + bytes([shard]) + copy[6:8] + sequence.to_bytes(4, "big")
     return head + copy[12:20] + tag.to_bytes(16, "big") + copy[36:]
 
@@ -254,7 +258,7 @@ def test_what_no_member_is_to_take_is_refused_and_counted_by_its_reason(five: Fi
         "wrong_shard": [of_stamp(own, sequence=2, shard=shard) for shard in (2, 15, 16, 255)],
         "no_number": [of_stamp(own, sequence=0)],
         "wrong_digest": [altered(own, 36), own + b"more", own[:-1], own[:36], altered(own, 38)],
-        # Tag, number, digest.
+        # An altered tag, number or digest.
         "forged": [altered(own, at) for at in (20, 21, 22, 23, 8, 10, 12, 19)],
         "replayed": [own, of_second_shard] * 5,
         "beyond_window": [of_stamp(own, sequence=it) for it in (1026, 5000, 2**32 - 1)] * 3,
@@ -270,7 +274,7 @@ def test_what_no_member_is_to_take_is_refused_and_counted_by_its_reason(five: Fi
     expected = {name: getattr(before, name) + counts.get(name, 0) for name in Counters.__slots__}
     expected["datagrams"] += len(kept) + len(datagrams)
     wait_until(lambda: member.counters, Counters(**expected))
-    # None of it was told of, and none of it is in the way.
+    # The member delivers none of it, and still delivers the next message.
     number = five.ask("still in order")
     for told in five.group.told(1):
         assert brief(told) == [(number, "still in order")]

@@ -1,11 +1,11 @@
-"""Ordered multicast under load while its parts are killed or stopped, and started anew.
+"""Ordered multicast under load, while its parts are killed or stopped, and started again.
 
-Each part has its state again, has lost it, has an older copy of it, or runs twice. Each sequence is
-random by its seed, which is in the test's name. `REPRISE_AOM_SEQUENCES=100` makes so many, and
-`REPRISE_AOM_SEED=N` begins with another seed.
+A part that is started again has its state, has lost it, or has an older copy; or it runs twice. The
+random sequence depends on the seed in the test's name. `REPRISE_AOM_SEQUENCES=100` runs 100
+sequences, `REPRISE_AOM_SEED=N` begins with the seed N.
 
-Of all members, and of all that the switch sends, no number of an epoch has two contents; no member
-goes back; and at the end all of them deliver again.
+At all members, and in all that the switch sends, a number of an epoch has only one content. Each
+member's numbers only grow. At the end all members deliver again.
 """
 
 import json
@@ -38,7 +38,7 @@ from tests.e2e.ordered import (
 )
 
 PATIENCE_S = 240.0
-"""For everything that is to happen: a member that starts again and again waits for a minute."""
+"""How long everything may take. A member that is started again and again waits for a minute."""
 SIZES = (1, 4, 5, 8, 64)
 N_STEPS = 5
 N_MEMBER_HOSTS_MAX = 16
@@ -47,7 +47,7 @@ TAGGED, SIGNED = 2, 3
 
 
 class Wire:
-    """What the switch sends to a host: no number of an epoch may have two digests."""
+    """Captures what the switch sends to a host: no number of an epoch may have two digests."""
 
     def __init__(self, whole: Ordered, host: int) -> None:
         self.digests: dict[bytes, bytes] = {}
@@ -72,14 +72,14 @@ class Wire:
             is_of_sequencer = len(datagram) >= 20 and datagram[0] in (TAGGED, SIGNED)
             if udp_port < MEMBER_UDP_PORT or not is_of_sequencer:
                 continue
-            # Without the shard, which is the fifth byte.
+            # Byte 5, the shard, is left out.
             place, digest = datagram[:5] + datagram[6:12], datagram[12:20]
             if self.digests.setdefault(place, digest) != digest:
                 self.twice.append(place.hex())
 
 
 class Life:
-    """A group, and all that can happen to it."""
+    """A group, and everything that can happen to it."""
 
     def __init__(self, whole: Ordered, rng: random.Random, kind: "Kind", key: Path | None) -> None:
         self.whole, self.rng, self.kind, self.key = whole, rng, kind, key
@@ -113,7 +113,7 @@ class Life:
             self.aom("epoch", "advance", "counter")
 
     def aom(self, *words: str) -> None:
-        """Until the service, which may be looking for its switch, has done it."""
+        """Repeats a command until the service, which may still be connecting, has done it."""
         until_s = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -125,14 +125,14 @@ class Life:
                 time.sleep(0.05)
 
     def start_members(self, host: int) -> None:
-        """Those of a host, in one process."""
+        """Starts the members of a host in one process."""
         python = self.whole.python(MEMBERS, *map(str, self.files[host]))
         child = self.whole.start(f"members{host}", python, host)
         self.members.append(child)
         self.running.setdefault(host, []).append(child)
 
     def end(self, name: str) -> None:
-        """Ends one of the programs: at once, or in order."""
+        """Ends one of the programs by SIGKILL or by SIGTERM."""
         self._end(self.whole.processes.pop(name))
 
     def _end(self, child: Child) -> None:
@@ -142,7 +142,7 @@ class Life:
             child.stop()
 
     def until(self, what: str, look: Callable[[], bool]) -> None:
-        """Until it is so; fails if it never is."""
+        """Waits until `look` returns True; fails if it never does."""
         until_s = time.monotonic() + PATIENCE_S
         while not look():
             assert time.monotonic() < until_s, f"{what}: {self.whole.group()}"
@@ -152,13 +152,13 @@ class Life:
         return all(member["is_connected"] for member in self.whole.group()["members"])
 
     def all_receive(self) -> bool:
-        """The group is active, and all members have its epoch."""
+        """Whether the group is active and all members have its epoch."""
         return self.whole.n_receiving() == self.kind.n_members
 
-    # What can happen.
+    # What can happen. Each method returns what becomes of the part's state.
 
     def restart_switch(self) -> str:
-        """It has its state file, none, or an older one."""
+        """Restarts the switch with its state file, with none, or with an older one."""
         state = self.rng.choice(["kept", "kept", "lost", "older"])
         self.end("switch")
         if state == "older" and self.backup_of_switch is not None:
@@ -172,13 +172,13 @@ class Life:
         return state
 
     def restart_service(self) -> str:
-        """It has its folder, a new one, or an older copy; or a copy of it serves in its place."""
+        """Restarts the service with its folder, a new one or an older copy, or starts a second."""
         whole = self.whole
         state = self.rng.choice(["kept", "kept", "lost", "older", "twice"])
         if state == "twice":
             self.until("before a second service", self.all_receive)
-            # Two must not get in, and whoever comes late follows. That is the first one, where the
-            # switch was started anew and it does not know so yet.
+            # Only one of two services can be primary; the one that comes late must end. The first
+            # one can be late if the switch was restarted and the service has not noticed yet.
             double = self._copy_of_folder()
             pair = {
                 "service": whole.processes["service"],
@@ -215,7 +215,7 @@ class Life:
             shutil.copy(copy / name, self.whole.state / name)
 
     def _lose_folder(self) -> None:
-        """The operator adds everything again; the members have new files."""
+        """Deletes the service's folder. Then everything is added again, with new member files."""
         shutil.rmtree(self.whole.state)
         for host in self.hosts:
             self._end_members(host)
@@ -226,7 +226,7 @@ class Life:
         self.populate()
 
     def restart_signer(self) -> str:
-        """A process that has forgotten which epochs and numbers it has signed."""
+        """Restarts the signer, which then does not know what it has signed before."""
         if self.key is None:
             return self.restart_switch()
         self.end("signer")
@@ -234,10 +234,10 @@ class Life:
         return "lost"
 
     def restart_members(self) -> str:
-        """Those of a host; or a second process with the same files takes their place."""
+        """Restarts the members of a host, or starts them a second time with the same files."""
         host = self.rng.choice(self.hosts)
         if self.rng.random() < 0.3:
-            # Of several that start at once any may be the last to join, which stays.
+            # The process that joins last stays. If several start at once, this can be any of them.
             self.start_members(host)
             return "twice"
         self._end_members(host)
@@ -272,32 +272,32 @@ class Kind:
         return options
 
     def add_group(self, whole: Ordered, key: Path | None) -> None:
-        """Once more, after the service's folder was lost."""
+        """Adds the group again after the service has lost its folder."""
         options = self.options(len(whole.hosts.hosts), key)
         whole.aom("group", "add", "counter", "--address", GROUP_IP, *options)
 
     def rate(self) -> str:
-        """Requests a second that the machine keeps up with beside other work."""
+        """The requests a second with which the machine keeps up beside other work."""
         if self.n_members == 64:
             return "1" if self.byzantine else "4"
         return "20" if self.byzantine else "100"
 
 
 def seeds() -> list[int]:
-    """A few, or as many as are asked for."""
+    """The seeds to run: a few, or as many as the environment variable says."""
     first = int(os.environ.get("REPRISE_AOM_SEED", "1"))
     return list(range(first, first + int(os.environ.get("REPRISE_AOM_SEQUENCES", "4"))))
 
 
 def kind_of(seed: int) -> Kind:
-    """All kinds by turns, the large ones last."""
+    """The kind of group for a seed; successive seeds go through all kinds."""
     kinds = [
         Kind(n_members, signed=signed, byzantine=byzantine)
         for n_members in SIZES
         for signed in (False, True)
         for byzantine in (False, True)
     ]
-    # Neighbours differ in everything.
+    # The step of 7 makes the groups of successive seeds differ.
     return kinds[(seed * 7) % len(kinds)]
 
 
@@ -336,7 +336,7 @@ def test_no_number_has_two_contents_whatever_is_started_anew(
         for _ in range(N_STEPS):
             happen = rng.choice(happens)
             told.append(f"{happen.__name__}: {happen()}")
-            # Sometimes the next thing happens before the last one is over.
+            # Sometimes the next step comes before the group has recovered from this one.
             if rng.random() < 0.6:
                 life.until("; ".join(told), life.all_receive)
             else:
@@ -355,7 +355,7 @@ def test_no_number_has_two_contents_whatever_is_started_anew(
 
 
 def assert_all_deliver(life: Life, sender: int, told: str) -> None:
-    """What is sent when nothing happens any more comes to each."""
+    """All members deliver what is sent after everything has recovered."""
     variant = ["signed"] if life.kind.signed else []
     names = {f"m{number}" for number in range(life.kind.n_members)}
     for attempt in range(20):
@@ -376,13 +376,13 @@ def assert_all_deliver(life: Life, sender: int, told: str) -> None:
 
 
 def events(child: Child) -> list[tuple[str, int, int, str, str]]:
-    """What the members of a process were told; the last line of one that was killed may be cut."""
+    """The events of a process' members. A killed process' last line may be cut; it is left out."""
     lines = [line for line in child.log_text().splitlines(keepends=True) if line.startswith("[")]
     return [tuple(json.loads(line)) for line in lines if line.endswith("]\n")]
 
 
 def assert_agreed(life: Life, told: str) -> None:
-    """No two members, nor two processes of one, have different messages under one number."""
+    """No two members, and no two processes of a member, have different messages for a number."""
     agreed: dict[tuple[int, int], str] = {}
     for child in life.members:
         places: dict[str, list[tuple[int, int]]] = {}

@@ -1,4 +1,4 @@
-"""A signed group over sockets, with its coprocessor on a port of the switch."""
+"""A signed group with real sockets, and its signer on a port of the switch."""
 
 import hashlib
 import json
@@ -19,11 +19,12 @@ from tests.e2e.ordered import AOM_PK, SIGNER, Ordered, ordered
 N_MEMBERS = 3
 CLIENT, SIGNER_HOST = 4, 5
 FULL = ("--pool", "1000", "--fill", "1000")
-# With so few nonces of so many no packet is signed for itself, but every 64th or after 1 ms.
+# The pool has so few nonces that only every 64th packet is signed, or the last one after 1 ms.
 STARVED = ("--pool", "65536", "--fill", "200", "--threads", "0")
 FRESH = ("--fresh-nonces",)
 CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")
-"""Proof, group, epoch, number, signature, link; a hash of each later message follows."""
+"""Kind of proof, group, epoch, number, signature, link. Hashes of later messages follow, up to the
+signed one."""
 
 
 class Signed:
@@ -36,9 +37,9 @@ class Signed:
         return self.whole.start_signer(SIGNER_HOST, self.key, *options)
 
     def join_all(self) -> None:
-        """An epoch begins that all of them have from its first number on.
+        """Lets all members join, and begins an epoch, so that they have it from its first number.
 
-        Who joins one that has begun has it from the first packet that is signed for itself.
+        A member that joins later has an epoch from the first packet with a signature of its own.
         """
         for host in range(1, N_MEMBERS + 1):
             self.group.join(host)
@@ -58,7 +59,7 @@ def signed(namespaces: None, logs: Path) -> Iterator[Signed]:
 
 
 def counters(signer: Child) -> dict[str, Any]:
-    """What a signer counted, which ends with it."""
+    """Ends a signer; returns what it counted."""
     assert signer.stop() == 0
     log = signer.log_text()
     found: dict[str, Any] = json.loads(log[log.index("{") :])["signer"]
@@ -66,7 +67,7 @@ def counters(signer: Child) -> dict[str, Any]:
 
 
 def signed_state(message: Message) -> tuple[bytes, bytes]:
-    """The state that a certificate's signature is of, and the signature, r first."""
+    """The state that a certificate signs, and the signature with r first."""
     head = CERTIFICATE_HEAD.size
     proof, group, epoch, number, signature, link = CERTIFICATE_HEAD.unpack(
         message.certificate[:head]
@@ -81,7 +82,7 @@ def signed_state(message: Message) -> tuple[bytes, bytes]:
 
 
 def test_the_published_signatures_verify_and_no_altered_one_does() -> None:
-    # NeoBFT's two samples: state and signature as on its wire, its last byte first.
+    # NeoBFT's two samples: state and signature as they are sent, the last byte first.
     key = (
         0x9AA20C8C9979C2794014D04F4B01DCD9777D0BF79DA53B02DDA9598949D24FC7,
         0x42DD98759B2BB5F2C1984F8410097484A0D025F45181D42EC3C3D08EE5EA4385,
@@ -115,7 +116,7 @@ def test_members_agree_on_what_an_unrelated_implementation_verifies(
     signed.join_all()
     texts = [f"number {number}" for number in range(20)]
     signed.client.ask(signed.group, *texts)
-    # Nothing follows: what the last packet lacks comes by itself.
+    # No request follows. The signature that the last packet lacks comes without one.
     told = [messages(events) for events in signed.group.told(len(texts))]
     for one in told:
         assert brief(one) == list(enumerate(texts, start=1))
@@ -197,7 +198,7 @@ def test_a_signer_that_is_killed_in_the_middle_costs_what_it_had_not_signed(sign
         events: list[Event] = [*first, *next_events(member, 300)]
         assert [number_of(event) for event in events] == list(range(1, 401))
         drops = [event.first for event in events if isinstance(event, DropNotification)]
-        # One run of numbers: those that the first signer had not signed, up to the next signer's.
+        # The drops are one range: from the first signer's last number to the next signer's first.
         assert drops[0] <= 151
         assert drops[-1] <= 250
         assert all(b == a + 1 for a, b in pairwise(drops))

@@ -1,4 +1,4 @@
-"""The benchmark in small: its peers build, its rows are whole, and nothing vanishes."""
+"""A short run of the benchmark: peers compile, rows are complete, no packet vanishes."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ FORWARDERS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _peers(system_root: None) -> None:
-    """The sink is a BPF program, which root of a user namespace may not load."""
+    """Needs real root: the load counts copies by a BPF program."""
     experiment.prepare()
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of the demonstration leaves nothing."""
+"""Ctrl-C in the middle of the demonstration leaves no processes, namespaces or files."""
 
 import os
 import signal

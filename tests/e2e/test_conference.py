@@ -1,4 +1,4 @@
-"""One presenter, viewers that are ordinary UDP sockets, both SFU programs."""
+"""Both SFU programs serve one presenter's stream to viewers that are ordinary UDP sockets."""
 
 import json
 from collections import Counter
@@ -30,7 +30,7 @@ RATE_BPS = 4e6
 
 
 def corrupt_frame_to(viewer: int) -> bytes:
-    """A frame straight to a viewer, with one bit of its UDP checksum wrong."""
+    """A frame to a viewer, not through the SFU, in whose UDP checksum one bit is wrong."""
     data = payload(PRESENTER, 0, traffic.FRAME_LEN_BYTES)
     datagram = UdpFrame(
         mac_of(PRESENTER), mac_of(viewer), ip_of(PRESENTER), ip_of(viewer), 5004, 5004, data
@@ -49,7 +49,7 @@ def test_eleven_viewers_get_each_of_300_packets_at_4_mbit_per_second_exactly_onc
         assert running.viewers == list(range(2, 13))
         star = running.star
         with observed(star, logs / "run", at_stream_port(running.viewers)):
-            # Shows that the viewers' kernels look at checksums at all.
+            # This frame shows that the viewers' kernels do verify checksums.
             before = star.host(FIRST_VIEWER).udp_counters()
             traffic.inject(star.host(PRESENTER), corrupt_frame_to(FIRST_VIEWER))
             after = star.host(FIRST_VIEWER).udp_counters()
@@ -68,7 +68,7 @@ def test_eleven_viewers_get_each_of_300_packets_at_4_mbit_per_second_exactly_onc
     for packet in seen.matched.packets:
         assert packet.destinations == tuple(viewer_ips)
 
-    # The sender's checksums are unfinished (offload), those of the copies are right all the same.
+    # The sender leaves checksums to the card (offload). Those of the copies are right all the same.
     copies = [record.frame for record in seen.records if is_copy(record.frame)]
     assert len(copies) == N_VIEWERS * N_PACKETS
     assert all(checksums_are_right(frame) for frame in copies)
@@ -90,7 +90,7 @@ def test_copies_carry_the_addresses_that_the_program_promises(program: Path, log
         with observed(running.star, logs / "run", at_stream_port(running.viewers)):
             send_burst(running.star, burst, logs / "run")
         seen = read_observation(logs / "run")
-    # Recirculation keeps the presenter's address, replication sends from the SFU's own.
+    # With recirculation copies keep the presenter's address, with replication they have the SFU's.
     source = {RECIRCULATION_PROGRAM: ip_of(PRESENTER), REPLICATION_PROGRAM: SFU_IP}[program]
     copies = [copy.datagram for packet in seen.matched.packets for copy in packet.copies]
     assert len(copies) == 20

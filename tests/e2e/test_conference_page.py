@@ -1,11 +1,11 @@
-"""The conference by hand of docs/conference.md, pasted as it stands."""
+"""Runs the commands in docs/conference.md that make a conference by hand, as they stand there."""
 
 from lab.process import REPOSITORY, run
 from lab.switch import RELEASE, SWITCH, require_build
 
 PAGE = REPOSITORY / "docs/conference.md"
 PROGRAMS = "$PWD/target/release"
-"""Where `make build` puts them; those under test may be elsewhere."""
+"""Where `make build` puts the programs. The programs under test may be elsewhere."""
 
 
 def conference_by_hand() -> str:

@@ -1,4 +1,4 @@
-"""The SFU's interface is removed and made anew, as an operator sees it."""
+"""What an operator sees when the SFU's interface is removed and made again."""
 
 import json
 
@@ -59,6 +59,6 @@ def test_an_operator_sees_that_an_interface_is_gone_and_goes_on_when_it_is_there
     assert (lost["link"], lost["lost_events"]) == ("lost", 1)
     [found] = json.loads(shown)["ports"]
     assert (found["link"], found["lost_events"]) == ("up", 1)
-    # The group and its presenter outlived the interface.
+    # The group and its viewer still exist.
     [group] = json.loads(shown)["groups"]
     assert [viewer["ip"] for viewer in group["viewers"]] == ["10.0.1.5"]

@@ -14,7 +14,7 @@ from lab.traffic import Burst, digest, start_sender
 from tests.e2e.conftest import Sfu
 
 DURATION_S = 8
-"""Enough for a hundred and more versions of a group; the long run is the soak's."""
+"""Long enough for more than a hundred versions of a group. `lab.bench.soak` runs longer."""
 PACKETS_PER_S = 1000
 FRAME_LEN_BYTES = 200
 STAYING = [2, 5, 9]
@@ -25,7 +25,7 @@ PAUSE_S_MAX = 0.03
 
 
 def first_versions(controller: Controller) -> list[Version]:
-    """The viewers that stay, with guests between them, so that removals move what stays."""
+    """Adds the viewers that stay, with guests between them, so that removals move the former."""
     present = [2, 10, 5, 11, 9]
     for viewer in present:
         controller.add_viewer(GROUP, viewer)
@@ -46,11 +46,11 @@ def change_at_random(
             controller.remove_viewer(GROUP, number)
             present.remove(guest)
         else:
-            # With its MAC: without, the command asks for it by ARP for half a second.
+            # The MAC is given, because asking for it by ARP would take half a second.
             controller.add_viewer(GROUP, number, "--mac", mac_of(number), "--port", str(SFU_PORT))
             present.append(guest)
         versions.append(Version(begun_ns, time.time_ns(), tuple(present)))
-        # Not to wait for anything: it spreads the changes over the packets' intervals.
+        # This waits for nothing. It spreads the changes over the intervals between packets.
         time.sleep(choose.uniform(0, PAUSE_S_MAX))
 
 
@@ -82,7 +82,7 @@ def test_each_packet_meets_one_version_of_a_group_that_changes_at_random(
     for viewer in STAYING:
         due = {(viewer, digest(data)): 1 for data in burst.payloads()}
         assert {key: n for key, n in arrived.items() if key[0] == viewer} == due
-    # What is on the wire is what the guests' sockets got, too.
+    # The viewers' sockets got exactly the copies that were captured.
     copies = Counter(ip for packet in packets for ip in packet.destinations)
     assert Counter(ip_of(one.host) for one in seen.received) == copies
 

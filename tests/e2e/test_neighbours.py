@@ -13,7 +13,7 @@ TIMEOUT_S = 120.0
 
 
 def change_mac(host: Namespace, mac: str) -> None:
-    """Another card in the same host."""
+    """Changes a host's MAC address, as if it had a new network card."""
     host.run(["ip", "link", "set", HOST_INTERFACE, "address", mac])
 
 
@@ -59,18 +59,18 @@ def test_an_announcement_is_heard_at_once_and_believed_only_of_who_is_there(
     running: TwoPorts,
 ) -> None:
     start_conference(running)
-    # Its first round is over when the next second's look begins; no other comes in an hour.
+    # The command looks viewers up once at its start, and then only after an hour.
     command = running.command("viewer", "refresh", "--every", "3600")
     follower = running.network.sfu.start(command, running.folder / "refresh.log")
     try:
-        # Host 4 says that it is host 3, which is there and answers.
+        # Host 4 claims to be host 3, which exists and answers.
         liar = running.network.hosts[4]
         inject(liar, arp_announcement(ip_of(3), mac_of(4)))
         change_mac(running.network.hosts[2], NEW_MAC)
         inject(running.network.hosts[2], arp_announcement(ip_of(2), NEW_MAC))
         wait_until(lambda: mac_in_switch(running, 2) == NEW_MAC, "the viewer is not followed")
         assert mac_in_switch(running, 3) == mac_of(3)
-        # Other commands come through beside it.
+        # Other commands work while it runs.
         running.reprise("viewer", "remove", "--group", "1", "--ip", ip_of(4))
         assert_is_served(running, 2)
         assert_is_served(running, 3)
@@ -85,12 +85,12 @@ def test_a_viewer_on_another_port_is_told_of_at_once_and_moved_by_what_is_said(
     command = running.command("viewer", "refresh", "--every", "3600")
     follower = running.network.sfu.start(command, running.folder / "refresh.log")
     try:
-        # Another cable: host 2 is behind port 2 now.
+        # Host 2 is connected to port 2 now.
         running.network.bridges.run(["ip", "link", "set", "to-h2-1", "master", "br2"])
         said = f"viewer {ip_of(2)} does not answer to ARP on port 1, but elsewhere"
 
         def is_told() -> bool:
-            # The host goes on to announce itself meanwhile.
+            # The host announces itself again and again.
             inject(running.network.hosts[2], arp_announcement(ip_of(2), mac_of(2)))
             return said in follower.log_text()
 

@@ -1,4 +1,4 @@
-"""A minute of random operation: nothing is wrong. The hour is `python -m lab.operation`."""
+"""A minute of random operation shows no violation. `python -m lab.operation` runs for an hour."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from lab.operation.run import operate
 
 SECONDS = 25
 ROUNDS_MAX = 4
-"""On a busy machine less has to come in that time."""
+"""On a busy machine a round may have too few packets and actions; then another one is run."""
 SEED = 20261123
 ACTIONS_MIN = 10
 REQUIRED_MIN = 1000

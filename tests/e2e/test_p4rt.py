@@ -1,4 +1,4 @@
-"""The P4Runtime shell: its page's examples as they stand."""
+"""The examples in docs/p4rt.md, the page of the P4Runtime shell, work as they stand there."""
 
 import contextlib
 import os
@@ -18,13 +18,13 @@ END = "P4Runtime 1.5.0"
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The page's blocks of commands of the shell and of the console, in order."""
+    """The page's code blocks in order: each has commands for bash or for the P4Runtime shell."""
     return re.findall(r"```(console|p4rt)\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 @contextlib.contextmanager
 def shell_of(switch: Switch) -> Iterator[Callable[[str], str]]:
-    """One shell for lines of which each prints something, mistakes too."""
+    """Starts a shell; yields a function that runs a line in it and returns what is printed."""
     with subprocess.Popen(
         [REPRISE, "p4rt", "--keep-going"],
         env=os.environ | {"REPRISE_SWITCH": switch.grpc},
@@ -38,11 +38,11 @@ def shell_of(switch: Switch) -> Iterator[Callable[[str], str]]:
         stdin, stdout = process.stdin, process.stdout
 
         def run(line: str) -> str:
-            # The line behind it ends what it prints.
+            # The output of a second command marks the end of the first one's output.
             stdin.write(f"{line}\ncapabilities\n")
             stdin.flush()
             printed = "".join(iter(stdout.readline, f"{END}\n"))
-            # At a prompt nothing has a number.
+            # The page was made at a prompt, where messages have no line number.
             return re.sub(r"^reprise: line \d+: ", "reprise: ", printed, flags=re.MULTILINE)
 
         run("primary take")
@@ -61,7 +61,7 @@ def test_the_page_is_what_is_printed(switch: Switch, tmp_path: Path) -> None:
 
 
 def steady(printed: str) -> str:
-    """Without payloads: they have the sender's port."""
+    """The output without payloads, which contain the sender's port."""
     return re.sub(r"\b[0-9a-f]{40,}\b", "PAYLOAD", printed)
 
 
@@ -75,7 +75,7 @@ def follow(
     for kind, text in page:
         if kind == "console":
             commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
-            # The switch and the shell are there already.
+            # The switch and the shell already run.
             commands = [it for it in commands if not it.endswith("&") and it != "reprise p4rt"]
             for command in commands:
                 done = subprocess.run(

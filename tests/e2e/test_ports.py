@@ -1,4 +1,4 @@
-"""An SFU with an own address on each of two ports."""
+"""An SFU with two ports and an address of its own on each."""
 
 import contextlib
 import socket
@@ -15,7 +15,7 @@ N_PACKETS = 200
 
 
 def payloads(word: str, n: int = N_PACKETS) -> list[bytes]:
-    """Packets that can be told apart, of odd and even lengths."""
+    """Payloads that differ from each other, of odd and even lengths."""
     return [f"{word} {k} ".encode() + b"x" * (k % 700) for k in range(n)]
 
 
@@ -39,7 +39,7 @@ def assert_checksums_were_right(running: TwoPorts) -> None:
 
 @pytest.fixture
 def receivers(running: TwoPorts) -> Iterator[list[socket.socket]]:
-    """Host 1 presents to group 1; what its viewers receive, on its own port and on the other."""
+    """Host 1 presents group 1. The sockets of its two viewers, one on each port of the switch."""
     running.reprise("group", "add", "--group", "1", "--ip", ip_of(1))
     with contextlib.ExitStack() as stack:
         sockets = []
@@ -52,7 +52,7 @@ def receivers(running: TwoPorts) -> Iterator[list[socket.socket]]:
 def test_viewers_on_both_ports_get_every_packet_once_from_their_ports_own_address(
     running: TwoPorts,
 ) -> None:
-    # One stream comes in by each port; viewers are found where they answer to ARP.
+    # Each port has a presenter. The switch finds each viewer on the port where it answers ARP.
     running.reprise("group", "add", "--group", "1", "--ip", ip_of(1))
     running.reprise("group", "add", "--group", "2", "--ip", ip_of(3), "--udp-port", "6000")
     for group, viewers in ((1, (2, 3, 4)), (2, (2, 4))):
@@ -76,7 +76,7 @@ def test_viewers_on_both_ports_get_every_packet_once_from_their_ports_own_addres
     shown = running.show()
     counts = [one["packets"] for group in shown["groups"] for one in group["viewers"]]
     assert counts == [N_PACKETS] * 5
-    # What each kernel said, and asked, of ARP is all that came in besides the streams.
+    # Besides the two streams only the kernels' ARP packets came in.
     assert verdicts_of(shown)["serve"] == 2 * N_PACKETS
     assert [drop for drop in shown["drops"] if drop["packets"]] == []
 
@@ -98,7 +98,7 @@ def test_who_stays_loses_nothing_while_viewers_and_an_address_come_and_go(
         running.present(1, sent[25:])
         near = [payload for payload, _ in receive(receivers[0], 50)]
         assert near == sent, "the viewer on the presenter's port"
-        # The other one goes in round 1 and comes back in round 2.
+        # The viewer on the other port leaves in round 1 and comes back in round 2.
         due = {1: sent[:25], 2: sent[25:]}.get(round_, sent)
         got = receive(receivers[1], len(due))
         assert [payload for payload, _ in got] == due

@@ -1,4 +1,4 @@
-"""What a program calls secret, read with our own tools; and both protocols on Unix sockets."""
+"""Our tools hide values that a program declares secret; both protocols work on Unix sockets."""
 
 import subprocess
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_secrets_are_read_as_zeros_with_every_tool_over_unix_sockets(tmp_path: P
             reprise = RELEASE / "reprise"
             shown = told(reprise, "p4rt", "--switch", grpc, lines="dump --registers\n")
             assert "key=<secret>" in shown
-            # Its cells read as zeros, which a dump leaves out.
+            # The register's cells are read as zeros, and a dump leaves zeros out.
             assert "register set kept" not in shown
             assert "token=<secret>" in shown
             assert is_hidden(shown)

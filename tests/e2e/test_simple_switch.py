@@ -1,4 +1,4 @@
-"""The switch under BMv2's names: started, watched and read as Mininet scripts do it."""
+"""The switch under BMv2's names, started and observed as Mininet scripts do it."""
 
 import os
 import re
@@ -82,7 +82,7 @@ V1Switch(MyParser(), MyVerifyChecksum(), MyIngress(), MyEgress(), MyComputeCheck
 
 
 class Hosts(Network):
-    """Two hosts, each with a cable to the switch as Mininet makes it: eth0 -- s1-ethN."""
+    """Two hosts, each with a veth pair to the switch as Mininet makes it: eth0 -- s1-ethN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Hosts(Network):
                 stdin=f"link add s1-eth{n} type veth peer name eth0 address 08:00:00:00:00:0{n} "
                 f"netns {host.name}\nlink set s1-eth{n} up\n",
             )
-            # Nobody rewrites addresses of Ethernet, so each host sends to the other's.
+            # The switch rewrites no Ethernet addresses, so each host must know the other's.
             run(
                 ["ip", "-n", host.name, "-batch", "-"],
                 stdin=f"link set eth0 up\naddress add 10.0.0.{n}/24 dev eth0\n"
@@ -136,13 +136,13 @@ def program(bin_folder: Path) -> Path:
 
 @pytest.fixture
 def network(namespaces: None) -> Iterator[Hosts]:
-    """Two hosts and a place for the switch between them."""
+    """Two hosts, and a namespace for the switch between them."""
     with Hosts() as made:
         yield made
 
 
 def shell(bin_folder: Path, folder: Path, command: str) -> list[str]:
-    """A command as Mininet's shells run it: its program found in PATH, in a folder."""
+    """Wraps a command as Mininet's shells run it: in a folder, with the program found in PATH."""
     path = f"{bin_folder}:{os.environ['PATH']}"
     return ["env", f"PATH={path}", "sh", "-c", f"cd {folder} && exec {command}"]
 
@@ -158,7 +158,7 @@ def ping(network: Hosts, address: str, n: int) -> str:
 
 
 def listens_on(network: Hosts, port: int) -> list[str]:
-    """Addresses that somebody listens on, as Mininet's switch looks for them."""
+    """The addresses at which somebody listens, found as Mininet's switch class finds them."""
     lines = network.switch.run(["ss", "-Hltn", f"sport = :{port}"]).splitlines()
     return [line.split()[3] for line in lines]
 
@@ -177,15 +177,15 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
     switch.wait_for_line("Server listening on 0.0.0.0:50051", READY_TIMEOUT_S)
     assert listens_on(network, 50051) == ["0.0.0.0:50051"]
     assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
-    # Scripts read the log while the switch runs, and end it with SIGKILL. Lines are written when
-    # nothing else is to do.
+    # Scripts read the log while the switch runs, and kill the switch. It writes lines to the log
+    # when it has nothing else to do.
     last = "Sending packet of length 98 on port 1"
     assert any(last in line for line in switch.lines(READY_TIMEOUT_S))
     text = switch.log_text()
     switch.kill()
 
     assert "--nanolog: nothing is published there" in text
-    # Beside the log.
+    # This line is outside the log's format.
     assert "Calling target program-options parser\n" in text
     assert re.search("^Adding interface s1-eth2 as port 2$", text, re.MULTILINE)
     shape = r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(?P<level>[TDIWE])\] \[thread \d+\] "
@@ -213,11 +213,11 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
         assert found["level"] == level, wanted
     assert "* hdr.ipv4.dstAddr    : 0a000002" in text
 
-    # Scapy is imported where it is used: it asks for all interfaces then, those of other tests too.
+    # Scapy is imported here only, since on import it looks at all interfaces, also other tests'.
     from scapy.layers.inet import IP
     from scapy.utils import rdpcap
 
-    # What went in at one interface came out of the other.
+    # Frames that came in at one interface left by the other.
     for way, n in (("in", 1), ("out", 2)):
         frames = rdpcap(str(logs / "pcaps" / f"s1-eth{n}_{way}.pcap"))
         requests = [frame for frame in frames if IP in frame and frame[IP].dst == "10.0.0.2"]
@@ -234,7 +234,7 @@ LEARNS = FORWARD.replace(
 
 
 class Subscriber:
-    """What subscribes to everything, as nanomsg's SUB does over a Unix socket."""
+    """Subscribes to all messages over a Unix socket, as nanomsg's SUB socket does."""
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -273,7 +273,7 @@ def test_digests_and_ports_are_published_as_bmv2s(
     subscriber = Subscriber(path)
     assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
     message = subscriber.message(b"LEA|")
-    # Both hosts, each once: request and reply, within the second that a sample waits for others.
+    # A message collects the samples of a second: here at most one of each host (request, reply).
     header = struct.unpack("<4sQIiQI", message[:32])
     assert (header[1], header[2], header[4]) == (5, 0, 0)
     samples = {message[at : at + 8] for at in range(32, len(message), 8)}
@@ -306,11 +306,11 @@ for _ in range(3):
 def test_a_frame_that_is_sent_by_the_switchs_end_of_a_cable_is_received(
     network: Hosts, bin_folder: Path, program: Path, logs: Path
 ) -> None:
-    """The recipe by hand: BMv2 hears both directions, so scripts send by either end."""
+    """BMv2 receives both directions of an interface, so scripts may send at its own end."""
     command = f"simple_switch -i 1@s1-eth1 -i 2@s1-eth2 --pcap . {program}"
     switch = start(network, shell(bin_folder, logs, command), logs / "s1.log")
     network.switch.run(["python3", "-c", SEND_AT_OWN_END])
-    # What the switch sends itself is not received, or this would go round for ever.
+    # The switch must not receive what it sends itself, or frames would loop for ever.
     assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
     assert switch.stop() == 0
 
@@ -360,7 +360,7 @@ def test_captures_in_place_of_interfaces_are_read_in_their_order_and_written_at_
         packet.time = 1_000_000_000 + 60 * number
         return packet
 
-    # An hour of the captures' time, that nobody waits for.
+    # The captures' time stamps span an hour, for which the switch does not wait.
     n_frames = 60
     frames = {source: [frame(source, n) for n in range(source, n_frames, 2)] for source in (1, 2)}
     for source, captured in frames.items():
@@ -379,7 +379,7 @@ def test_captures_in_place_of_interfaces_are_read_in_their_order_and_written_at_
 
 
 def _lines_with(child: Child, text: str, n: int) -> list[str]:
-    """The first `n` lines of the log that have a text in them."""
+    """Waits for `n` lines of the log that contain a text; returns them."""
     found: list[str] = []
     for line in child.lines(READY_TIMEOUT_S):
         if text in line:
@@ -390,7 +390,7 @@ def _lines_with(child: Child, text: str, n: int) -> list[str]:
 
 
 def _wait_for_frames(child: Child, path: Path, n: int) -> None:
-    """Until the capture has `n` whole frames, while the switch runs."""
+    """Waits, while the switch runs, until the capture has `n` whole frames."""
     deadline_s = time.monotonic() + READY_TIMEOUT_S
     while _n_whole_frames(path.read_bytes()) < n:
         if time.monotonic() > deadline_s:

@@ -1,4 +1,4 @@
-"""The two shells at a terminal: Tab, history, Ctrl-C and Ctrl-D."""
+"""The P4Runtime and Thrift shells at a terminal: Tab, history, Ctrl-C and Ctrl-D."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ ROUTE = "table add routes dst_addr=10.0.1.0/24 -> drop"
 
 @contextlib.contextmanager
 def silent(switch: Switch) -> Iterator[None]:
-    """It takes calls and does not answer."""
+    """Stops the switch during the block, so that it answers no call."""
     os.kill(switch.process.pid, signal.SIGSTOP)
     try:
         yield
@@ -42,7 +42,7 @@ def bmv2_cli(switch: Switch) -> Terminal:
 def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> None:
     with p4rt(switch, tmp_path) as shell:
         assert "Tab completes" in shell.expect(PROMPT)
-        # Each Tab has one answer: a noun, a verb and an object; then two of an action's parameters.
+        # Each Tab completes one word: a noun, a verb, an object, then two parameters of an action.
         shell.press("tab" + TAB)
         shell.expect("p4rt> table ")
         shell.press("a" + TAB + "ro" + TAB)
@@ -59,14 +59,14 @@ def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> N
         default = "table default routes -> to_controller(reason=1)"
         listed = [f"{entry}  # 0 packets 0 bytes", default]
         assert shell.run("table list routes", PROMPT) == listed
-        # The line before, and the one before that, which is refused now.
+        # The last line again, then the line before it, which is now refused.
         shell.press(UP)
         shell.expect("p4rt> table list routes")
         assert shell.run("", PROMPT) == listed
         shell.press(UP + UP)
         shell.expect(f"p4rt> {entry}")
         assert "AlreadyExists" in "".join(shell.run("", PROMPT))
-        # Several candidates are listed, and what is typed stays.
+        # Tab lists several candidates, and the typed text stays.
         shell.press("table list " + TAB + TAB)
         assert {"filters", "hosts", "routes"} <= set(shell.expect("p4rt> table list ").split())
         shell.press(CTRL_C)
@@ -74,7 +74,7 @@ def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> N
         shell.press(CTRL_D)
         assert shell.end() == 0
         assert shell.is_as_it_was()
-    # The next session remembers.
+    # The next session has the history.
     with p4rt(switch, tmp_path) as shell:
         shell.expect(PROMPT)
         shell.press(UP)
@@ -94,7 +94,7 @@ def test_ctrl_c_at_the_prompt_of_p4rt_gives_up_the_line_and_an_open_batch_stays(
         shell.expect("\np4rt (1 update collected)> ")
         assert shell.run("commit", PROMPT) == ["1 update written"]
         assert ROUTE in shell.run("table list routes", PROMPT)[0]
-        # The end forgets a batch, and says so.
+        # A batch is lost at the end of the shell, which says so.
         shell.run("begin", "p4rt (0 updates collected)> ")
         shell.run("table delete routes dst_addr=10.0.1.0/24", "p4rt (1 update collected)> ")
         shell.press(CTRL_D)
@@ -113,10 +113,10 @@ def test_ctrl_c_ends_a_command_of_p4rt_and_not_the_shell(switch: Switch, tmp_pat
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             sender.sendto(b"hello", ("127.0.0.1", switch.udp_port))
         shell.expect("packet in ingress_port=1")
-        # `watch` has no other end, so this is none that is told.
+        # `watch` can end only by Ctrl-C, so the shell prints no message about it.
         shell.press(CTRL_C)
         shell.expect(f"\n^C{PROMPT}")
-        # A batch whose answer nobody waited for is gone, and that is said.
+        # After Ctrl-C during a commit the batch is gone, and the shell says so.
         shell.run("begin", "p4rt (0 updates collected)> ")
         shell.run(ROUTE, "p4rt (1 update collected)> ")
         with silent(switch):

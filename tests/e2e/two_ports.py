@@ -27,7 +27,7 @@ def ip_of(host: int) -> str:
 
 
 def mac_of(host: int) -> str:
-    """A host's MAC address, until it gets another."""
+    """A host's MAC address, unless a test changes it."""
     return f"02:00:00:00:0{PORT_OF[host]}:0{host}"
 
 
@@ -61,7 +61,7 @@ class TwoNetworks(Network):
             self._link(port, self.sfu, f"sfu{port}", own_mac(port))
         for number, host in self.hosts.items():
             self._link(PORT_OF[number], host, HOST_INTERFACE, mac_of(number))
-            # The SFU's addresses are known: what waited for ARP would be sent after later packets.
+            # Hosts know the SFU's addresses, as packets that wait for ARP may be sent out of order.
             port = PORT_OF[number]
             self._ip(
                 host,
@@ -106,7 +106,7 @@ class TwoPorts:
         return {viewer["ip"]: viewer for viewer in groups[group]["viewers"]}
 
     def receiver(self, host: int, udp_port: int = STREAM_PORT) -> socket.socket:
-        """An ordinary UDP socket of a host: its kernel looks at every checksum."""
+        """An ordinary UDP socket of a host, whose kernel verifies every checksum."""
 
         def open_socket() -> socket.socket:
             receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -130,7 +130,7 @@ class TwoPorts:
 
 @contextlib.contextmanager
 def two_ports(folder: Path) -> Iterator[TwoPorts]:
-    """A running switch with an own address on each of its ports, no groups yet."""
+    """Runs a switch without groups, on which the SFU has an address on each of two ports."""
     require_build(SWITCH, REPRISE)
     with TwoNetworks() as network:
         interfaces = ["-i", "1@sfu1", "-i", "2@sfu2"]

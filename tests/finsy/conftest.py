@@ -1,4 +1,4 @@
-"""The switch under test: the one at REPRISE_SWITCH (device id 1), or one in memory."""
+"""The switch under test: the one at REPRISE_SWITCH (device id 1), or a program `memory_switch`."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 @pytest.fixture(scope="session")
 def in_memory() -> bool:
-    """Whether the switch is the one in memory, whose port 3 is looped back to port 0."""
+    """Whether the switch is `memory_switch`, in which frames out of port 3 come in at port 0."""
     return "REPRISE_SWITCH" not in os.environ
 
 
 @cache
 def memory_switch() -> Path:
-    """The one of `make test`, or built here."""
+    """The program `memory_switch`, from `make test` or built here."""
     if programs := os.environ.get("REPRISE_PROGRAMS"):
         return Path(programs) / "examples" / "memory_switch"
     build = ["cargo", "build", "--quiet", "-p", "p4runtime-server", "--example", "memory_switch"]
@@ -31,7 +31,7 @@ def memory_switch() -> Path:
 
 @contextmanager
 def serving(*options: str) -> Iterator[str]:
-    """The address of a switch in memory with these options."""
+    """Runs a switch in memory with these options; yields its address."""
     with subprocess.Popen(
         [str(memory_switch()), "127.0.0.1:0", *options],
         stdin=subprocess.PIPE,
@@ -41,14 +41,14 @@ def serving(*options: str) -> Iterator[str]:
         assert switch.stdout is not None
         assert switch.stdin is not None
         yield switch.stdout.readline().strip()
-        # It serves until its input ends, and must then stop by itself.
+        # The switch serves until its input ends, and must then end by itself.
         switch.stdin.close()
         assert switch.wait(timeout=PATIENCE_S) == 0
 
 
 @pytest.fixture(scope="session")
 def over_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """Where a switch in memory speaks mutual TLS, and the folder of certificates."""
+    """Runs a switch in memory with mutual TLS; yields its address and the certificates' folder."""
     folder = tmp_path_factory.mktemp("certificates")
     with serving("--tls", str(folder)) as address:
         yield address, folder

@@ -1,4 +1,4 @@
-"""A P4Runtime controller by finsy, and what the tests do with it."""
+"""A P4Runtime controller made with finsy, and functions that the tests share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,14 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
 """A program with every match kind: `.p4info.txtpb` and `.json`."""
 EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
-"""A program with one of every entity: the same files."""
+"""A program with one of every entity: files with the same endings."""
 PATIENCE_S = 120
 
 Check = Callable[[fy.Switch], Awaitable[object]]
 
 
 def controller(address: str, program: Path, **options: object) -> fy.Switch:
-    """A controller that brings the program along and always sets it, unless its options differ."""
+    """A controller that always sets the program, unless its options say otherwise."""
     usual: dict[str, object] = {
         "p4info": program.with_suffix(".p4info.txtpb"),
         "p4blob": program.with_suffix(".json"),
@@ -31,7 +31,7 @@ def controller(address: str, program: Path, **options: object) -> fy.Switch:
 
 
 def run(address: str, program: Path, check: Check, **options: object) -> None:
-    """Runs a check as the primary controller, on a fresh pipeline."""
+    """Runs a check as the primary controller, on a pipeline that was just set."""
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE_S), controller(address, program, **options) as switch:
@@ -42,12 +42,12 @@ def run(address: str, program: Path, check: Check, **options: object) -> None:
 
 
 async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
-    """Everything that a read finds."""
+    """Reads; returns all entities that are found."""
     return [entity async for entity in switch.read(entities)]
 
 
 async def refused(writing: Awaitable[None]) -> set[GRPCStatusCode]:
-    """The codes of a write's errors."""
+    """Expects a write to fail; returns the codes of its errors."""
     with pytest.raises(P4ClientError) as error:
         await writing
     return {detail.canonical_code for detail in error.value.details.values()}

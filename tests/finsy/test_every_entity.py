@@ -1,4 +1,4 @@
-"""Every entity that finsy knows, on a program that has all: what is written is read back."""
+"""Every entity that finsy knows, on a program that has them all: reads return what was written."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ NO_COUNTS = P4CounterData(byte_count=0, packet_count=0)
 
 
 def frame(kind: int) -> bytes:
-    """What the program looks at: addresses, and which of its externs it is to call."""
+    """A frame for the program: addresses, and a number that says which extern it must call."""
     return DST.to_bytes(6) + SRC.to_bytes(6) + b"\x08\x00" + bytes((0, 0, 0, kind)) + bytes(46)
 
 

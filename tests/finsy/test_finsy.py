@@ -1,4 +1,4 @@
-"""P4Runtime as finsy speaks it: what is written is read back, and only the primary writes."""
+"""P4Runtime as finsy speaks it: reads return what was written, and only the primary writes."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -13,7 +13,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 
-# What a client that knows externs by their names adds to the program's P4Info.
+# What a client that uses packet generators adds to the program's P4Info.
 GENERATORS = """
 externs {
   extern_type_id: 0x81
@@ -39,7 +39,7 @@ def test_the_pipeline_and_the_version_are_read_back(address: str) -> None:
 
 # spec: get-pipeline
 def test_a_controller_sets_its_pipeline_where_it_finds_none(address: str) -> None:
-    """Without `p4force` it asks for the cookie first, and goes on only where PI's error comes."""
+    """Without `p4force` finsy asks for the cookie. It sets the program only after PI's error."""
 
     async def check(switch: fy.Switch) -> None:
         await read_all(switch, fy.P4TableEntry("forward"))

@@ -1,4 +1,4 @@
-"""gNMI as finsy speaks it, on P4Runtime's address: ports are read, followed, disabled."""
+"""gNMI as finsy speaks it, on P4Runtime's address: it reads, follows and disables ports."""
 
 import asyncio
 import subprocess
@@ -18,7 +18,7 @@ FRAME = (7).to_bytes(6) + (9).to_bytes(6) + b"\x08\x00" + bytes(50)
 
 
 def run(address: str, check: Callable[[fy.GNMIClient], Awaitable[None]]) -> None:
-    """Runs a check with a client that has a channel."""
+    """Runs a check with a connected client."""
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE_S), fy.GNMIClient(address) as client:
@@ -28,7 +28,7 @@ def run(address: str, check: Callable[[fy.GNMIClient], Awaitable[None]]) -> None
 
 
 async def first_port(client: fy.GNMIClient) -> tuple[str, int]:
-    """The name of the first port, and its number."""
+    """The name and the number of the first port."""
     update = (await client.get(INTERFACE / "state/ifindex"))[0]
     return update.path["name"], update.value
 
@@ -38,7 +38,7 @@ def of(name: str, leaf: str) -> fy.GNMIPath:
 
 
 async def value(client: fy.GNMIClient, name: str, leaf: str) -> object:
-    """What a leaf of an interface says."""
+    """Reads the value of a leaf of an interface."""
     (update,) = await client.get(of(name, leaf))
     assert update.path == of(name, leaf)
     return update.value
@@ -113,7 +113,7 @@ def test_a_subscription_once_and_samples(address: str) -> None:
 def test_a_poll_is_answered_each_time(address: str) -> None:
     async def check(client: fy.GNMIClient) -> None:
         name, _ = await first_port(client)
-        # finsy has no polls of its own: its stubs have.
+        # finsy's client cannot poll, so this uses its stubs.
         stub = client._stub
         assert stub is not None
         paths = gnmi.SubscriptionList(
@@ -136,7 +136,7 @@ def test_a_poll_is_answered_each_time(address: str) -> None:
 def test_counters_are_the_frames_of_packet_outs(address: str, in_memory: bool) -> None:
     async def check(client: fy.GNMIClient) -> None:
         async with controller(address, EVERY_ENTITY) as switch:
-            # The switch in memory has a port whose frames come back by the first one.
+            # In the switch in memory, frames out of port 3 (veth3) come in at port 0 (veth0).
             out, back = ("veth3", "veth0") if in_memory else ("sfu0", None)
             assert all(port.oper_status == OperStatus.UP for port in switch.ports)
             number = int(str(await value(client, out, "state/ifindex")))
@@ -169,7 +169,7 @@ def test_the_controller_s_port_follows_a_link_that_goes_down(address: str, in_me
 
     async def check(client: fy.GNMIClient) -> None:
         async with controller(address, EVERY_ENTITY) as switch:
-            # The P4Runtime controller follows the ports by gNMI, on the same channel.
+            # finsy's P4Runtime controller follows the ports by gNMI, on the same connection.
             (port,) = switch.ports
             subscription = client.subscribe()
             subscription.on_change(of("sfu0", "state/oper-status"))

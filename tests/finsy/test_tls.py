@@ -15,7 +15,7 @@ OverTls = tuple[str, Path]
 def credentials(
     folder: Path, client: str | None, authority: str = "ca", name: str = ""
 ) -> GRPCCredentialsTLS:
-    """What a controller shows, and whom it trusts."""
+    """The certificate that a controller shows, and the authority that it trusts."""
     return GRPCCredentialsTLS(
         cacert=folder / f"{authority}.pem",
         cert=folder / f"{client}.pem" if client else None,
@@ -25,7 +25,7 @@ def credentials(
 
 
 def refused(address: str, shown: GRPCCredentialsTLS | None) -> None:
-    """The switch is not reached, with a higher election id neither."""
+    """Checks that a controller cannot connect with these credentials, whatever its election id."""
 
     async def main() -> None:
         stranger = controller(address, BRIDGE, channel_credentials=shown, initial_election_id=1000)

@@ -1,4 +1,4 @@
-"""The stand-in for an SFU in the star, for tests of the lab's own tools."""
+"""Runs a stand-in for an SFU in the star of namespaces, for tests of the lab's own tools."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ LIMIT_S = 120.0
 
 @contextmanager
 def stand_in(star: Star, viewers: Sequence[int], logs: Path, *mistakes: str) -> Iterator[None]:
-    """Copies what host 1 sends to these viewers, RTCP too, with mistakes of `forwarder.py`."""
+    """Copies host 1's packets, RTCP too, to viewers, with mistakes (options of forwarder.py)."""
     star.host(1).run(["ip", "neighbour", "add", SFU_IP, "lladdr", SFU_MAC, "dev", HOST_INTERFACE])
     program = [sys.executable, "-m", "tests.study.forwarder", SFU_INTERFACE, "--any-checksum"]
     with star.sfu.start([*program, *mistakes], logs / "stand-in.log") as forwarder:

@@ -1,4 +1,4 @@
-"""The lab's imports go one way: `lab.__doc__` has the layers."""
+"""A module of the lab imports only its own layer and higher ones, as `lab.__doc__` lists them."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ LAYERS = [re.findall(r"`(\w+)`", layer) for layer in _LAYERS]
 
 
 def imports_of(module: str) -> Iterator[str]:
-    """The lab's modules that one imports, at the top or later."""
+    """The lab's modules that a module imports, at its top or inside a function."""
     for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name in MODULES)
@@ -59,5 +59,5 @@ def test_there_is_no_circle(what: Callable[[str], str]) -> None:
     for module in MODULES:
         found = {what(one) for one in imports_of(module)} - {what(module)}
         graph.setdefault(what(module), set()).update(found)
-    # It raises `CycleError`, which names one.
+    # If there is a cycle, `static_order` raises `CycleError`, which names it.
     assert set(TopologicalSorter(graph).static_order()) >= graph.keys()

@@ -1,4 +1,4 @@
-"""The traces of real media: what is kept is sound, and what is not is refused with its line."""
+"""The traces of real media are valid. An invalid file is refused, and its wrong line is named."""
 
 import gzip
 import itertools

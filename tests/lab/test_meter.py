@@ -1,4 +1,4 @@
-"""The instrument against a stand-in for an SFU whose mistakes and delays are known."""
+"""The meter measures a stand-in for an SFU, whose mistakes and delays are known."""
 
 import itertools
 import os
@@ -25,7 +25,7 @@ WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--"]
 
 
 UP: dict[str, Site] = {}
-"""One of each topology, with five participants beside the sender."""
+"""A running site of each topology, with five participants beside the sender."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,7 +39,7 @@ def up(namespaces: None) -> Iterator[None]:
 
 @pytest.fixture(params=["bpf", "here"])
 def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways in which copies are counted: by BPF, and without the right to use it."""
+    """Runs a test twice: copies are counted by BPF, and without BPF, as without real root."""
     if request.param == "bpf":
         request.getfixturevalue("system_root")
     else:
@@ -55,7 +55,7 @@ def seen_with(
     topology: str = "one_port",
     sample_every: int = 1,
 ) -> Seen:
-    """Participant 1 sends to the next ones."""
+    """Lets participant 1 send to the next `n_viewers` participants, and measures."""
     row = StandIn(UP[topology], Variant(), place)
     row.options = options  # type: ignore[misc]
     with row:
@@ -129,7 +129,7 @@ def test_what_is_no_copy_counts_as_other(logs: Path, system_root: None) -> None:
 def test_a_copy_of_the_run_before_is_none_of_this_one(logs: Path, system_root: None) -> None:
     site = UP["one_port"]
     row = StandIn(site, Variant(), logs)
-    # Of ten packets the last is held back until the next one comes.
+    # The stand-in holds back the tenth packet until the next one comes.
     row.options = ("--swap", "10")  # type: ignore[misc]
     with row:
         before = measured_on(row, site, Steady(10, PACED_NS, 200), 2)
@@ -165,7 +165,7 @@ def test_jitter_is_rfc_3550s(logs: Path, counting: str) -> None:
     seen = seen_with(
         logs, "--delay-ms", "0", "3", "1", "7", packets=Steady(30, 1.5e7, 300), n_viewers=1
     )
-    # Section 6.4.1: J += (|D(i-1, i)| - J) / 16, D the difference of two packets' transit times.
+    # RFC 3550, 6.4.1: J += (|D(i-1, i)| - J) / 16; D is the difference of two transit times.
     delays = [sample.last_copy_ns for sample in seen.samples]
     jitter_ns = 0.0
     for before, now in itertools.pairwise(delays):
@@ -176,7 +176,7 @@ def test_jitter_is_rfc_3550s(logs: Path, counting: str) -> None:
 
 
 def test_every_size_has_right_checksums(logs: Path, counting: str) -> None:
-    """The stand-in forwards nothing with a wrong one."""
+    """The stand-in does not forward a packet with a wrong checksum."""
     sizes = [*range(44, 102), 511, 512, 1400, 1512, 1513, 1514]
     trace = Trace(tuple((idx * 1_000_000, size) for idx, size in enumerate(sizes)))
     seen = seen_with(logs, packets=trace, n_viewers=2)
@@ -202,7 +202,7 @@ def test_samples_are_every_so_manieth_packet_and_counts_are_of_all(
 ) -> None:
     seen = seen_with(logs, "--lose", "10", sample_every=3)
     assert [sample.sequence for sample in seen.samples] == list(range(0, 40, 3))
-    # The stand-in counts from 1: the tenth packet, sequence 9, is a sample and one copy short.
+    # The stand-in loses a copy of each tenth packet. The first of these, sequence 9, is a sample.
     assert [sample.copies for sample in seen.samples] == [3, 3, 3, 2, *[3] * 9, 2]
     assert [counts(slot) for slot in seen.slots] == [(40, 0, 0), (40, 0, 0), (36, 0, 0)]
     assert [slot.timed for slot in seen.slots] == [14, 14, 12]
@@ -232,7 +232,7 @@ def test_several_streams_are_told_apart_long_and_short(logs: Path, counting: str
 
 
 def test_the_published_conference_fits_into_short_marks(logs: Path, system_root: None) -> None:
-    """12 hosts with two streams each of the smallest frames, more packets than in one minute."""
+    """12 hosts send two streams each of the smallest frames, with more packets than in a minute."""
     with SITES["one_port"](12) as site:
         sendings = [
             Sending(Stream(0, site.participant(host), udp_port), Steady(2048, 2e4, 44), 0)
@@ -338,6 +338,6 @@ def test_a_full_disk_is_said(logs: Path, system_root: None) -> None:
 def test_an_empty_loop_says_what_the_machine_takes() -> None:
     loop = empty_loop(0, 0.02)
     assert loop.loops > 1000
-    # It ends with the first look at the clock behind its time, which may wait for a processor.
+    # The loop ends when it first reads a clock past its end, perhaps after a wait for a processor.
     assert 0 <= loop.seconds - 0.02 <= loop.max_ns / 1e9 + 1e-6
     assert loop.p50_ns <= loop.p999_ns <= loop.max_ns <= loop.seconds * 1e9

@@ -1,4 +1,4 @@
-"""The list of docs/p4runtime.md is what scripts/p4runtime-page makes of the rows and the tests."""
+"""The list in docs/p4runtime.md is what scripts/p4runtime-page makes from rows and tests."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ TESTS = (
 
 
 def check(root: Path) -> subprocess.CompletedProcess[str]:
-    """Says whether the page below a folder is current."""
+    """Runs the script, which says whether the page below a folder is current."""
     command = [str(root / SCRIPT), "--check"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -30,7 +30,7 @@ def test_the_page_is_current_and_no_row_is_without_a_test_or_a_reason() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Rows, page and tests, to be changed."""
+    """A folder with copies of the rows, the page and the tests, which a test can change."""
     for part in PARTS:
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / part, tmp_path / part)

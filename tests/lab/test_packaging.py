@@ -1,4 +1,4 @@
-"""What builds the package `aom` is the same everywhere."""
+"""The build requirements of the package `aom` are pinned, with hashes."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""What scripts/rust-tests says of test programs: here shell scripts of a false cargo."""
+"""What scripts/rust-tests prints. A false cargo has shell scripts in place of test programs."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ PASSING = "echo 'test result: ok. 2 passed; 0 failed'"
 
 
 def cargo(folder: Path, programs: dict[str, str], *, status: int = 0) -> list[str]:
-    """The command of a cargo whose test programs are these scripts; a library is compiled, too."""
+    """The command of a false cargo that reports a library, and these scripts as test programs."""
     messages: list[dict[str, object]] = [
         {"reason": "build-script-executed"},
         {"reason": "compiler-artifact", "executable": None, "profile": {"test": False}},
@@ -52,7 +52,7 @@ def test_programs_that_pass_are_a_line_each(tmp_path: Path) -> None:
 
 
 def test_what_was_not_tested_is_told_though_it_passed(tmp_path: Path) -> None:
-    # Behind what the harness began to print.
+    # The message comes in the middle of a line that the test harness prints.
     once = "printf 'test a ... '; echo 'NOT TESTED: a: needs root' >&2; echo ok"
     twice = "echo 'NOT TESTED: no BPF' >&2; echo 'NOT TESTED: no BPF' >&2"
     status, said = rust_tests(cargo(tmp_path, {"one": f"{once}; {twice}; {PASSING}"}))

@@ -1,4 +1,4 @@
-"""SVGs in pages."""
+"""`lab.figures.svg` shrinks SVGs for pages."""
 
 from xml.etree import ElementTree
 

@@ -1,4 +1,4 @@
-"""Thrift's binary protocol, byte for byte as its specification has it."""
+"""`lab.rows.thrift` writes and reads Thrift's binary protocol exactly as it is specified."""
 
 import socket
 import threading
@@ -10,13 +10,13 @@ from lab.process import ChildError
 from lab.rows.thrift import LIST, STRING, Client, Value, binary, i32, i64, list_of, structure
 
 REPLY = bytes.fromhex("80010002 00000003 6d3a66 00000000")
-"""Version 1, reply, "m:f", sequence number 0."""
+"""The head of a message: version 1, a reply, the method "m:f", sequence number 0."""
 Ask = Callable[[bytes, tuple[Value, ...]], tuple[bytes, object]]
 
 
 @pytest.fixture
 def ask() -> Iterator[Ask]:
-    """Calls m:f of a server that says what it is told; what it heard, and the result."""
+    """A function that calls m:f of a server. It returns what the server got, and the result."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def call(answer: bytes, arguments: tuple[Value, ...]) -> tuple[bytes, object]:

@@ -116,7 +116,7 @@ def test_the_link_of_the_sfu_carries_nothing_that_the_lab_did_not_send(
     star: Star, logs: Path
 ) -> None:
     with start_capture(star.bridge, logs / "sfu.pcap", logs / "capture.log") as capturing:
-        # A host that never spoke is known to the bridge: nothing for it is flooded to the SFU.
+        # The bridge knows a host that has never sent, so it does not flood frames for it.
         experimental = bytes.fromhex("88b5")
         traffic.inject(
             star.host(1), mac_bytes(mac_of(5)) + mac_bytes(mac_of(1)) + experimental + bytes(46)

@@ -9,7 +9,7 @@ from random import Random
 from tests.model import tables, whole
 
 TABLES_EACH = 8
-"""Tables of a program: few enough for the kernel."""
+"""The number of tables in a program: few enough for the kernel engine."""
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ INDEX = Bits(32)
 
 
 class ExitError(Exception):
-    """`exit`, or a parser's error: the block ends."""
+    """`exit`, or an error of the parser, which ends the block."""
 
 
 class ReturnError(Exception):
@@ -41,13 +41,13 @@ class ContinueError(Exception):
 
 @dataclass
 class State:
-    """What a program knows: its variables by their text, which headers are valid, its registers."""
+    """A program's state: variables by their text in P4, the validity of headers, registers."""
 
     values: dict[str, int] = field(default_factory=dict)
     valid: dict[str, bool] = field(default_factory=dict)
     cells: dict[str, list[int]] = field(default_factory=dict)
     ahead: bytes = b""
-    """While it is parsed: the rest of the packet."""
+    """While the parser runs: the rest of the packet."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Place:
     whole: Scalar
     low: int = 0
     index: Callable[[State], int] | None = None
-    """Which element of a stack, where the name has a `?` for it."""
+    """The index of a stack's element. `name` has a `?` in its place."""
 
     def named(self, state: State) -> str:
         return self.name.replace("?", str(self.index(state))) if self.index else self.name
@@ -95,7 +95,7 @@ Step = Callable[[State], object]
 
 @dataclass
 class Code:
-    """Statements: their lines, and what they do one after the other."""
+    """Statements: their lines of P4, and a function (step) for the effect of each."""
 
     lines: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter; its name is used once in a program, since nothing calls itself."""
+    """A parameter. No other in the program has its name; that is enough, as nothing recurses."""
 
     direction: str
     place: Place
@@ -133,7 +133,7 @@ class Block:
     call_name: str = ""
 
     def call(self, state: State, arguments: list[Expr | Place]) -> int:
-        """Copies in and out from left to right, out also after `exit` (section 6.8)."""
+        """Copies arguments in and out from left to right, after `exit`, too (section 6.8)."""
         given = []
         for parameter, argument in zip(self.parameters, arguments, strict=True):
             if isinstance(argument, Place):
@@ -165,16 +165,16 @@ class Scope:
     headers: bool = False
     """Whether headers may become valid and invalid."""
     leave: str = ""
-    """How it may end: `exit`, `return`."""
+    """Which statement may end the block: `exit`, `return` or none."""
     result: Scalar | None = None
     constant: list[Place] = field(default_factory=list)
-    """What may be read and not written."""
+    """Variables that may be read but not written."""
     is_loop: bool = False
     structs: bool = False
     """Whether the metadata's structs may be used."""
 
     def with_(self, places: list[Place], headers: bool | None = None) -> Scope:
-        """The same and more places."""
+        """The same scope with more places."""
         headers = self.headers if headers is None else headers
         return replace(self, places=[*self.places, *places], headers=headers)
 
@@ -185,7 +185,7 @@ def literal(ty: Scalar, value: int) -> Expr:
 
 
 def both(ty: Scalar, left: Expr, op: str, right: Expr, of: Callable[[int, int], int]) -> Expr:
-    """Both expressions with an operator between them, and what it makes of their values."""
+    """Two expressions with an operator between them; `of` computes its value."""
     return Expr(ty, f"({left.text} {op} {right.text})", lambda s: of(left.run(s), right.run(s)))
 
 
@@ -193,7 +193,7 @@ class Maker:
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.n_names = 0
-        # Few programs have all of these, so that others are whole in the kernel.
+        # Few programs have all of these: without them the kernel engine can run a whole program.
         self.has_loops = rng.random() < 0.3
         self.has_ranges = rng.random() < 0.4
         self.headers_used = HEADERS if rng.random() < 0.3 else HEADERS[: -len(MEMBERS)]
@@ -268,7 +268,7 @@ class Maker:
         return Expr(Bool(), text, lambda s: same(s) == is_equal)
 
     def exact(self, depth: int) -> tuple[str, int]:
-        """A constant of `int`, which has no width (section 8.8)."""
+        """A constant of type `int`, which has no width (section 8.8): its text and its value."""
         rng = self.rng
         if depth == 0:
             number = rng.choice([rng.randint(0, 9), rng.getrandbits(rng.randint(1, 70))])
@@ -282,7 +282,7 @@ class Maker:
         return f"({left} {op} {right})", OPERATORS[op](a, b)
 
     def cast(self, ty: Bits, inner: Expr) -> Expr:
-        """A number as another type (section 8.10): width and sign do not change in one step."""
+        """A cast of a number (section 8.10). Width and sign need a cast each."""
         of, text, run = inner.ty, inner.text, inner.run
         assert isinstance(of, Bits)
         if of == ty:
@@ -331,11 +331,11 @@ class Maker:
         return both(ty, left, op, right, lambda a, b: ty.wrap(OPERATORS[op](a, b)))
 
     def grouped(self, inner: Expr) -> Expr:
-        """The same in parentheses, so that a cast takes all of it."""
+        """The expression in parentheses, so that a cast applies to all of it."""
         return Expr(inner.ty, f"({inner.text})", inner.run)
 
     def shift(self, ty: Bits, scope: Scope, depth: int) -> Expr:
-        """A shift: by the width or more it leaves zeros, or copies of the sign."""
+        """A shift. A shift by the width or more leaves only zeros, or copies of the sign bit."""
         rng = self.rng
         left = self.expr(ty, scope, depth)
         op = rng.choice(["<<", ">>"])
@@ -351,7 +351,7 @@ class Maker:
         kind = rng.choice(["compare", "compare", "compare", "and", "or", "not", "same", "cast"])
         if kind in {"and", "or"}:
             left, right = self.expr(Bool(), scope, depth), self.expr(Bool(), scope, depth)
-            # The right one is evaluated where the left one does not decide.
+            # The right operand is evaluated only if the left one does not decide.
             if kind == "and":
                 text = f"({left.text} && {right.text})"
                 return Expr(Bool(), text, lambda s: left.run(s) and right.run(s))
@@ -383,7 +383,7 @@ class Maker:
         return Expr(function.result or Bool(), text, lambda s: function.call(s, arguments))
 
     def place(self, scope: Scope, ty: Scalar) -> Place | None:
-        """Something of a type that can be written, perhaps a slice."""
+        """A variable or field of this type that can be written, perhaps a slice; None if none."""
         rng = self.rng
         fitting = [place for place in scope.places if place.ty == ty]
         if isinstance(ty, Bits) and not ty.signed and rng.random() < 0.2:
@@ -463,7 +463,7 @@ class Maker:
             op, of = rng.choice(["+", "-", "*", "&", "|", "^"]), ty
             code.add(
                 f"{place.text} {op}= {value.text};",
-                # The place is read before its new part is evaluated.
+                # The left side is read before the right side is evaluated.
                 lambda s: place.put(s, of.wrap(OPERATORS[op](place.get(s), value.run(s)))),
             )
             return
@@ -549,7 +549,7 @@ class Maker:
         """A call of an action, a control or a function."""
         options = scope.actions + scope.functions
         if scope.is_loop:
-            # BMv2 has no way back between tables, so a loop around a control needs known rounds.
+            # BMv2 cannot go back to an earlier table. So loops with a control need a fixed count.
             options = [one for one in options if not one.call_name]
         if not options:
             return
@@ -558,7 +558,7 @@ class Maker:
             code.add(f"{called.text};", called.run)
 
     def register(self, code: Code, scope: Scope) -> None:
-        """A read or write of a cell that is there."""
+        """A read or write of a register cell that exists."""
         name, ty = self.rng.choice(scope.registers)
         index = self.expr(INDEX, scope, 1)
         at = f"({index.text}) & {REGISTER_CELLS - 1}"
@@ -584,7 +584,7 @@ class Maker:
         return [Place(ty, f"{struct}.{name}", f"{struct}.{name}", ty) for name, ty in self.inner]
 
     def struct(self, code: Code, scope: Scope) -> None:
-        """A struct is assigned: another one, or a list, all of which is evaluated first."""
+        """An assignment to a struct, from another one or from a list that is evaluated first."""
         rng = self.rng
         to = rng.choice(STRUCTS)
         places = self.members(to)
@@ -628,7 +628,7 @@ class Maker:
         code.add(f"if ({condition.text}) {{ {text} }}", go)
 
     def headers(self, code: Code, scope: Scope, depth: int) -> None:
-        """A header becomes valid or invalid, or its fields are used; a stack moves."""
+        """A statement that makes a header valid or invalid, uses its fields, or shifts a stack."""
         rng = self.rng
         header = rng.choice(self.headers_used)
         kind = rng.choice(["set", "unset", "use", "use", "copy", "move", "element"])
@@ -646,7 +646,7 @@ class Maker:
             case "unset":
                 text = f"{header}.setInvalid();"
                 if header in MEMBERS:
-                    # What this does to another member that is valid is disputed.
+                    # Whether this affects another valid member of the union is disputed.
                     text = f"if ({header}.isValid()) {{ {text} }}"
                 code.add(text, lambda s: s.valid.update({header: False}))
             case "copy":
@@ -672,7 +672,7 @@ class Maker:
                 code.add_block(lines, lambda s: inner.run(s) if s.valid[header] else None)
 
     def element_at(self, code: Code, scope: Scope, depth: int) -> None:
-        """An element of the stack that a variable chooses (section 8.18)."""
+        """Code that uses the stack's element at a variable index (section 8.18)."""
         rng = self.rng
         name = self.name("at")
         index = Place(Bits(2), name, name, Bits(2))
@@ -697,7 +697,7 @@ class Maker:
         return [Place(ty, f"{header}.{name}", f"{header}.{name}", ty) for name, ty in fields]
 
     def copy(self, state: State, to: str, of: str) -> None:
-        """A header's assignment: an invalid one makes the other invalid."""
+        """Assigns the header `of` to `to`. An invalid `of` makes `to` invalid."""
         if to not in MEMBERS:
             state.valid[to] = state.valid[of]
         if state.valid[of]:
@@ -706,13 +706,13 @@ class Maker:
                 target.put(state, source.get(state))
 
     def make_valid(self, state: State, header: str) -> None:
-        """A header is valid; the other members of its union are not (section 8.20)."""
+        """Makes a header valid and the other members of its union invalid (section 8.20)."""
         if header in MEMBERS:
             state.valid.update(dict.fromkeys(MEMBERS, False))
         state.valid[header] = True
 
     def move(self, state: State, by: int) -> None:
-        """`push_front`, or `pop_front` of a negative number: what becomes free is invalid."""
+        """`push_front`, or for a negative number `pop_front`. Freed elements become invalid."""
         names = [f"hdr.st[{at}]" for at in range(STACK)]
         before = [
             (state.valid[name], [f.get(state) for f in self.fields_of(name)]) for name in names
@@ -727,7 +727,7 @@ class Maker:
     # Blocks.
 
     def block(self, prefix: str, scope: Scope, result: Scalar | None, n: int, leave: str) -> Block:
-        """A function, an action or a control: its `out` parameters are written first."""
+        """A function, an action or a control, which first writes its `out` parameters."""
         rng = self.rng
         parameters, opening = [], Code()
         for _ in range(rng.randint(0 if result is None else 1, 3)):

@@ -24,11 +24,11 @@ from tests.model.types import (
 KEYS_MOST = 5
 ENTRIES_MOST = 9
 PACKETS = 14
-"""Of each table."""
+"""The number of packets for each table."""
 DATA = Bits(64)
 
 
-# What an entry wants of a key.
+# What an entry requires of a key.
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class Span:
-    """A range, both ends in it, in the order of the key's type."""
+    """A range that includes both ends, in the order of the key's type."""
 
     low: int
     high: int
@@ -127,7 +127,7 @@ class Key:
         return value
 
     def aim(self, wanted: int) -> int:
-        """The field's value that makes the key this, where there is one."""
+        """The field's value with which the key is `wanted`, if there is one."""
         bits = to_bits(self.ty, wanted)
         match self.how:
             case "slice":
@@ -162,7 +162,7 @@ def some_key(rng: Random, name: str, fields: list[Field], has_lpm: bool) -> Key:
 
 @dataclass(frozen=True)
 class Action:
-    """Writes its number, and its parameters one over the other, each widened by its own type."""
+    """Writes its number, and each parameter, widened by its own type, over the one before."""
 
     number: int
     parameters: tuple[Bits, ...]
@@ -186,7 +186,7 @@ class Action:
 
 
 def widened(ty: Bits, text: str) -> str:
-    """An expression of `DATA`'s type, with the sign of its own."""
+    """An expression that casts `text` to `DATA`'s type, with sign extension if `ty` is signed."""
     if not ty.signed:
         return f"({DATA}){text}"
     return f"({DATA})(int<{DATA.width}>){text}"
@@ -212,15 +212,14 @@ def some_call(rng: Random) -> Call:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry; of those that match, the first by `rank` wins, then the older."""
+    """An entry. Of those that match, the one with the least `rank` wins, then the older one."""
 
     matches: tuple[Match, ...]
     call: Call
     rank: int
-    """The least wins."""
     is_program: bool
     number: int | None = None
-    """The priority that is written."""
+    """The priority as it is written in the program or in the control plane's command."""
 
 
 @dataclass
@@ -249,7 +248,7 @@ class Table:
         return max(hits, key=self.prefix_length).call, True
 
     def prefix_length(self, entry: Entry) -> int:
-        """Of the key that is matched by its longest prefix, if one is."""
+        """The prefix length of the entry's `lpm` key; 0 if the table has none."""
         for match, key in zip(entry.matches, self.keys, strict=True):
             if key.kind == "lpm":
                 if isinstance(match, Mask):
@@ -259,7 +258,7 @@ class Table:
 
 
 def some_match(rng: Random, key: Key) -> Match:
-    """What an entry wants of a key; of the sets that its kind of match takes."""
+    """A random requirement of an entry for a key, such as the key's kind of match allows."""
     ty = key.ty
     if not isinstance(ty, Bits):
         if key.kind != "exact" and rng.random() < 0.25:
@@ -303,7 +302,7 @@ def some_fields(rng: Random) -> tuple[list[Field], list[Enum]]:
 
 
 def canonical(entry: tuple[Match, ...], keys: list[Key]) -> tuple[object, ...]:
-    """Equal for entries that a table of exact keys and prefixes cannot have twice."""
+    """The same value for entries that a table with exact and `lpm` keys takes for the same one."""
     parts: list[object] = []
     for match, key in zip(entry, keys, strict=True):
         if key.kind == "range" and isinstance(key.ty, Bits):
@@ -324,7 +323,7 @@ def canonical(entry: tuple[Match, ...], keys: list[Key]) -> tuple[object, ...]:
 
 
 def some_table(rng: Random, at: int, fields: list[Field]) -> Table:
-    """A table with entries of the program, of the control plane, or of both."""
+    """A random table with entries of the program, of the control plane, or of both."""
     keys: list[Key] = []
     for number in range(rng.choice([1, 1, 2, 2, 3, 4, KEYS_MOST])):
         keys.append(some_key(rng, f"k{number}", fields, any(key.kind == "lpm" for key in keys)))
@@ -336,7 +335,7 @@ def some_table(rng: Random, at: int, fields: list[Field]) -> Table:
     matches: list[tuple[Match, ...]] = []
     seen = set()
     for _ in range(count):
-        # Entries that overlap differ in one key only.
+        # Half of the entries share all keys but one with earlier entries, so that they overlap.
         made = tuple(some_match(rng, key) for key in keys)
         if matches and rng.random() < 0.5:
             place = rng.randrange(len(keys))
@@ -351,7 +350,7 @@ def some_table(rng: Random, at: int, fields: list[Field]) -> Table:
         table.style = style = "control"
     calls = [some_call(rng) for _ in matches]
     ranks, numbers = program_order(rng, table, n_program)
-    # The control plane's priorities: the greatest wins, of equal ones the older entry.
+    # Of the control plane's entries the greatest priority wins; if equal, the older entry.
     for place, (match, call) in enumerate(zip(matches, calls, strict=True)):
         if place < n_program:
             table.entries.append(Entry(match, call, ranks[place], True, numbers[place]))
@@ -362,9 +361,10 @@ def some_table(rng: Random, at: int, fields: list[Field]) -> Table:
 
 
 def program_order(rng: Random, table: Table, count: int) -> tuple[list[int], list[int | None]]:
-    """Ranks of the program's entries, of which the least wins, and the numbers that are written.
+    """The ranks of the program's entries (the least wins), and the priorities that are written.
 
-    Section 14.2.1.4. `@priority` is p4c's, for BMv2: the least number wins.
+    Section 14.2.1.4 says how the ones follow from the others. The annotation `@priority` is p4c's,
+    for BMv2: the least number wins.
     """
     none: list[int | None] = [None] * count
     if table.style == "const" or not table.is_ranked:
@@ -394,7 +394,7 @@ def program_order(rng: Random, table: Table, count: int) -> tuple[list[int], lis
         else:
             priorities.append(priorities[-1] - delta if largest_wins else priorities[-1] + delta)
     if min(priorities, default=1) < 1:
-        # No written priorities, and no properties that change what follows from that.
+        # A priority would be below 1: no priorities are written, and no properties about them.
         table.properties.clear()
         return [at - count for at in range(count)], none
     return [-number if largest_wins else number for number in priorities], written
@@ -404,7 +404,7 @@ def program_order(rng: Random, table: Table, count: int) -> tuple[list[int], lis
 
 
 def value_text(rng: Random, ty: Type, value: int) -> str:
-    """A value as an entry of a program has it."""
+    """A value in the syntax of a program's entry."""
     if isinstance(ty, Bool):
         return "true" if value else "false"
     if isinstance(ty, Enum):
@@ -413,7 +413,7 @@ def value_text(rng: Random, ty: Type, value: int) -> str:
 
 
 def match_text(rng: Random, match: Match, ty: Type) -> str:
-    """A set as an entry of a program has it."""
+    """A set of values in the syntax of a program's entry."""
     match match:
         case Any():
             return rng.choice(["_", "_", "default"])
@@ -457,7 +457,7 @@ def table_text(rng: Random, table: Table) -> str:
 
 
 def add_line(table: Table, entry: Entry) -> str:
-    """The packet test's command for an entry of the control plane."""
+    """The command of the packet test (STF) that adds an entry of the control plane."""
     parts = ["add", table.name]
     if table.is_ranked:
         assert entry.number is not None
@@ -483,7 +483,7 @@ def add_line(table: Table, entry: Entry) -> str:
 
 
 def given(call: Call) -> str:
-    """An action with its arguments, as the packet test has it."""
+    """An action with its arguments, in the syntax of the packet test."""
     action, values = call
     pairs = zip(action.parameters, values, strict=True)
     arguments = [f"p{at}:{ty.bits(value):#x}" for at, (ty, value) in enumerate(pairs)]
@@ -492,7 +492,7 @@ def given(call: Call) -> str:
 
 @dataclass
 class TableProgram:
-    """A program of several tables, of which each packet asks one."""
+    """A program with several tables. Each packet is looked up in one of them."""
 
     fields: list[Field]
     enums: list[Enum]
@@ -547,7 +547,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 """
 
     def packet(self, rng: Random, table: Table) -> dict[str, int]:
-        """A packet's fields, most of them at an end of what an entry matches, or beside it."""
+        """A packet's fields. Most are at an end of a range that an entry matches, or next to it."""
         packet = {field.name: any_value(rng, field.ty) for field in self.fields}
         if rng.random() < 0.1:
             return packet
@@ -584,7 +584,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 
 def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
-    """A value at an end of a set, or beside it; none where every value is in it."""
+    """A value at an end of a set, or next to it; None if the set has every value."""
     base = ty.base if isinstance(ty, Enum) else ty
     if not isinstance(base, Bits):
         return match.value if isinstance(match, Value) else None

@@ -1,6 +1,6 @@
 """Types and their values (P4_16 1.2.5, sections 7 and 8).
 
-A value is a Python int, which is negative where a signed value is, or a bool.
+A value is a Python bool, or an int that is negative if the P4 value is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Bits:
         return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
 
     def wrap(self, number: int) -> int:
-        """The value whose bits are the lowest of a number in two's complement."""
+        """The value of this type that consists of the number's lowest bits."""
         bits = number & ((1 << self.width) - 1)
         return bits - (1 << self.width) if self.signed and bits >> (self.width - 1) else bits
 
@@ -45,7 +45,7 @@ class Bool:
 
 @dataclass(frozen=True)
 class Enum:
-    """An enum whose members are numbers (section 7.2.1), or have none that a program can see."""
+    """An enum. Its members have numbers (section 7.2.1), or numbers that programs cannot see."""
 
     name: str
     members: tuple[tuple[str, int], ...]
@@ -89,7 +89,7 @@ def typed(ty: Bits, value: int) -> str:
 
 
 def some_width(rng: Random, most: int = 128) -> int:
-    """A width: small ones, powers of two and their neighbours more often than others."""
+    """A random width. Small widths, powers of two and their neighbours are frequent."""
     common = [1, 2, 3, 7, 8, 8, 8, 9, 12, 15, 16, 16, 17, 24, 31, 32, 32]
     common += [33, 47, 48, 63, 64, 64, 65, 127, 128]
     pool = [number for number in common if number <= most]
@@ -97,7 +97,7 @@ def some_width(rng: Random, most: int = 128) -> int:
 
 
 def some_value(rng: Random, ty: Bits) -> int:
-    """A value: the ends, those about zero and about powers of two more often than others."""
+    """A random value. The ends, and values near zero and near powers of two, are frequent."""
     kind = rng.random()
     if kind < 0.25:
         return ty.wrap(rng.choice([ty.low, ty.high, 0, 1, -1, ty.low + 1, ty.high - 1]))
@@ -107,11 +107,11 @@ def some_value(rng: Random, ty: Bits) -> int:
 
 
 def any_value(rng: Random, ty: Type) -> int:
-    """A value of any type; of an enum, also one that has no name."""
+    """A random value of any type. A value of an enum may have no name."""
     base = ty.base if isinstance(ty, Enum) else ty
     return some_value(rng, base) if isinstance(base, Bits) else rng.random() < 0.5
 
 
 def near(rng: Random, ty: Bits, value: int) -> int:
-    """A value, or one beside it."""
+    """The value or one next to it."""
     return ty.wrap(value + rng.choice([0, 0, 0, 1, -1]))

@@ -1,4 +1,4 @@
-"""Whole random programs: blocks and tables around what `programs` makes, and their packets."""
+"""Whole random programs, with blocks and tables around the code of `programs`, and packets."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from tests.model.tables import Any, Mask, Match, Span, Value, all_hold
 from tests.model.types import Bits, any_value, from_bits, near, some_value, to_bits, typed, width
 
 TRANSITIONS = 4096
-"""Of a case of a `select`, which BMv2 has as prefixes: more are refused."""
+"""The most transitions of a case of a `select`. BMv2's JSON has prefixes in place of ranges, and
+the compiler refuses a case with more of them."""
 PAYLOAD_BYTES = 70
-"""Random bytes behind what a program must have: enough for every header."""
+"""The number of random bytes after a packet's first header: enough for every other header."""
 
 
 @dataclass
 class Layout:
-    """A header type; its fields fill whole bytes."""
+    """A header type. Its fields fill whole bytes."""
 
     name: str
     fields: list[tuple[str, Scalar]]
@@ -61,7 +62,7 @@ class Layout:
         state.valid[header] = True
 
     def emit(self, state: State, header: str) -> bytes:
-        """A header's bytes; none where it is not valid."""
+        """The bytes of a header; no bytes if it is not valid."""
         if not state.valid[header]:
             return b""
         bits = 0
@@ -84,7 +85,7 @@ class Reader:
 
 @dataclass
 class ParserState:
-    """A state: what it extracts and computes, and where it goes on."""
+    """A state of the parser: what it extracts and computes, and the next state."""
 
     name: str
     extracts: list[tuple[str, Layout]]
@@ -111,7 +112,7 @@ class Program:
     ingress: Code = field(default_factory=Code)
     egress: Code = field(default_factory=Code)
     interesting: list[tuple[str, Bits, int]] = field(default_factory=list)
-    """Fields of the first header, and values at the ends of what a `select` asks for."""
+    """Fields of the first header, with values at the ends of the ranges in `select` cases."""
 
     def layout(self, header: str) -> Layout:
         return self.layouts["element_t" if is_element(header) else "plain_t"]
@@ -137,7 +138,7 @@ class Program:
         return out + data[reader.at :]
 
     def parse(self, state: State, reader: Reader) -> None:
-        """Runs the parser; v1model goes on to ingress after an error."""
+        """Runs the parser. After an error v1model goes on to ingress."""
         n_elements = 0
         at = self.states[0]
         by_name = {one.name: one for one in self.states}
@@ -168,7 +169,7 @@ class Program:
             return
 
     def packet(self, rng: Random) -> bytes:
-        """A packet, often at an edge of what the parser asks for."""
+        """A random packet, often with a value at an edge of what the parser selects by."""
         state = State()
         for name, ty in self.main.fields:
             state.values[f"hdr.m.{name}"] = any_value(rng, ty)
@@ -179,7 +180,7 @@ class Program:
         return self.main.emit(state, "hdr.m") + result + rest
 
     def test(self, rng: Random) -> str:
-        """The packet test: packets one after the other, registers keep what they have."""
+        """The packet test: packets one after the other, between which registers keep values."""
         state = State(cells={name: [0] * REGISTER_CELLS for name, _ in self.registers})
         lines = []
         for _ in range(PACKETS):
@@ -304,7 +305,7 @@ def n_prefixes(match: Match) -> int:
 
 
 def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState]:
-    """A parser: each state goes on to later ones, the last fills the stack."""
+    """The states of a random parser. Each goes on to later ones; the last one fills the stack."""
     maker = program.maker
     plain, element = program.layouts["plain_t"], program.layouts["element_t"]
     opening = Code()
@@ -357,7 +358,7 @@ def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState
 
 
 def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
-    """Bits of the packet are read and stay there (section 13.8.3)."""
+    """Code that reads bits of the packet by `lookahead`, without extracting them (13.8.3)."""
     places = [place for place in scope.places if isinstance(place.ty, Bits)]
     place = rng.choice(places)
     ty = place.ty
@@ -374,7 +375,7 @@ def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
 
 
 def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None:
-    """A table of constant entries is applied, and asked what happened (section 14.2.2)."""
+    """Code that applies a table of constant entries and uses `hit` or the like (14.2.2)."""
     maker = program.maker
     name = maker.name("t")
     keys = [maker.expr(maker.scalar(), scope, 2) for _ in range(rng.randint(1, 3))]
@@ -383,7 +384,7 @@ def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None
     kinds = [rng.choice(of_numbers if isinstance(key.ty, Bits) else of_truths) for key in keys]
     actions = []
     for _ in range(2):
-        # Parameters without a direction are the entries'.
+        # The arguments for parameters without a direction are in the entries.
         given = [
             Parameter("", Place(ty, text, text, ty))
             for ty, text in ((maker.scalar(), maker.name("p")) for _ in range(rng.randint(0, 2)))
@@ -468,7 +469,7 @@ def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None
 
 
 def filled(fields: list[tuple[str, Scalar]]) -> list[tuple[str, Scalar]]:
-    """Fields with one more to whole bytes."""
+    """The fields, and if they do not fill whole bytes, one more that does."""
     n_bits = -sum(width(ty) for _, ty in fields) % 8
     return [*fields, ("pad", Bits(n_bits))] if n_bits else fields
 

@@ -1,4 +1,4 @@
-"""What the oracle of random operation holds to be wrong, and what not."""
+"""What the oracle of random operation takes for a violation, and what it does not."""
 
 import random
 from collections.abc import Sequence
@@ -140,7 +140,7 @@ def test_a_shown_state_must_be_one_of_those_that_may_be() -> None:
 
 
 def shown(document: dict[str, Any]) -> dict[str, Any]:
-    """What `reprise show --json` says of what a file has."""
+    """What `reprise show --json` prints after a file with this document was applied."""
     viewers = [viewer for group in document["groups"] for viewer in group["viewers"]]
     for viewer in viewers:
         viewer.setdefault("looked_up", False)
@@ -175,7 +175,7 @@ def test_nobody_is_served_by_a_port_without_an_address() -> None:
 
 
 def choices_of(presenters: Sequence[int], *udp_ports: int) -> Choices:
-    """For nine hosts on two ports."""
+    """The choices of random commands for nine hosts on two ports."""
     return Choices(
         groups=range(1, 5),
         presenters=presenters,

@@ -1,4 +1,4 @@
-"""What the tests of the comparison share: Open vSwitch is required, loudly."""
+"""A fixture for the tests that need Open vSwitch."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.needs import need
 
 @pytest.fixture(scope="session")
 def open_vswitch(namespaces: None) -> None:
-    """Whoever uses this needs Open vSwitch: with CI=true its lack is a failure."""
+    """Skips a test if there is no Open vSwitch; with CI=true the test fails."""
     need(OvsGroup.lacks())

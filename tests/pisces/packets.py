@@ -1,4 +1,4 @@
-"""Packets for both switches: each table's hits and misses, and what protocols allow. Pure."""
+"""Packets for both switches: hits and misses of each table, unusual headers. Pure."""
 
 import random
 import struct
@@ -36,7 +36,7 @@ NETWORK = Network(
         Route(IPv4Network("10.1.0.2/31"), ROUTERS[1], station_mac(1, 1), 20),
         Route(IPv4Network(host_ip(0, 1)), ROUTERS[0], station_mac(0, 1), 10),
         Route(IPv4Network(host_ip(1, 2)), ROUTERS[1], station_mac(1, 2), 20),
-        # A station that nobody knows.
+        # A station that is in no table.
         Route(IPv4Network("10.2.0.0/16"), ROUTERS[0], station_mac(7, 0), 10),
     ),
     rules=(
@@ -49,20 +49,20 @@ NETWORK = Network(
     ),
     flooded_vlans=(10, 20),
 )
-"""Small enough that packets by chance hit every table; port 4 is a trunk."""
+"""So small that random packets hit every table. Port 4 is a trunk (it has several VLANs)."""
 
 SOURCE_IP, DESTINATION_IP = host_ip(0, 0), host_ip(1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """What the switches look at of a frame, by default one that is routed and permitted."""
+    """The fields of a frame that switches look at. The defaults are of a routed, permitted one."""
 
     port: int
     source: str
     destination: str
     tag: int | None = None
-    """The 16 bits behind a tag's type: priority, drop eligible, VLAN id."""
+    """The 16 bits after a VLAN tag's type: priority, drop eligible, VLAN id."""
     ether_type: int = 0x0800
     source_ip: IPv4Address = SOURCE_IP
     destination_ip: IPv4Address = DESTINATION_IP
@@ -71,13 +71,13 @@ class Packet:
     ttl: int = 64
     tos: int = 0
     fragment: int = 0
-    """Flags and offset."""
+    """IPv4's fragment flags and offset."""
     options: bytes = b""
     checksum_error: int = 0
     length_error: int = 0
 
     def frame(self, number: int) -> bytes:
-        """Its bytes, which end with its number."""
+        """The frame as bytes, which end with this number."""
         tag = b"" if self.tag is None else struct.pack("!HH", 0x8100, self.tag)
         macs = mac_bytes(self.destination) + mac_bytes(self.source)
         body = self._ipv4(number) if self.ether_type == 0x0800 else bytes(46) + _number(number)
@@ -146,7 +146,7 @@ def _one(chance: random.Random) -> Packet:
 
 
 def marker(port: Port) -> Packet:
-    """One that every program floods."""
+    """A broadcast into a port's VLAN, which every program floods."""
     tag = port.vlans[0] if port.is_tagged else None
     source = station_mac((10, 20).index(port.vlans[0]), 5)
     return Packet(port.number, source, BROADCAST, tag=tag, ether_type=0x88B5)

@@ -1,4 +1,4 @@
-"""Rows of pisces.csv as they might be. Pure."""
+"""Invented rows of pisces.csv. Pure."""
 
 from itertools import product
 
@@ -17,7 +17,7 @@ def row(
     of_ovs: float = 1.0,
     port: str = "afxdp",
 ) -> PiscesRow:
-    """One row; without loss comes nine tenths of the peak."""
+    """A row whose lossless rate is nine tenths of its peak."""
     switch, variant, flow_caches = contestant
     return PiscesRow(
         program=program,
@@ -40,7 +40,7 @@ def row(
 
 
 def rows(optimised: float = 0.97, naive: float = 0.6) -> list[PiscesRow]:
-    """A whole run, in which each of ours is so much of Open vSwitch."""
+    """All rows of a run. The parameters are the variants' shares of Open vSwitch's rate."""
     found = []
     for port, program in product(PORTS, PROGRAMS):
         for size, one in product(measure.SIZES[port], CONTESTANTS):

@@ -1,4 +1,4 @@
-"""What is counted of programs, and that each change for a new header does what it says."""
+"""What is counted of programs, and that each change for a new header works as described."""
 
 import shutil
 import subprocess

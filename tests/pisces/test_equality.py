@@ -50,7 +50,7 @@ def differences(packets: Sequence[Packet], one: Left, other: Left) -> list[str]:
 
 
 def packets_for(program: str) -> list[Packet]:
-    """Everything twice: once where a flow cache does not know it, once where it may."""
+    """Each packet twice, since the second time a flow cache may know its flow."""
     packets = by_chance(N_PACKETS, SEED)
     if program != "l2l3_acl":
         packets.append(WITH_OPTIONS)

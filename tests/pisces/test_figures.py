@@ -1,4 +1,4 @@
-"""The comparison's tables and figures are true to their rows, and to the paper."""
+"""The comparison's tables and figures show what its rows and the paper say."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_the_papers_shares_stand_beside_ours() -> None:
     assert beside["L2L3-ACL", "192"] == ("0.944", "0.600")
     assert beside["L2", "64"] == ("1.058", "-")
     assert beside["L2L3", "64"] == ("-", "-")
-    # The two published rates say about the same as the published share.
+    # The ratio of the two published rates is about the published share.
     ours, theirs = (PUBLISHED_MBIT_PER_S["l2l3_acl", 64, what] for what in (OPTIMISED, ""))
     assert ours / theirs == pytest.approx(0.99, abs=0.01)
     assert PUBLISHED_MBIT_PER_S["l2l3_acl", 64, NAIVE] / theirs == pytest.approx(0.6, abs=0.05)
@@ -45,7 +45,7 @@ def test_the_papers_shares_stand_beside_ours() -> None:
 
 def test_with_a_megaflow_classifier_on_both_sides_ours_have_caches() -> None:
     told = of_key(tables(rows(optimised=0.9)), "pisces-megaflow")
-    # 1.2e6 packets a second with caches, 1e6 of Open vSwitch without.
+    # Ours is 0.9 * 1.2e6 packets a second with caches, Open vSwitch's 1e6 without.
     assert {row[2] for row in told.rows} == {"1.080"}
 
 

@@ -1,4 +1,4 @@
-"""The load through both switches, and rows of it."""
+"""The load passes both switches, and measurements give rows."""
 
 import contextlib
 import re
@@ -45,7 +45,7 @@ def test_every_point_of_the_paper_is_measured() -> None:
     } < whole
     assert {port for port, *_ in whole} == {"afxdp", "afpacket"}
     assert {cell.program for cell in cells(is_quick=True)} == set(PROGRAMS)
-    # Naive and optimised, each with flow caches and without.
+    # The variants naive and optimised, each with and without flow caches.
     assert len({(one.variant, one.flow_caches) for one in CONTESTANTS}) == len(CONTESTANTS)
 
 
@@ -78,11 +78,11 @@ def test_every_flow_comes_through(
     offered = Traffic(tmp_path / "frames", "l2l3_acl", 64)
     offered.write()
     with running(Setting(contestant, port, "l2l3_acl", published()), tmp_path / "x") as up:
-        # So few that they wait in a ring while a busy machine does something else.
+        # The rate is so low that packets fit a ring while a busy machine does something else.
         seen = offer(up, offered, 1_000.0, 0.5)
     assert (seen.copies, seen.others) == (seen.sent, 0)
     assert seen.sent > traffic.N_FLOWS
-    # Receivers without a flow get nothing, the others the same, but for a last round.
+    # Receivers without a flow get nothing. The others get equally many, or one more.
     assert seen.copies_of_viewer_min == 0
     assert seen.copies_of_viewer_max == -(-seen.sent // traffic.N_FLOWS)
 
@@ -101,7 +101,7 @@ def test_packets_are_found_where_the_setting_says(
     numbers = {name.strip(): int(value) for name, value in COUNTED.findall(said.split("main")[0])}
     assert numbers["smc hits"] == 0
     assert (numbers["emc hits"] == 0) == (caches == OFF)
-    # All but the first of each flow.
+    # All packets but the first of each flow hit.
     assert numbers[hits] >= seen.sent - 2 * traffic.N_FLOWS
 
 
@@ -144,7 +144,7 @@ run(Path(__import__("sys").argv[1]), [Cell(0, "afxdp", "l2", 64)])
 
 
 def standing_children(pid: int) -> dict[int, str]:
-    """Children of a process that are stopped, by name."""
+    """The children of a process that are stopped (SIGSTOP): their names by process id."""
     found = {}
     for child in children(pid):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Frames into every port of a switch, and all that leaves it, tags included."""
+"""Sends frames into every port of a switch, and receives all that leave it, with VLAN tags."""
 
 import itertools
 import selectors
@@ -19,14 +19,14 @@ TP_STATUS_VLAN_VALID = 0x10
 LIMIT_S = 120.0
 QUIET_S = 0.3
 AT_ONCE = 64
-"""Packets that may wait in a switch: few enough for any queue."""
+"""How many packets may be in a switch at once: few enough for any queue."""
 
 Left = dict[int, list[tuple[int, str]]]
-"""By the packet's number: the ports it left by, and the bytes."""
+"""By a packet's number: each port by which it left, and its bytes there."""
 
 
 def exchange(site: Site, packets: Sequence[Packet]) -> Left:
-    """Sends all packets, with markers by every port in between; what came of the packets."""
+    """Sends all packets, and marker frames into every port in between; returns what left."""
     with at_links(site) as (sockets, selector):
         for one in sockets.values():
             one.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -36,7 +36,7 @@ def exchange(site: Site, packets: Sequence[Packet]) -> Left:
         for first in range(0, len(packets), AT_ONCE):
             for number, packet in enumerate(packets[first : first + AT_ONCE], first):
                 sockets[packet.port].send(packet.frame(number))
-            # Behind all packets of their ports: when they are there the switch has done those.
+            # Markers follow the packets of their ports. When they leave, the packets have left.
             pairs = zip(NETWORK.ports, numbers, strict=False)
             sent = {number: port for port, number in pairs}
             for number, behind in sent.items():
@@ -59,7 +59,7 @@ def _read(selector: selectors.BaseSelector, left: Left, timeout_s: float) -> boo
         for _, _, data in extra:
             status, *_, tag, tag_type = AUXDATA.unpack(data[: AUXDATA.size])
             if status & TP_STATUS_VLAN_VALID:
-                # The kernel has taken the tag out.
+                # The kernel has removed the VLAN tag from the frame.
                 frame = frame[:12] + struct.pack("!HH", tag_type, tag) + frame[12:]
         left[number_of(frame)].append((key.data, frame.hex()))
     return bool(events)

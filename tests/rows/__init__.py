@@ -1,1 +1,1 @@
-"""Tests of the rows, on sites with real packets."""
+"""Tests of the rows (the SFUs that the lab compares), with real packets in namespaces."""

@@ -1,4 +1,4 @@
-"""Packets into a row and what comes out of it: every row passes `serves_and_stops_serving`."""
+"""Sends packets through a row (an SFU). Every row must pass `serves_and_stops_serving`."""
 
 import itertools
 import os
@@ -29,13 +29,13 @@ class Copy:
     port: int
     datagram: UdpFrame
     is_sound: bool
-    """Its checksums are right."""
+    """Whether its checksums are right."""
 
 
 def datagram(
     site: Site, sender: Participant, src_port: int, dst_port: int, payload: bytes
 ) -> UdpFrame:
-    """A participant's datagram to the SFU."""
+    """A datagram from a participant to the SFU."""
     return UdpFrame(
         eth_src=sender.mac,
         eth_dst=site.links[sender.port - 1].sfu_mac,
@@ -59,9 +59,9 @@ def exchange(
     interval_s: float = 0.002,
     limit_s: float = LIMIT_S,
 ) -> list[Copy]:
-    """Sends payloads, one after the other; what came: `n_due` copies, and what came in too many.
+    """Sends payloads one after the other; returns the `n_due` copies, and all surplus copies.
 
-    It waits at most `limit_s` for them.
+    It waits at most `limit_s` for the copies.
     """
     copies: list[Copy] = []
     with at_links(site) as (sockets, selector):
@@ -93,7 +93,7 @@ def came(copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
 
 
 def reached(row: Row, copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
-    """The same; if the row leaves addresses as they are, the viewer is who is behind the port."""
+    """The same. If a row does not change addresses, the viewer is the one behind the port."""
     if row.readdresses:
         return came(copies)
     viewers = {copy.port: str(row.site.participant(copy.port).ip) for copy in copies}
@@ -103,7 +103,7 @@ def reached(row: Row, copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
 def due(
     stream_payloads: Sequence[bytes], viewers: Sequence[Participant]
 ) -> Counter[tuple[str, bytes]]:
-    """Each payload once to each viewer."""
+    """What is due: each payload once at each viewer."""
     return Counter((str(viewer.ip), payload) for viewer in viewers for payload in stream_payloads)
 
 
@@ -114,7 +114,7 @@ def rtp(sequence: int, n_bytes: int = 200) -> bytes:
 
 
 def serves_and_stops_serving(row: Row, udp_port: int = SFU_UDP_PORT) -> None:
-    """Two viewers, then three, then one of them: they get all that is due, and nobody more."""
+    """Serves two viewers, then three, then one of them: each gets all that is due, and no more."""
     site = row.site
     stream = Stream(1, site.participant(1), udp_port)
     everybody = site.participants(2, 3)
@@ -132,7 +132,7 @@ def serves_and_stops_serving(row: Row, udp_port: int = SFU_UDP_PORT) -> None:
 
 
 def to_all_others(site: Site, *udp_ports: int) -> list[Subscription]:
-    """Streams of all participants, each to these ports of the SFU; all others view each of them."""
+    """Streams of all participants to each of these ports of the SFU, viewed by all others."""
     everybody = site.participants(1, site.n_participants)
     return [
         (Stream(number, sender, udp_port), [one for one in everybody if one != sender])
@@ -143,7 +143,7 @@ def to_all_others(site: Site, *udp_ports: int) -> list[Subscription]:
 def serves_at_once(
     row: Row, subscriptions: Sequence[Subscription], interval_s: float = 0.002
 ) -> list[Copy]:
-    """A packet of each of these streams comes to its viewers, and to nobody else."""
+    """Checks that a packet of each of these streams comes to its viewers, and to nobody else."""
     row.subscribe_all(subscriptions)
     packets = [(stream, rtp(1000 * stream.number)) for stream, _ in subscriptions]
     expected = Counter[tuple[str, bytes]]()
@@ -155,7 +155,7 @@ def serves_at_once(
 
 
 def tells_that_it_was_killed(row: Row, says: str = r"\.log", udp_port: int = SFU_UDP_PORT) -> None:
-    """Nobody can subscribe any more, and ending it is harmless."""
+    """Kills the row's processes: subscribing must then fail with a message, stopping must not."""
     stream = Stream(1, row.site.participant(1), udp_port)
     row.subscribe(stream, row.site.participants(2, 1))
     for pid in row.pids:

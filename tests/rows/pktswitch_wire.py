@@ -1,4 +1,4 @@
-"""Frames to pktswitch, right ones and wrong ones, and what it answers."""
+"""Sends right and wrong frames to pktswitch, and receives its answers."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ from tests.packet_sockets import FRAME_LEN_BYTES_MAX, packet_socket
 from tests.rows.exchange import LIMIT_S, datagram
 
 MARK = Message(0x7F, 0xFFFFFFFF)
-"""Refused whatever the token is: its answer says that all before it has been looked at."""
+"""A message that is always refused. Its answer shows that all frames before it were handled."""
 
 
 def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> bytes:
@@ -28,21 +28,21 @@ def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> byt
 
 
 def after(site: Site, frames: Sequence[bytes]) -> list[UdpFrame]:
-    """What came at the first link until the frames, fewer than 64 packets, were looked at."""
+    """Sends fewer than 64 frames; returns what came at the first link until they were handled."""
     parsed = [parse_udp(frame) for frame in frames_after(site, frames)]
     return [one for one in parsed if one is not None]
 
 
 def frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
-    """The same as bytes."""
+    """The same as `after`, but whole frames as bytes."""
     came: list[bytes] = []
     marking = Endpoint(site.participant(1), 9)
     with site.hosts.call(lambda: packet_socket(site.links[0].host_interface)) as one:
         one.settimeout(LIMIT_S)
         for frame in frames:
             one.send(frame)
-        # Messages have a ring of their own, so the first mark may be seen before the packets; then
-        # packets have their turn before the second.
+        # Messages have a ring of their own, so the first mark may be handled before the packets.
+        # Packets have their turn before the second mark.
         for _ in range(2):
             one.send(message_frame(site, marking, MARK))
             came += _until_marked(one)
@@ -68,7 +68,7 @@ def answers(site: Site, said: Sequence[tuple[Endpoint, bytes | Message]]) -> lis
 
 
 def answer(site: Site, source: Endpoint, message: bytes | Message) -> Message:
-    """The one answer to a message, which came to where the message was from."""
+    """Sends a message; returns its only answer, which must come to the message's source."""
     came = after(site, [message_frame(site, source, message)])
     assert [(one.dst_ip, one.dst_port) for one in came] == [
         (str(source.participant.ip), source.udp_port)
@@ -77,7 +77,7 @@ def answer(site: Site, source: Endpoint, message: bytes | Message) -> Message:
 
 
 def token_of(site: Site, endpoint: Endpoint) -> int:
-    """What it must say to be listened to."""
+    """The token that this endpoint must send in its messages, from pktswitch's challenge."""
     challenge = answer(site, endpoint, Message(Type.STATISTICS, 1))
     assert challenge.type == Type.CHALLENGE
     return challenge.token

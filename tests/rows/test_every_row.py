@@ -1,4 +1,4 @@
-"""What rows of different kinds do alike, with real packets."""
+"""What rows (SFUs) of different kinds must all do, with real packets."""
 
 import socket
 from pathlib import Path
@@ -38,18 +38,18 @@ from tests.rows.exchange import (
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 DEBIAN: list[type[Row]] = [RtpEngine, GStreamerMultiUdpSink, JanusStreaming]
-"""Packages of Debian's."""
+"""SFUs in Debian's packages."""
 ON_DEBIAN = [(row, topology) for row in DEBIAN for topology in ("one_port", "port_per_host")]
 IN_USER_SPACE: list[tuple[type[Row], str]] = [
     (Userspace, "one_port"),
     (UserspacePortPerHost, "port_per_host"),
 ]
-"""The sources' SFUs in user space."""
+"""The user-space SFUs of the thesis and of the multicast paper."""
 NATIVE = Variant("native", "afpacket", "sleep")
 INTERPRETER = Variant("interpreter", "afpacket", "sleep")
 NATIVE_AFXDP = Variant("native", "afxdp", "sleep")
 SCAPY_INTERVAL_S = 0.05
-"""Scapy takes some milliseconds a copy."""
+"""The time between packets. Scapy needs some milliseconds for each copy."""
 
 
 def case(
@@ -92,7 +92,7 @@ def test_it_serves(
     with SITES[topology](4) as site:
         with row(site, variant, tmp_path) as running:
             serves_and_stops_serving(running, udp_port)
-            # The kernel's threads are in no namespace.
+            # Threads of the kernel are not in the SFU's namespace.
             if variant.port != in_kernel.PORT:
                 assert set(running.pids) <= set(process_ids(site.sfu))
         assert process_ids(site.sfu) == []

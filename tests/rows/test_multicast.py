@@ -1,4 +1,4 @@
-"""The multicast paper's P4 rows, with real packets, and the groups that both of its SFUs have."""
+"""The rows for the multicast paper's P4 SFU, with real packets, and its two SFUs' groups."""
 
 import json
 import socket
@@ -33,7 +33,7 @@ TIMEOUT_S = 120.0
 
 
 def test_a_conference_of_the_source_is_served(tmp_path: Path) -> None:
-    """Everybody's low quality goes to all others, the high one to a half of them."""
+    """Each participant's low quality goes to all others, the high quality to half of them."""
     with (
         SITES["port_per_host"](6) as site,
         MulticastTwoStreams(site, NATIVE, tmp_path) as row,

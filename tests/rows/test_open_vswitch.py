@@ -1,4 +1,4 @@
-"""The row of Open vSwitch, with real packets."""
+"""The row (SFU) Open vSwitch, with real packets."""
 
 import itertools
 import os
@@ -32,7 +32,7 @@ def sockets_in(folder: Path) -> list[str]:
 
 
 def kill(pid: int) -> None:
-    """Returns when nothing of it runs any more."""
+    """Kills a process, and returns when none of its threads runs any more."""
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
@@ -68,7 +68,7 @@ def test_a_stream_loses_nothing_while_another_one_changes(tmp_path: Path) -> Non
         try:
             payloads: list[bytes] = []
             copies: list[Copy] = []
-            # A round takes a second; on a busy machine a change takes half of one.
+            # A round takes a second. On a busy machine a change of viewers takes half a second.
             for _ in range(30):
                 some = [rtp(number) for number in range(len(payloads), len(payloads) + 200)]
                 copies += exchange(site, [(steady, one) for one in some], 400, interval_s=0.005)
@@ -107,7 +107,7 @@ def test_a_group_is_more_than_one_message_holds(tmp_path: Path) -> None:
             viewers = site.participants(2, n)
             running.subscribe(stream, viewers)
             expected = due([rtp(n)], viewers)
-            # The kernel keeps 1,000 packets a processor, of whoever uses that, and drops the rest.
+            # A processor's backlog has room for 1,000 packets, also other tests', and drops more.
             for _ in range(TRIES):
                 copies = came(exchange(site, [(stream, rtp(n))], n, limit_s=10.0))
                 assert copies <= expected
@@ -181,7 +181,7 @@ def test_a_start_that_is_interrupted_between_any_two_commands_leaves_nothing(
             except KeyboardInterrupt:
                 assert process_ids(site.sfu) == []
                 assert sockets_in(tmp_path) == []
-        # The database, two settings, the bridge, and whether it has its port.
+        # Commands: make the database, two settings, make the bridge, read the port's number.
         assert n_commands == 5
 
 

@@ -64,7 +64,7 @@ Start = Callable[[Site], Pktswitch]
 
 @pytest.fixture(params=SLEEPING, ids=lambda one: f"{one[0].name}-{one[1]}")
 def sleeping(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
-    """Each row in each variant that sleeps."""
+    """A function that starts a row: each row in each variant that sleeps, in turn."""
     row, variant = request.param
     return lambda site: row(site, variant, tmp_path)
 
@@ -125,7 +125,7 @@ def test_who_subscribes_gets_an_answer_though_packets_never_run_dry(sleeping: St
 
 
 def flood_command(site: OnePort) -> list[str]:
-    """More copies than any processor makes; it says how far it is, each second."""
+    """The load's command for more copies than a processor can make. It reports every second."""
     link, sender = site.links[0], site.participant(1)
     return [
         str(peers.program("load")),
@@ -222,7 +222,7 @@ def test_padding_is_no_payload_and_checksums_stay_what_they_were(
         copies = frames_after(site, [padded, unsummed, corrupted])
     assert [copy[HEADERS_LEN_BYTES:] for copy in copies] == [b"four", b"four", b"fouR"]
     assert copies[1][40:42] == b"\0\0"
-    # A corrupted packet stays one: the viewer's kernel can tell.
+    # The copies of a corrupted packet have wrong checksums, too, so that viewers drop them.
     assert [checksums_are_right(copy) for copy in copies] == [True, False, False]
     assert all(internet_checksum(copy[14:34]) == 0 for copy in copies)
 
@@ -241,7 +241,7 @@ def test_a_viewer_whose_link_is_down_holds_up_nobody(sleeping: Start) -> None:
         run([*link, "up"])
         if isinstance(running, PktswitchSockets):
             return  # the kernel forgot its routes when the link went down
-        # What AF_XDP was given while the link was down may come, too.
+        # Frames that AF_XDP was given while the link was down may come, too.
         copies = came(exchange(site, [(stream, b"again")], len(viewers)))
         assert not due([b"again"], viewers) - copies
 
@@ -292,7 +292,7 @@ def test_one_that_stands_still_is_told_of_and_asked_again(tmp_path: Path) -> Non
         with pytest.raises(ChildError, match=r"did not answer SUBSCRIBE of 10\.1\.0\.2:6000"):
             running.subscribe(stream, viewers)
         os.kill(running.pids[0], signal.SIGCONT)
-        # What had no answer is asked for again.
+        # The subscription that had no answer is asked for again.
         running.subscribe(stream, viewers)
         assert came(exchange(site, [(stream, rtp(1))], 1)) == due([rtp(1)], viewers)
 
@@ -308,7 +308,7 @@ def test_a_refused_subscription_names_who_why_and_what_to_do(tmp_path: Path) -> 
         ) as refused:
             running.subscribe(low, viewers)
         assert "from 1024 on" in str(refused.value)
-        # That does not stand in the way of what is right.
+        # A correct subscription still works.
         good = Stream(1, site.participant(1))
         running.subscribe(good, viewers)
         assert came(exchange(site, [(good, rtp(1))], 2)) == due([rtp(1)], viewers)

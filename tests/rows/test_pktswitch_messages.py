@@ -1,4 +1,4 @@
-"""The messages of pktswitch as bytes (docs/pktswitch.md)."""
+"""pktswitch's messages are encoded as docs/pktswitch.md says."""
 
 import re
 from ipaddress import IPv4Address

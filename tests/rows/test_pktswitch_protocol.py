@@ -1,4 +1,4 @@
-"""The protocol of pktswitch (docs/pktswitch.md), by a build that stops at a wrong access."""
+"""The protocol of pktswitch (docs/pktswitch.md), on a build that stops at invalid memory access."""
 
 import random
 import socket
@@ -42,13 +42,13 @@ from tests.rows.pktswitch_wire import (
 
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
 SOCKETS, FRAMES = "udp", "afpacket"
-"""The two ways in which a message comes in; what carries packets else makes no difference to it."""
+"""The two ways by which messages come in. How packets are carried makes no other difference."""
 EXPIRY_LIMIT_S = 120.0
 
 
 @pytest.fixture(scope="session")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """pktswitch that ends with a report when it reads or writes where it may not."""
+    """Builds a pktswitch that ends with a report at an invalid read or write; returns its path."""
     path = tmp_path_factory.mktemp("sanitized") / "pktswitch"
     argv = ["cc", *peers.OPTIONS, *SANITIZED, "-o", str(path), str(peers.SOURCES / "pktswitch.c")]
     run(argv, timeout_s=peers.BUILD_TIMEOUT_S)
@@ -63,7 +63,7 @@ def switch(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Pktswitch]:
-    """It, with six participants behind one port; it must end well, and its counters add up."""
+    """This build with six participants behind one port. Its counts must add up at the end."""
     row = PktswitchSockets if request.param == SOCKETS else PktswitchBypass
     monkeypatch.setattr(peers, "program", lambda _: sanitized)
     variant = Variant(port=request.param, wait="sleep")
@@ -74,7 +74,7 @@ def switch(
 
 
 def adds_up(counted: dict[str, int]) -> None:
-    """Every message came to something, every subscription is there or ended."""
+    """Checks that each message has one counted outcome, and no subscription is unaccounted for."""
     names = list(counted)
     outcomes = names[names.index("message_short") : names.index("statistics") + 1]
     assert counted["messages"] == sum(counted[name] for name in outcomes), counted
@@ -91,7 +91,7 @@ def stream_of(switch: Pktswitch) -> Stream:
 
 
 def who_gets(switch: Pktswitch, sequence: int, n_due: int) -> list[tuple[str, int]]:
-    """Address and port of each copy of a packet that participant 1 sends."""
+    """Lets participant 1 send a packet; returns the address and port of each copy."""
     payload = rtp(sequence)
     copies = exchange(switch.site, [(stream_of(switch), payload)], n_due)
     assert all(copy.is_sound and copy.datagram.payload == payload for copy in copies)
@@ -227,7 +227,7 @@ def test_what_cannot_be_done_is_refused_with_its_reason(switch: Pktswitch) -> No
     assert all(one.version == 1 and one.request == good.request for one in said)
     assert all(is_refused(one, why) for one, (_, why) in zip(said, refused, strict=True))
     assert switch.statistics()["subscriptions"] == 0
-    # Nobody can have subscribed to such a stream, so unsubscribing does what it should.
+    # Nobody can have subscribed to such a stream, so unsubscribing succeeds and does nothing.
     nothing = answer(switch.site, asking, unsubscribe(of("127.0.0.1").stream, token))
     assert (nothing.type, nothing.value) == (Type.UNSUBSCRIBED, 0)
 
@@ -292,7 +292,7 @@ def test_a_port_that_something_else_has_is_refused(
 
 
 def until(switch: Pktswitch, holds: Callable[[dict[str, int]], bool]) -> dict[str, int]:
-    """What is counted as soon as it is so."""
+    """Waits until `holds` is true of the counters; returns them."""
     deadline_s = time.monotonic() + EXPIRY_LIMIT_S
     while not holds(counted := switch.statistics()):
         assert time.monotonic() < deadline_s, counted

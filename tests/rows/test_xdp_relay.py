@@ -1,4 +1,4 @@
-"""The relay in XDP, with real packets."""
+"""The SFU that is written by hand in XDP (the relay), with real packets."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rows that an experiment of a test brings are gone after the test."""
+"""Removes after each test the rows (SFUs) that the test's experiment has added."""
 
 from collections.abc import Iterator
 

@@ -1,11 +1,11 @@
-"""Files as tests look at them."""
+"""Reads files for comparisons in tests."""
 
 import csv
 from pathlib import Path
 
 
 def files(place: Path) -> dict[str, bytes]:
-    """What is in the files below a folder, by their paths in it."""
+    """The contents of all files below a folder, by their paths in it."""
     return {
         str(file.relative_to(place)): file.read_bytes()
         for file in sorted(place.rglob("*"))

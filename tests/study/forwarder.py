@@ -1,7 +1,8 @@
 """A stand-in for an SFU: copies datagrams, and makes the mistakes that it is told to.
 
-Each line on standard input is a stream's viewers, as JSON; the answer is a line. A packet whose
-checksums are wrong is copied only if that is said. Every so-manieth packet gets the mistake.
+Each line on standard input has a stream's viewers, as JSON, and is answered by a line. A packet
+with a wrong checksum is copied only with `--any-checksum`. A number says how often a mistake is
+made: `--lose 10` loses a copy of every tenth packet.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What processes there are."""
+"""Finds processes: children, and programs of the lab."""
 
 import contextlib
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 def children(pid: int) -> list[int]:
     found = []
-    # Each thread has those that it started itself. Threads and the process may end meanwhile.
+    # Each thread lists the children that it started. Threads and the process may end meanwhile.
     with contextlib.suppress(FileNotFoundError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -16,7 +16,7 @@ def children(pid: int) -> list[int]:
 
 
 def is_module(pid: int, module: str) -> bool:
-    """Whether it is Python that runs this module."""
+    """Whether a process is Python that runs this module."""
     try:
         return module in Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1:3]
     except OSError:
@@ -24,7 +24,7 @@ def is_module(pid: int, module: str) -> bool:
 
 
 def is_metering(pid: int) -> bool:
-    """Whether it is a meter that has begun: it catches SIGTERM from then on."""
+    """Whether a process is a meter that has begun to measure: only then it catches SIGTERM."""
     try:
         is_meter = Path(f"/proc/{pid}/comm").read_text() == "meter\n"
         status = Path(f"/proc/{pid}/status").read_text()

@@ -1,4 +1,4 @@
-"""A small study of the stand-in, as an experiment's file with rows of its own."""
+"""Writes a small experiment with the stand-in for an SFU (`forwarder.py`) as its own row."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A row for tests: `tests/study/forwarder.py`, which makes mistakes where it is told to."""
+"""A row (SFU) for tests: `tests/study/forwarder.py`, which can make mistakes on purpose."""
 
 import json
 import sys

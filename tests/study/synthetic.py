@@ -1,4 +1,4 @@
-"""Runs that were never measured: delays are chosen, all else follows."""
+"""Makes runs that were never measured. Delays are chosen; everything else follows from them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ US = 1_000
 
 
 def text_of(*parts: str, name: str = "own", more: str = "") -> str:
-    """An experiment's file: the fields of its parts, and more lines of its own."""
+    """An experiment's file. `parts` have the fields of each part, `more` has further lines."""
     head = f"experiment: {name}\nabout: a\nsource: s\n{more}parts:\n"
     return head + "".join(f"  - {{{fields}}}\n" for fields in parts)
 
@@ -32,16 +32,16 @@ SMALL = text_of(
 )
 
 Delay = Callable[[Cell, int, int], int]
-"""The delay in ns of a cell's packet, at the so-manieth of its viewers (both from 0)."""
+"""The delay in ns of a packet in a cell's run at a viewer (both numbers count from 0)."""
 
 
 def usual(cell: Cell, packet: int, viewer: int) -> int:
-    """100 us for each copy; a percent more in each further run, a microsecond for each packet."""
+    """The usual delay: 100 us for each copy, plus 1 % for each run and 1 us for each packet."""
     return (viewer + 1) * 100 * US * (100 + cell.run) // 100 + packet * US
 
 
 def run_of(part: Part, cell: Cell, delay: Delay = usual, n_packets: int = N_PACKETS) -> Run:
-    """All of its packets are samples, and all copies came."""
+    """A run in which all packets are samples and all copies came."""
     n_streams = cell.senders * len(part.streams)
     sent = (n_packets,) * n_streams
     samples, slots = [], []
@@ -123,7 +123,7 @@ def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
 
 
 def results_from(experiment: Experiment, runs: Iterable[Run] | None = None) -> Results:
-    """What comes of these runs, or of the usual ones."""
+    """The results that follow from these runs, or from runs with the usual delays."""
     done = runs_of(experiment) if runs is None else runs
     return Results(experiment, measured(experiment, done), ())
 

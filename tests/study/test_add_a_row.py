@@ -1,4 +1,4 @@
-"""docs/add-a-row.md, as it stands there: a sixth SFU."""
+"""The SFU that docs/add-a-row.md adds to the lab works as the page shows it."""
 
 import re
 from pathlib import Path

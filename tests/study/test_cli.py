@@ -1,4 +1,4 @@
-"""`./reprise-lab`: what is chosen, what is gone on with, and what is said of mistakes."""
+"""`./reprise-lab`: which study it runs, which it resumes, and what it says about mistakes."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 
 
 class Runs:
-    """In place of the runner: which folders were to be measured; it does what it is told to."""
+    """Takes the runner's place: notes the folders to measure, and behaves as the test says."""
 
     def __init__(self) -> None:
         self.folders: list[Folder] = []
@@ -96,7 +96,7 @@ def test_resume_alone_takes_the_newest_of_this_experiment_and_form(
     assert f"going on with {made[2].path}\n" in capsys.readouterr().err
     assert run(file, "--resume", "--quick") == 0
     assert [one.path for one in runs.folders] == [made[2].path, made[3].path]
-    # It is whole now; which older one is meant has to be said.
+    # The newest folder is complete now, so the command must name the older one that is meant.
     assert run(file, "--resume") == 2
     said = capsys.readouterr().err
     assert f"the newest folder of tiny, {made[2].path}, is complete; --resume DIR goes on" in said
@@ -140,7 +140,7 @@ def test_all_goes_on_where_it_was_interrupted(
     assert f"go on: ./reprise-lab {' '.join(resume)}\n" in capsys.readouterr().err
     first, second = runs.folders
     main(resume)
-    # The one that was whole is left alone, the one that was not begun begins.
+    # The complete study is left alone, the interrupted one goes on, the third one begins.
     assert [one.path for one in runs.folders[2:3]] == [second.path]
     assert [one.experiment.experiment for one in runs.folders] == ["one", "two", "two", "three"]
     assert all(one.is_complete for one in runs.folders)
@@ -195,7 +195,7 @@ def test_what_does_not_hold_in_a_benchmark_ends_with_one_and_speed_is_not_judged
 ) -> None:
     file = tmp_path / "fast.yaml"
     file.write_text(BENCHMARK)
-    # Recirculation is slower than it promises; then, of a row nothing comes.
+    # First recirculation is slower than promised; then a row forwards nothing.
     slow = files()["fanout.csv"]
     silent = re.sub(r"^(ovs_group,,afxdp,spin,64),[0-9]+", r"\1,0", slow, flags=re.M)
 

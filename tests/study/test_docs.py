@@ -1,4 +1,4 @@
-"""docs/lab.md names every field of an experiment and every column, and no other."""
+"""docs/lab.md names every field of an experiment and every column of results, and no others."""
 
 import re
 from dataclasses import fields
@@ -23,7 +23,7 @@ def words(text: str) -> set[str]:
 
 
 def first_cells(table: str) -> set[str]:
-    """The names in the first column of the table that begins so, in the section of columns."""
+    """The names in the first column of the table with this heading, in the section "Columns"."""
     text = section("Columns").partition(f"| `{table}` |")[2].partition("\n\n")[0]
     return {name for line in text.splitlines()[2:] for name in words(line.split(" | ")[0])}
 

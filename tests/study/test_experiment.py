@@ -1,4 +1,4 @@
-"""An experiment's file: what it may say, and what is said of its mistakes."""
+"""An experiment's file: what it may contain, and the messages about mistakes in it."""
 
 import itertools
 import random
@@ -250,7 +250,7 @@ def run_search(search: Search, is_broken: Callable[[int], bool]) -> dict[int, bo
 
 
 def test_a_search_finds_the_knee_as_closely_as_it_was_told_to() -> None:
-    """Against the definition: sizes grow until one breaks, then the gap is halved so many times."""
+    """By definition sizes grow until one breaks, then the gap is halved `halvings` times."""
     cases = itertools.product((1, 2, 5), (5, 64, 100), (2, 3), (0, 1, 3, 12), range(1, 110, 7))
     for first, most, growth, halvings, knee in cases:
         search = Search(first=first, most=most, growth=growth, halvings=halvings)
@@ -303,7 +303,7 @@ class {name}(Row):
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Path:
-    """Where an experiment's file would be, with rows of its own beside it."""
+    """The path of an experiment's file, with the Python file of its own rows beside it."""
     return tmp_path / "mine.yaml"
 
 
@@ -315,7 +315,7 @@ def test_an_experiment_may_bring_rows_of_its_own(beside: Path) -> None:
     (part,) = parse(MINE, str(beside)).loads
     assert part.rows == ("mine",)
     assert ROWS["mine"].label == "Mine"
-    # Again, and from a changed file.
+    # The file is loaded again after it was changed.
     beside.with_name("mine.py").write_text(ROW.format(name="Mine2", row="mine"))
     parse(MINE, str(beside))
     assert ROWS["mine"].__name__ == "Mine2"

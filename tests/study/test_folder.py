@@ -1,4 +1,4 @@
-"""The folder of a study: whole runs or none, whatever happens between two steps."""
+"""The folder of a study has only whole runs, whatever happens between two steps."""
 
 import errno
 import json
@@ -194,7 +194,8 @@ def test_what_a_killed_process_left_half_written_is_no_run(folder: Folder) -> No
 def test_a_folder_whose_making_was_cut_short_is_in_nobodys_way(
     tmp_path: Path, n_files: int
 ) -> None:
-    """Its files are the rows', `study.json`, `experiment.yaml`: the last one makes it one."""
+    """Files are written in this order: rows, `study.json`, `experiment.yaml`. Only the last one
+    makes the folder a study's."""
     file = small.write(tmp_path)
     whole = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     names = ("mine.py", "study.json", "experiment.yaml")
@@ -253,10 +254,10 @@ def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
     (place,) = folder.experiment.places()
     tried = []
     while missing := Folder.open(folder.path).missing_at(place):
-        # A process of its own for each run: nothing is remembered but what is in the folder.
+        # As if each run were a process of its own, which knows only what is in the folder.
         again = Folder.open(folder.path)
         tried.append((missing[0].viewers, missing[0].run))
-        # Five viewers are too many, and once, by chance, two were.
+        # More than four viewers are too many. One run with two viewers breaks by chance.
         is_broken = missing[0].viewers > 4 or tried[-1] == (2, 2)
         keep(again, missing[0], is_broken=is_broken)
     sizes = (2, 4, 8, 6)
@@ -270,7 +271,7 @@ BENCHMARKS = text_of("part: f, measure: fanout", "part: o, measure: overload")
 
 
 def benchmark_folder(tmp_path: Path) -> tuple[Folder, Path]:
-    """A folder of benchmarks, and what one of them wrote."""
+    """The folder of a study of benchmarks, and the work folder with one benchmark's files."""
     made = Folder.create(tmp_path / "results", BENCHMARKS, "small.yaml", NOW)
     work = tmp_path / "work"
     (work / "raw").mkdir(parents=True)

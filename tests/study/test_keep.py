@@ -1,4 +1,4 @@
-"""Keeping a study: small, whole, and in place of the one before, wherever it is cut short."""
+"""A kept study is small and complete and replaces the one before, also if keeping is cut short."""
 
 import json
 import os
@@ -30,7 +30,7 @@ KEEP = (
 
 
 def study(results: Path, days: int = 0, n_packets: int = 12, *, is_quick: bool = False) -> Folder:
-    """A finished one; two of its runs have most samples."""
+    """Makes a finished study, in which two runs have most of the samples."""
     made = Folder.create(results, SMALL, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
     made.add_session({"command": "test", "commit": COMMIT})
     random = Random(1)
@@ -161,7 +161,7 @@ def test_a_later_study_takes_the_place_of_the_one_before_and_of_no_other(tmp_pat
     (studies / "README.md").write_text("for people")
     kept = keep(study(tmp_path / "results", days=1), studies)
     assert names(studies) == ["README.md", "index.html", kept.name]
-    # It may be kept again from where it is kept.
+    # A kept study can itself be kept again.
     before = n_bytes(kept)
     assert keep(Folder.open(kept), studies) == kept
     assert n_bytes(kept) == before
@@ -178,7 +178,7 @@ def test_two_at_once_do_not_keep(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", range(1, 4))
 def test_killed_at_a_rename_nothing_is_lost_and_the_next_keeps(tmp_path: Path, at: int) -> None:
-    """Renames of folders, in turn: the old one aside, the new one in place, then nothing's left."""
+    """`keep` renames the old folder away (1), then the new one into place (2). There is no 3."""
     studies = tmp_path / "studies"
     old = keep(study(tmp_path / "results"), studies)
     new = study(tmp_path / "results", days=1)

@@ -44,9 +44,10 @@ US = 1_000
 
 
 def hand_made() -> Run:
-    """Four packets to participants 2 and 3; 2 gets one twice and one late, 3 lacks one, 1 strays.
+    """Four packets to participants 2 and 3, the fourth of which has no copies.
 
-    First copies after 10, 20, 30 us, last ones after 50, 40, 30 us; the fourth has no copy.
+    2 gets a copy twice and one out of order, 3 misses another one, and one goes to 1, to whom none
+    is due. First copies come after 10, 20, 30 us, last ones after 50, 40, 30 us.
     """
     whole = run_of(STEADY, cell_of(3), n_packets=4)
     samples = (
@@ -82,7 +83,7 @@ def test_every_column_of_runs_csv() -> None:
         avg_delay_s=40e-6,
         stddev_delay_s=math.sqrt(200e-12 / 3),
         packets_in=4,
-        # 3 and 2 copies that were due, one twice, one to a stranger.
+        # 3 and 2 copies that were due, a duplicate, and one to a participant who should get none.
         packets_out=7,
         packets_lost_in=1,
         packets_lost_out=5,
@@ -185,7 +186,7 @@ def summary_of(runs: list[Run], before: SummaryRow | None = None) -> SummaryRow:
 def test_every_column_of_summary_csv() -> None:
     before = summary_of(runs_at(STEADY, 2, (40,)))
     runs = runs_at(STEADY, 3, (50, 60, 70))
-    # In one run the last viewer lacks a copy, and somebody else has one.
+    # In one run the last viewer lacks a copy, and another participant gets one.
     short = replace(runs[1].seen.slots[1], copies=11, timed=11)
     runs[1] = changed(runs[1], slots=(runs[1].seen.slots[0], short, slot(0, 1, [9 * US])))
     runs[1] = replace(runs[1], facts=replace(FACTS, is_broken=True))
@@ -208,7 +209,7 @@ def test_every_column_of_summary_csv() -> None:
         part="a",
         topology="one_port",
         wait="",
-        # Within a run all delays are alike, but runs are drawn, too: one in 27 draws is 50 thrice.
+        # Delays are equal within a run, but runs are drawn, too: in 1 of 27 draws all three are 50.
         avg_delay_low_s=50e-6,
         avg_delay_high_s=70e-6,
         first_copy_avg_s=60e-6,
@@ -272,12 +273,12 @@ def test_delays_of_a_conference_are_of_all_its_streams() -> None:
     )
     run = run_of(all_see, cell_of(3, senders=3), n_packets=5)
     rows = viewer_rows(all_see, run)
-    # Two others' full streams; participant 2 alone has the other one, of the two others.
+    # Each views the first streams of both others. Only 2 views second streams: those of 1 and 3.
     assert [(one.participant, one.copies_due) for one in rows] == [(1, 10), (2, 20), (3, 10)]
     row = run_row(all_see, run, rows, None)
     assert (row.senders, row.streams, row.packets_in, row.packets_out) == (3, 6, 30, 40)
     assert (row.copies_missing, row.fairness, row.strangers) == (0, 1, 0)
-    # Participant 2 sends a stream that nobody views: none of its packets is lost.
+    # Nobody views participant 2's second stream, so none of its packets counts as lost.
     assert row.packets_lost_in == 0
 
 
@@ -298,7 +299,7 @@ def test_jain_is_one_for_equals_and_one_over_n_for_one_who_has_all() -> None:
 
 
 def test_outliers_are_far_above_the_third_quartile() -> None:
-    # Quartiles 25 and 75: far out is above 75 + 3 * 50.
+    # The quartiles are 25 and 75, so values above 75 + 3 * 50 are outliers.
     spread = np.arange(0.0, 101.0)
     assert n_outliers(spread) == 0
     assert n_outliers(np.append(spread, [224.0, 400.0, 1000.0])) == 2
@@ -313,7 +314,7 @@ def test_the_warm_up_is_the_mean_of_the_first_ten() -> None:
 
 
 def test_the_interval_covers_the_mean_of_a_known_distribution_95_times_in_a_hundred() -> None:
-    # Of one run: of several that do not differ it is wider, see below.
+    # With one run. With several equal runs the interval is wider, see below.
     share = coverage(lambda draw: [draw.exponential(1.0, 300)], n_tries=400, drawn_by=20261123)
     assert 0.92 <= share <= 0.97
 
@@ -321,7 +322,7 @@ def test_the_interval_covers_the_mean_of_a_known_distribution_95_times_in_a_hund
 def coverage(
     runs_of: Callable[[np.random.Generator], list[Delays]], n_tries: int = 150, drawn_by: int = 7
 ) -> float:
-    """How often the interval covers 1, the mean of what is drawn."""
+    """The share of intervals that cover 1, the mean of the distribution."""
     draw = np.random.default_rng(drawn_by)
     n_covered = 0
     for seed in range(n_tries):

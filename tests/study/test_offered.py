@@ -1,4 +1,4 @@
-"""What a run offers: the same to every row, the same each time."""
+"""A run offers the same load to every row, and the same each time."""
 
 import itertools
 
@@ -30,7 +30,7 @@ SITE = OnePort(12)
 
 
 def test_the_true_bitrate_is_the_one_that_was_asked_for() -> None:
-    """Over the time from the first packet to the last, as the thesis counts it."""
+    """The bitrate is over the time from the first packet to the last, as in the thesis."""
     for mbps, packets, size in itertools.product((4, 0.076), (2, 300), (44, 1400)):
         one = part(f"[{{bitrate_mbps: {mbps}, packets: {packets}, frame_len_bytes: {size}}}]")
         (sending,) = sendings_of(one, SITE, cell_of(6))
@@ -169,7 +169,7 @@ def multicast_parts() -> list[Part]:
 
 @pytest.mark.parametrize("one", multicast_parts(), ids=lambda one: one.part)
 def test_the_multicast_study_offers_what_each_host_is_published_to_have_sent(one: Part) -> None:
-    """All of its streams together; and the volume of the copies is the published one."""
+    """The packets are of all of a host's streams. The copies' volume is the published one, too."""
     row = {"multicast_one_stream", "multicast_two_streams", "userspace_port_per_host"} & {*one.rows}
     table = table_for(row.pop(), load_of(one))
     assert table is not None
@@ -182,7 +182,7 @@ def test_the_multicast_study_offers_what_each_host_is_published_to_have_sent(one
         for sender in range(1, size + 1):
             its_own = [each for each in found if each.stream.sender.number == sender]
             assert sum(each.packets.n_packets for each in its_own) == published.packets
-        # Of twelve hosts the published volume is a tenth less than that of all copies.
+        # For twelve hosts the published volume is a tenth less than the volume of all copies.
         if published.volume_kbit and size < 12:
             kbit = sum(
                 each.n_viewers * length * 8 / 1000

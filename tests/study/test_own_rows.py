@@ -1,4 +1,4 @@
-"""Rows and loads of one's own: what a file may say, and what it cannot break."""
+"""A user's own rows and loads: what their files may contain, and what they cannot break."""
 
 import os
 import struct
@@ -45,7 +45,7 @@ BESIDE = "rows_from: mine.py\nfiles: [helper.py, data.txt]\n"
 
 
 def write(folder: Path, name: str, **does: str) -> Path:
-    """An experiment with a row of its own, and what the row needs beside it."""
+    """Writes an experiment, the file of its own row, and the files that the row needs."""
     folder.mkdir(exist_ok=True)
     said = {"start": "pass", "subscribe": "pass", "stop": "pass", **does}
     (folder / "mine.py").write_text(MINE.format(kind=name.title(), name=name, **said))
@@ -63,7 +63,7 @@ def test_what_stands_beside_a_row_is_found_while_it_is_measured_and_from_the_cop
     file = write(tmp_path / "here", "beside")
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     assert {"mine.py", "helper.py", "data.txt"} <= {one.name for one in folder.path.iterdir()}
-    # What is not named is found while the file is where it was.
+    # A module that the experiment does not list is found while the original file is in its place.
     (tmp_path / "here" / "data.txt").write_text("the original")
     sys.modules.pop("helper", None)
     assert Folder.open(folder.path).experiment.experiment == "own"
@@ -81,7 +81,7 @@ def test_what_stands_beside_a_row_is_found_while_it_is_measured_and_from_the_cop
 def test_whatever_a_row_raises_is_noted_and_the_study_goes_on(
     namespaces: None, tmp_path: Path, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The study measures an empty loop of the meter's.
+    # The meter is needed: before a run it measures an empty loop.
     build()
     file = write(tmp_path / "here", "raising", **{where: "{}['no such key']"})
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
@@ -120,7 +120,7 @@ def test_three_senders_send_to_all_others() -> None:
 
 
 def pcap(order: str, magic: int, unit_ns: int) -> bytes:
-    """Three frames, of which the capture has the first 60 bytes."""
+    """A capture with the first 60 bytes of three frames."""
     data = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 60, 1)
     for time_ns, length in ((5_000_000_000, 1200), (5_002_000_000, 60), (5_001_000_000, 900)):
         captured = min(60, length)
@@ -141,7 +141,7 @@ def test_a_capture_is_a_load(tmp_path: Path, order: str, magic: int, unit_ns: in
     (tmp_path / "call.pcap").unlink()
     (part,) = Folder.open(folder.path).experiment.loads
     (sending,) = sendings_of(part, OnePort(2), cell_of(2))
-    # In order of time, from the first; short ones as long as the meter's mark needs.
+    # Frames are in order of time, from 0 on. Short ones are as long as the meter's mark needs.
     assert sending.packets == Trace(((0, 1200), (1_000_000, 900), (2_000_000, 70)))
     with pytest.raises(ExperimentError, match=r"a: pcap: .*call.pcap: .*No such file"):
         parse(file.read_text(), str(file))
@@ -191,7 +191,7 @@ def test_other_processors_are_those_that_rows_see(
 def test_interfaces_of_the_machine_are_taken_and_given_back(
     namespaces: None, system_root: None, tmp_path: Path
 ) -> None:
-    """A veth pair stands in for a cable."""
+    """A veth pair stands for two interfaces with a cable."""
     ends = (f"lab-a{os.getpid() % 10**6}", f"lab-b{os.getpid() % 10**6}")
     run(["ip", "link", "add", ends[0], "type", "veth", "peer", "name", ends[1]])
     try:

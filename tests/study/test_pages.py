@@ -1,4 +1,4 @@
-"""Pages as people see them: whose a figure is, what its axes say, that tables fit."""
+"""Pages as people see them: figures name their sources, axes have titles, tables fit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Studies on real namespaces, with a stand-in for an SFU; whatever is killed, they go on."""
+"""Studies in real namespaces, with a stand-in for an SFU. Whatever is killed, they can go on."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def quiet(_: str) -> None:
 
 
 def run_in(folder: Folder, only: tuple[str, ...] = ()) -> dict[str, str]:
-    """What could not be measured."""
+    """Does the missing runs; returns what could not be measured, and why."""
     run_missing(folder, folder.add_session({}), quiet, only=only)
     return folder.not_measured
 
@@ -307,7 +307,7 @@ MOMENTS = [
     (is_subscribing, {"options": SLOW}, signal.SIGTERM),
     (is_measuring, {"packets": LONG}, signal.SIGINT),
     (is_measuring, {"packets": LONG}, signal.SIGKILL),
-    # Eight packets are sent at once; then it waits for copies that do not come.
+    # The meter sends eight packets at once, and then waits for copies that do not come.
     (is_measuring, {"options": ("--lose", "1"), "viewers": "1"}, signal.SIGTERM),
 ]
 
@@ -326,7 +326,7 @@ def test_a_study_that_is_killed_leaves_nothing_and_is_gone_on_with(
     code = one.end()
     assert code == (-9 if number == signal.SIGKILL else 130), one.said
     if number == signal.SIGKILL:
-        # What nobody could clean up the next command does; the kernel ends the children.
+        # The next command cleans up what the killed one left. The kernel ends its children.
         netns.remove_leftovers()
         deadline_s = time.monotonic() + LIMIT_S
         while any(alive(pid) for pid in one.started) and time.monotonic() < deadline_s:

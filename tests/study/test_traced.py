@@ -1,4 +1,4 @@
-"""Every number in README.md and docs/performance.md is of a kept study, or of no measurement."""
+"""No measured number in README.md and docs/performance.md was typed: all are from kept studies."""
 
 import re
 from pathlib import Path
@@ -21,11 +21,11 @@ NO_RESULTS = (
     r"VLAN 0",
     r"VLANs other than VLAN 0",
 )
-"""Names and years that stand in the text with a number in them."""
+"""Names and years in the text that contain a number."""
 
 
 def prose(text: str) -> str:
-    """A page without what tools write, code, links' targets, and names with a number in them."""
+    """A page without the text that tools wrote, code, link targets, and names with numbers."""
     text = CHECKS.sub("", BLOCK.sub("", text))
     text = re.sub(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", "", text, flags=re.S)
     text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
@@ -37,7 +37,7 @@ def prose(text: str) -> str:
 
 
 def untraced(text: str) -> list[str]:
-    """The lines with a number that no tool has written."""
+    """The lines with a number that no tool wrote."""
     return [line for line in prose(text).splitlines() if NUMBER.search(line)]
 
 

@@ -61,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DropNotification:
-    """The member got no messages with the next numbers, `first` to `last`, possibly billions."""
+    """The member got no messages for the next numbers, `first` to `last`. They may be billions."""
 
     epoch: int
     first: int
@@ -189,8 +189,8 @@ class Member:
     def certificate(self, message: Message) -> bytes:
         """Returns the message's certificate, completed with what arrived since the delivery.
 
-        The certificate is for other members. If somebody sends false tags, this certificate
-        convinces members that the message's own certificate does not convince.
+        The certificate is for other members. If somebody sent false tags, it may convince members
+        whom the certificate in the message does not convince.
         """
         place = _ffi.new("aom_event **")
         number = (message.epoch, message.sequence)

@@ -1,4 +1,4 @@
-"""What the suite's tests have in common: a session that has set the program, and the ports."""
+"""The base class of the suite's tests: a P4Runtime session that has set the program, and ports."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from switch import BRIDGE
 
 
 class BridgeTest(BaseTest):
-    """A test of the bridge, on a program that has just been set."""
+    """A test of the bridge program, which has just been set."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -33,7 +33,7 @@ class BridgeTest(BaseTest):
         match: Iterable[p4.FieldMatch],
         priority: int = 0,
     ) -> p4.TableEntry:
-        """A table's entry; no match and no priority is the default entry."""
+        """An entry of a table: the default entry if it has neither match nor priority."""
         match = list(match)
         return p4.TableEntry(
             table_id=ids(BRIDGE)[table],
@@ -56,7 +56,7 @@ class BridgeTest(BaseTest):
         self.controller.send(packet=packet_out(payload, as_bytes(port), BRIDGE))
 
     def verify_packet_in(self, payload: bytes, ingress_port: int) -> None:
-        """The next packet-in is this packet, from this port."""
+        """Checks that the next packet-in has this payload and this ingress port."""
         packet = self.controller.next("packet")
         self.assertEqual(packet.payload, payload)
         values = {one.metadata_id: one.value for one in packet.metadata}

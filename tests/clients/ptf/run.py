@@ -1,7 +1,7 @@
 """The packet test framework (PTF) against the switch: `python -m tests.clients.ptf.run`.
 
-Switch and test are in one network namespace, with a virtual cable for each port, as PTF's users set
-them up; the switch is started by BMv2's name. The exit code is PTF's.
+Switch and test are in one network namespace, with a veth pair for each port, as PTF's users have
+it. The switch is started under BMv2's name. The exit code is PTF's.
 """
 
 import os
@@ -21,13 +21,13 @@ DEVICE_ID = 0
 CPU_PORT = 510
 PORTS = (1, 2, 3, 4)
 READY_TIMEOUT_S = 120.0
-# A packet that must not come has this long for it; the switch forwards in some microseconds.
+# How long PTF waits for a packet that must not come. The switch forwards in some microseconds.
 NEGATIVE_TIMEOUT_S = 0.1
 SUITE_TIMEOUT_S = 600.0
 
 
 class Cables(Network):
-    """A namespace with both ends of each port's cable: vethN is the switch's, ptfN the test's."""
+    """A namespace with a veth pair for each port: the switch has vethN, the test ptfN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Cables(Network):
 
 
 def switch_command(folder: Path) -> list[str]:
-    """The switch as scripts for BMv2 start it."""
+    """The command that starts the switch as scripts for BMv2 do."""
     name = folder / "simple_switch_grpc"
     name.symlink_to(SWITCH)
     command = [str(name), "--no-p4", "--device-id", str(DEVICE_ID)]
@@ -57,12 +57,12 @@ def switch_command(folder: Path) -> list[str]:
 
 
 def ptf_command() -> list[str]:
-    """The framework with the suite; all of it unless the command line names tests."""
+    """The command that runs the suite, or the tests of it that the command line names."""
     command = [sys.executable, str(Path(sys.executable).with_name("ptf"))]
     command += ["--test-dir", str(HERE / "suite"), "--quiet"]
     command += ["--default-negative-timeout", str(NEGATIVE_TIMEOUT_S)]
     command += ["--test-params", f"grpcaddr='{GRPC_ADDRESS}';device_id='{DEVICE_ID}'"]
-    # The suite's own modules, and the client of the tests without a framework.
+    # The suite's own modules, and the client in tests/clients/stubs.
     for folder in (HERE, HERE.parent, HERE.parent / "stubs"):
         command += ["--pypath", str(folder)]
     for port in PORTS:
@@ -78,7 +78,7 @@ def main() -> int:
         with Child(cables.place.command(switch_command(folder)), log) as switch:
             switch.wait_for_line("Server listening on ", READY_TIMEOUT_S)
             command = dying_with_parent(cables.place.command(ptf_command()))
-            # PTF leaves a log and a capture where it is run.
+            # PTF leaves a log and a capture in its working folder.
             ended = subprocess.run(command, cwd=folder, check=False, timeout=SUITE_TIMEOUT_S)
             if switch.exit_code is not None:
                 raise switch.fail(f"ended with exit code {switch.exit_code} meanwhile")

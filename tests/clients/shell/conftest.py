@@ -1,4 +1,4 @@
-"""A shell that has brought the program with every entity."""
+"""p4runtime-shell, connected to a switch on which it sets a program."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,12 +19,12 @@ def pipeline(program: Path) -> FwdPipeConfig:
 
 @pytest.fixture
 def start(switch: Switch) -> Iterator[Start]:
-    """Begins a session; the shell's module has one at a time."""
+    """A function that begins a session and ends the one before: the module has only one."""
     with ExitStack() as ends:
 
         def begin(**options: object) -> None:
             ends.close()
-            # Without its words it writes no canonical bytestrings either: its two options are one.
+            # In the shell `verbose=False` would turn off canonical bytestrings, too.
             sh.setup(device_id=DEVICE_ID, grpc_addr=switch.grpc, verbose=True, **options)
             ends.callback(sh.teardown)
 
@@ -33,11 +33,11 @@ def start(switch: Switch) -> Iterator[Start]:
 
 @pytest.fixture
 def every_entity(start: Start) -> None:
-    """As primary, with the program with every entity."""
+    """Begins a session as primary and sets the program that has every kind of entity."""
     start(config=pipeline(EVERY_ENTITY))
 
 
 @pytest.fixture
 def bridge(start: Start) -> None:
-    """As primary, with the program with every match kind."""
+    """Begins a session as primary and sets the program that has every match kind."""
     start(config=pipeline(BRIDGE))

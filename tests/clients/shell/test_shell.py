@@ -1,4 +1,4 @@
-"""Every operation that p4runtime-shell knows: what is written is read, errors have a message."""
+"""Every operation of p4runtime-shell: a read returns what was written, errors have a message."""
 
 import contextlib
 import subprocess
@@ -20,19 +20,19 @@ TO_CONTROLLER, TO_DIGEST = 0xFF, 1
 
 
 def one(entity: object) -> object:
-    """The only thing that a read finds."""
+    """Reads, and returns the only entity that is found."""
     (found,) = entity.read()
     return found
 
 
 def found(entity: object) -> list[str]:
-    """All that a read finds, as the shell prints it."""
+    """Reads, and returns all entities that are found, as the shell prints them."""
     return [str(one) for one in entity.read()]
 
 
 @contextlib.contextmanager
 def refused(code: str) -> object:
-    """A write of which the switch says no more than this code, and why."""
+    """Expects that the write in the `with` block is refused with this code and a reason."""
     with pytest.raises(P4RuntimeWriteException) as error:
         yield
     ((_, said),) = error.value.errors
@@ -49,7 +49,7 @@ def entry(table: str, action: str | None = None, **arguments: str) -> sh.TableEn
 
 
 def limited() -> sh.TableEntry:
-    # Direct resources find it by its full name only.
+    # The shell finds an entry's direct resources only by the table's full name.
     written = entry("I.limited", "I.metered")
     written.match["src_addr"] = SRC
     return written
@@ -89,7 +89,7 @@ def test_entries_of_every_match_kind(bridge: None, canonical: bool) -> None:
         assert read.priority == written.priority
         assert read.metadata == written.metadata
         assert read.action._param_values.keys() == written.action._param_values.keys()
-        # The switch gives the shortest form, whatever was written.
+        # The switch returns the shortest bytestring, whichever was written.
         again = [str(field) for field in one(written).match._mk.values()]
         assert [str(field) for field in read.match._mk.values()] == again
         if canonical:
@@ -280,7 +280,7 @@ def test_one_shots(every_entity: None) -> None:
     written.oneshot = sh.Oneshot("few").add(mark, weight=2).add(send, watch_port=b"\2")
     written.insert()
     assert found(sh.TableEntry("few")) == [str(written)]
-    # The selector's groups have a size of 4.
+    # The selector's groups have room for a weight of 4 in all.
     written.oneshot.actions[0].weight = 5
     with refused("INVALID_ARGUMENT"):
         written.modify()
@@ -293,7 +293,7 @@ def test_groups_and_sessions(every_entity: None) -> None:
     session = sh.CloneSessionEntry(100).add(1, 1)
     session.cos, session.packet_length_bytes = 3, 64
     session.insert()
-    # The one is no wildcard for the other.
+    # A wildcard for groups finds no sessions, and the reverse.
     assert found(sh.MulticastGroupEntry()) == [str(group)]
     assert found(sh.CloneSessionEntry()) == [str(session)]
     group.replicas.pop()
@@ -322,7 +322,7 @@ def test_packets_go_out_and_come_in(every_entity: None, switch: Switch) -> None:
     told = packets.packet_in_queue.get(timeout=PATIENCE_S)
     assert {one.metadata_id: one.value for one in told.packet.metadata} == {1: b"\2", 2: b"\0"}
     assert told.packet.payload[42:] == switch.frame(2, TO_CONTROLLER)[42:]
-    # One whose port does not exist is lost, and the next one is not.
+    # A packet-out to a port that does not exist is lost; the next packet-out is not.
     sh.PacketOut(b"\0" * 64, egress_port="77", _pad="0").send()
     packet(switch, 3, TO_CONTROLLER).send()
     assert packets.packet_in_queue.get(timeout=PATIENCE_S).packet.metadata[0].value == b"\3"
@@ -345,7 +345,7 @@ def test_digests(every_entity: None, switch: Switch) -> None:
     seen.insert()
     assert found(sh.DigestEntry("seen_t")) == [str(seen)]
     lists = sh.DigestList()
-    # The shell acknowledges each list, so the same digest is told again.
+    # The shell acknowledges each list, so the switch sends the same digest again.
     for _ in range(2):
         packet(switch, 2, TO_DIGEST).send()
         told = lists.digest_list_queue.get(timeout=PATIENCE_S).digest
@@ -359,7 +359,7 @@ def test_digests(every_entity: None, switch: Switch) -> None:
     assert found(seen) == []
     with refused("NOT_FOUND"):
         seen.delete()
-    # Of what nobody wants to know nothing is told, and the packet after it comes.
+    # After the deletion no digest is sent, but the packet-in after it still comes.
     packet(switch, 3, TO_DIGEST).send()
     packet(switch, 3, TO_CONTROLLER).send()
     assert sh.client.get_stream_packet("packet", timeout=PATIENCE_S)
@@ -382,7 +382,7 @@ def test_a_file_of_updates_is_written(every_entity: None, tmp_path: Path) -> Non
     values = [cell.register_entry.data.bitstring for cell in cells]
     assert values == [b"\0", b"\7", b"\7"] + [b"\0"] * 5
 
-    # Two that fail: of a batch in which one succeeds the shell reads the errors without end.
+    # Both updates fail, because the shell never stops reading the errors of a mixed batch.
     updates.write_text(text.format(slots, 8) + text.format(slots, 9))
     with pytest.raises(P4RuntimeWriteException) as error:
         sh.Write(str(updates))
@@ -395,7 +395,7 @@ def test_a_shell_with_a_lower_election_id_reads_and_does_not_write(
     every_entity: None, switch: Switch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     limited().insert()
-    # The shell's own election id is 1 in the high half.
+    # The first session's election id has 1 in its high 64 bits, so it is larger.
     second = sh.P4RuntimeClient(DEVICE_ID, switch.grpc, (0, 2**64 - 1))
     try:
         assert "You are not the primary client" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""p4runtime-shell, whose gRPC is Python's own, on the switch's Unix socket."""
+"""p4runtime-shell, which uses gRPC's Python library, over the switch's Unix socket."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A P4Runtime client with nothing between the test and the messages."""
+"""A P4Runtime client on the generated stubs: tests see and make all messages themselves."""
 
 import queue
 import subprocess
@@ -28,16 +28,16 @@ OBJECTS += ("direct_meters", "value_sets", "registers", "digests")
 
 
 def has(message: type[Message], field: str) -> bool:
-    """Whether these stubs know a field, which came with a later version of P4Runtime."""
+    """Whether these stubs have a field that a later version of P4Runtime has added."""
     return field in message.DESCRIPTOR.fields_by_name
 
 
 @cache
 def p4info(program: Path) -> p4info_pb2.P4Info:
-    """A program's P4Info, from protobuf's binary form where the program can be compiled.
+    """A program's P4Info, in protobuf's binary form if the program can be compiled here.
 
-    Protobuf's implementation in Python does not know what of these stubs is a map, and so
-    cannot read it from a text.
+    Protobuf's implementation in Python does not know which fields of these stubs are maps, so
+    it cannot read maps from a text.
     """
     source = program.with_suffix(".p4")
     if not source.exists():
@@ -51,7 +51,7 @@ def p4info(program: Path) -> p4info_pb2.P4Info:
 
 
 def ordered(found: p4info_pb2.P4Info) -> p4info_pb2.P4Info:
-    """The same, with a map's entries in order where protobuf takes them for a list."""
+    """The same P4Info. Where protobuf takes a map for a list, the entries are sorted."""
     if found.HasField("type_info") and hasattr(found.type_info.structs, "sort"):
         found.type_info.structs.sort(key=lambda entry: entry.key)
     return found
@@ -142,12 +142,12 @@ class Client:
         self.election_id: p4.Uint128 | None = None
 
     def write(self, *updates: p4.Update, **fields: object) -> None:
-        """Writes a batch; further fields of the request may be given."""
+        """Writes a batch. `fields` are further fields of the request."""
         request = p4.WriteRequest(**(self.sender() | {"updates": updates} | fields))
         self.stub.Write(request, timeout=PATIENCE_S)
 
     def sender(self) -> dict[str, object]:
-        """What every request of a controller says of itself."""
+        """The fields by which every request identifies its device, role and controller."""
         return {"device_id": self.device_id, "role": self.role, "election_id": self.election_id}
 
     def insert(self, *messages: Message) -> None:
@@ -160,26 +160,26 @@ class Client:
         self.write(*(update(DELETE, message) for message in messages))
 
     def refused(self, kind: int, message: Message) -> int:
-        """The code of an update that must not succeed."""
+        """Makes an update that must fail; returns its error's code."""
         (found,) = errors(error_of(self.write, update(kind, message)))
         assert found.message, found
         return found.canonical_code
 
     def responses(self, *messages: Message, **fields: object) -> Iterator[p4.ReadResponse]:
-        """The answers of a Read as they come."""
+        """Yields the responses of a Read as they come."""
         asked = [entity(message) for message in messages]
         request = p4.ReadRequest(**({"device_id": self.device_id, "entities": asked} | fields))
         return self.stub.Read(request, timeout=PATIENCE_S)
 
     def read(self, *messages: Message, **fields: object) -> list[Message]:
-        """All entities that are found, each as its own message."""
+        """Reads, and returns each entity that is found as a message of its own type."""
         found = [one for answer in self.responses(*messages, **fields) for one in answer.entities]
         return [unwrapped(one) for one in found]
 
     def set_pipeline(
         self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
-        """Sets a program; none where only a saved one is committed."""
+        """Sets a program. Without `of` the request has no program, to commit the saved one."""
         request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
@@ -204,7 +204,7 @@ def unwrapped(found: p4.Entity) -> Message:
 
 
 class Controller(Client):
-    """A connection with a stream, on which what is sent and what comes is in the test's hand."""
+    """A connection with a stream, on which the test sends and receives every message itself."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
@@ -227,25 +227,25 @@ class Controller(Client):
         self._out.put(p4.StreamMessageRequest(**message))
 
     def next(self, kind: str) -> Message:
-        """What comes next, which must be of this kind."""
+        """Returns the next message on the stream, which must be of this kind."""
         message = self._in.get(timeout=PATIENCE_S)
         assert isinstance(message, p4.StreamMessageResponse), message
         assert message.WhichOneof("update") == kind, message
         return getattr(message, kind)
 
     def ended(self) -> grpc.StatusCode:
-        """How the switch has ended the stream."""
+        """Waits until the switch ends the stream; returns the status code."""
         error = self._in.get(timeout=PATIENCE_S)
         assert isinstance(error, grpc.RpcError), error
         return error.code()
 
     def arbitrate(self, number: int | None, **fields: object) -> int:
-        """Asks for an election id; the code of the answer."""
+        """Asks to use an election id; returns the status code in the answer."""
         self.ask(number, **fields)
         return self.next("arbitration").status.code
 
     def ask(self, number: int | None, **fields: object) -> None:
-        """Asks, and does not wait for the answer."""
+        """Asks to use an election id, and does not wait for the answer."""
         self.election_id = None if number is None else election(number)
         role = p4.Role(name=self.role) if self.role else None
         request = self.sender() | {"role": role} | fields
@@ -260,7 +260,7 @@ class Controller(Client):
 
 @contextmanager
 def connected(address: str, role: str = "") -> Iterator[Controller]:
-    """A controller that has not asked for anything."""
+    """A controller that is connected but has sent no message yet."""
     controller = Controller(address)
     controller.role = role
     try:
@@ -296,26 +296,26 @@ def runs(action_id: int, *values: bytes) -> p4.TableAction:
 
 
 def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
-    """An entry of a table of `every_entity`, to which the program itself has given two."""
+    """An entry for the table `begun` of `every_entity`, which has two entries in the program."""
     action = runs(ids()["mark"], value)
     return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
 
 
 def limited(**fields: object) -> p4.TableEntry:
-    """An entry of a table of `every_entity` that has counters, meters and idle timeouts."""
+    """An entry for the table `limited` of `every_entity`: counter, meter, idle timeout."""
     match, action = [exact(1, b"\7")], runs(ids()["metered"])
     return p4.TableEntry(table_id=ids()["limited"], match=match, action=action, **fields)
 
 
 def slot(index: int | None = None, value: bytes | None = None) -> p4.RegisterEntry:
-    """A cell of a register of `every_entity`, or all of them."""
+    """A cell of the register `slots` of `every_entity`, or all its cells."""
     at = None if index is None else p4.Index(index=index)
     data = None if value is None else P4Data(bitstring=value)
     return p4.RegisterEntry(register_id=ids()["slots"], index=at, data=data)
 
 
 def changed(message: Message, **fields: object) -> Message:
-    """A copy with these fields; to a list their elements are added."""
+    """A copy with these fields. Elements of lists are appended to those of the message."""
     found = type(message)()
     found.CopyFrom(message)
     found.MergeFrom(type(message)(**fields))
@@ -323,7 +323,7 @@ def changed(message: Message, **fields: object) -> Message:
 
 
 def error_of(call: object, *args: object, **fields: object) -> grpc.RpcError:
-    """How a call ends that must not succeed."""
+    """Makes a call that must fail; returns the error."""
     try:
         call(*args, **fields)  # type: ignore[operator]
     except grpc.RpcError as error:
@@ -332,7 +332,7 @@ def error_of(call: object, *args: object, **fields: object) -> grpc.RpcError:
 
 
 def code_of(call: object, *args: object, **fields: object) -> grpc.StatusCode:
-    """The code of a call that must not succeed."""
+    """Makes a call that must fail; returns the status code."""
     error = error_of(call, *args, **fields)
     assert error.details(), error
     return error.code()

@@ -1,4 +1,4 @@
-"""A primary controller that has brought its program."""
+"""A primary controller that has set its program."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from switch import BRIDGE, Switch
 
 @pytest.fixture
 def primary(switch: Switch) -> Iterator[Controller]:
-    """Of the program with every entity."""
+    """A primary controller with the program that has every kind of entity."""
     with controller(switch.grpc) as found:
         found.set_pipeline(config())
         yield found
@@ -17,7 +17,7 @@ def primary(switch: Switch) -> Iterator[Controller]:
 
 @pytest.fixture
 def bridge(switch: Switch) -> Iterator[Controller]:
-    """Of the program with every match kind."""
+    """A primary controller with the program that has every match kind."""
     with controller(switch.grpc) as found:
         found.set_pipeline(config(BRIDGE))
         yield found

@@ -1,4 +1,4 @@
-""" "ActionProfileMember & ActionProfileGroup", "One Shot Action Selector Programming"."""
+"""P4Runtime's sections on the members and groups of action profiles, and on one-shots."""
 
 import pytest
 from client import DELETE, INSERT, MODIFY, Controller, action, exact, has, ids, runs
@@ -94,7 +94,7 @@ def test_groups_are_read_as_they_were_written(primary: Controller) -> None:
     assert primary.read(of_many) == [by(action_profile_group_id=5)]
     assert primary.refused(DELETE, written) == FAILED_PRECONDITION
     assert primary.refused(DELETE, member(2)) == FAILED_PRECONDITION
-    # Without members, which is allowed.
+    # A group without members is allowed.
     primary.modify(group(5))
     assert primary.read(group(5)) == [group(5)]
     primary.delete(member(2))
@@ -129,10 +129,10 @@ def test_one_shots_are_read_as_they_were_written(primary: Controller) -> None:
         written = one_shot(weighted(b"\1", 2), weighted(b"\2", **watch))
         primary.insert(written)
         assert primary.read(p4.TableEntry(table_id=ids()["few"])) == [written]
-        # Its group is the entry's own.
+        # A one-shot's group and members belong to the entry, so no read finds them.
         assert primary.read(p4.ActionProfileGroup(), p4.ActionProfileMember()) == []
         primary.delete(written)
-    # The number of older controllers is read in the form that took its place.
+    # Older controllers write `watch`, a number. It is read as `watch_port`, its successor.
     primary.insert(one_shot(weighted(b"\2", watch=2)))
     written = one_shot(weighted(b"\2", watch_port=b"\2"))
     assert primary.read(p4.TableEntry(table_id=ids()["few"])) == [written]

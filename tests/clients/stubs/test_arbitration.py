@@ -1,4 +1,4 @@
-""" "Client Arbitration and Controller Replication", "Role Config"."""
+"""P4Runtime's sections "Client Arbitration and Controller Replication", "Role Config"."""
 
 import pytest
 from client import (
@@ -105,7 +105,7 @@ def test_each_role_has_its_primary_and_writes_what_is_its_own(switch: Switch) ->
     with controller(switch.grpc, 7) as default, connected(switch.grpc, "routing") as routing:
         default.set_pipeline(config())
         assert code_of(default.write, role="nobody") == StatusCode.NOT_FOUND
-        # The same number in another role.
+        # Another role may use the same election id.
         assert routing.arbitrate(7) == OK
         assert routing.refused(MODIFY, limited()) == PERMISSION_DENIED
         assert code_of(routing.read, role="nobody") == StatusCode.NOT_FOUND

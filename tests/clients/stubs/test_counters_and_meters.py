@@ -1,4 +1,4 @@
-""" "CounterEntry & DirectCounterEntry", "MeterEntry & DirectMeterEntry", "MeterCounterData"."""
+"""P4Runtime's sections on counter entries, on meter entries, and on "MeterCounterData"."""
 
 from client import (
     DELETE,
@@ -38,7 +38,7 @@ def test_counter_cells_and_whole_arrays(primary: Controller) -> None:
     primary.modify(counter(2, data=COUNTS))
     assert primary.read(counter(2)) == [counter(2, data=COUNTS)]
     assert len(primary.read(counter())) == 8
-    # An unset index is all cells, an unset value none of them.
+    # Without an index a write is for all cells; without a value it changes none.
     primary.modify(counter(data=p4.CounterData(packet_count=1)))
     primary.modify(counter(3))
     assert {found.data.packet_count for found in primary.read(p4.CounterEntry())} == {1}
@@ -75,13 +75,13 @@ def test_direct_counters_by_themselves(primary: Controller) -> None:
 # spec: counter.indexed
 def test_packets_are_counted(primary: Controller, switch: Switch) -> None:
     primary.insert(p4.DigestEntry(digest_id=ids()["seen_t"], config={"max_list_size": 1}))
-    # The second one, of another kind, is told.
+    # The second frame, of another kind, causes a digest.
     frames = [switch.frame(to=2, kind=kind) for kind in (0, 1)]
     for frame in frames:
         primary.send(packet=packet_out(frame))
     primary.next("digest")
     (found,) = primary.read(counter(2))
-    # The digest is made before the packet is counted, perhaps with a look in between.
+    # The digest is made before the packet is counted, so the read may come in between.
     assert found.data.packet_count in (1, 2)
     assert found.data.byte_count in (len(frames[0]), sum(map(len, frames)))
 
@@ -94,7 +94,7 @@ def test_meter_cells_and_whole_arrays(primary: Controller) -> None:
     assert [found.HasField("config") for found in cells] == [n == 3 for n in range(8)]
     primary.modify(meter(config=RATES))
     assert all(found.config == RATES for found in primary.read(meter()))
-    # An unset config is the default: no rates.
+    # A write without a config sets the default, no rates.
     primary.modify(meter(3))
     assert primary.read(meter(3)) == [meter(3)]
 
@@ -106,7 +106,7 @@ def test_wrong_meters_are_refused(primary: Controller) -> None:
         (MODIFY, meter(8, config=RATES), OUT_OF_RANGE),
         (MODIFY, meter(-1, config=RATES), INVALID_ARGUMENT),
         (MODIFY, meter(0, config=changed(RATES, cir=-1)), INVALID_ARGUMENT),
-        # Committed above peak, and a burst that this type does not have.
+        # A committed rate above the peak rate, and a burst that this type of meter does not have.
         (MODIFY, meter(0, config=changed(RATES, cir=4)), INVALID_ARGUMENT),
         (MODIFY, meter(0, config=changed(RATES, eburst=1)), INVALID_ARGUMENT),
         (MODIFY, p4.MeterEntry(meter_id=3, config=RATES), INVALID_ARGUMENT),

@@ -1,4 +1,4 @@
-""" "DigestEntry", and the digests on the stream."""
+"""P4Runtime's section "DigestEntry", and digests on the stream."""
 
 from client import DELETE, INSERT, MODIFY, Controller, ids, packet_out
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND
@@ -13,12 +13,12 @@ def wanted(name: str = "seen_t", **fields: int) -> p4.DigestEntry:
 
 
 def send(primary: Controller, switch: Switch, to: int, kind: int) -> None:
-    """A packet of a kind comes in on a port."""
+    """Lets a packet of this kind come in on the port `to`."""
     primary.send(packet=packet_out(switch.frame(to=to, kind=kind)))
 
 
 def data(primary: Controller) -> tuple[p4.DigestList, list[list[bytes]]]:
-    """The next list, and the members of each of its digests."""
+    """Returns the next digest list, and the members of each digest in it."""
     told = primary.next("digest")
     members = [[member.bitstring for member in one.struct.members] for one in told.data]
     return told, members
@@ -32,7 +32,7 @@ def test_digests_are_told_once_until_they_are_acknowledged(
     send(primary, switch, to=2, kind=1)
     first, members = data(primary)
     assert (first.digest_id, members) == (ids()["seen_t"], [[LOOPBACK_MAC, b"\2", b"\1"]])
-    # The same again is not told; another one is.
+    # The same digest is not sent again; another one is.
     send(primary, switch, to=2, kind=1)
     send(primary, switch, to=3, kind=1)
     second, members = data(primary)
@@ -52,7 +52,7 @@ def test_a_list_is_full_before_its_time_is_over(primary: Controller, switch: Swi
     told, members = data(primary)
     assert sorted(ports for _, ports, _ in members) == [b"\2", b"\3"]
     assert told.timestamp > 0
-    # One of a single member is no struct of one.
+    # A digest with a single member is a plain value, not a struct.
     primary.insert(wanted("noted_t", max_list_size=1))
     send(primary, switch, to=3, kind=2)
     told, _ = data(primary)
@@ -71,7 +71,7 @@ def test_configurations_are_made_changed_read_and_deleted(
     assert len(primary.read(p4.DigestEntry())) == 2
     primary.delete(wanted())
     assert primary.read(wanted()) == []
-    # Nothing of the first kind is told any more, and something of the second is.
+    # The first digest is no longer sent, the second one is.
     send(primary, switch, to=3, kind=1)
     send(primary, switch, to=3, kind=2)
     assert data(primary)[0].digest_id == ids()["noted_t"]

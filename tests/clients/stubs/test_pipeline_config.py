@@ -1,4 +1,4 @@
-""" "P4 Forwarding-Pipeline Configuration", and the two calls that set and get one."""
+"""P4Runtime's section "P4 Forwarding-Pipeline Configuration", and the calls that set and get it."""
 
 import grpc
 import pytest
@@ -35,10 +35,10 @@ def test_before_there_is_a_program_nothing_is_read_or_written(switch: Switch) ->
 
 
 def as_p4_utils(address: str) -> tuple[bool, p4.ForwardingPipelineConfig]:
-    """What SimpleSwitchP4RuntimeAPI of p4-utils does: whether it sent a program, and what is there.
+    """Does what p4-utils does; returns whether it sent a program, and the program in the switch.
 
-    It asks on a first connection for the P4Info, and only an error says that there is none. Then
-    it sets the pipeline on a second one.
+    Its SimpleSwitchP4RuntimeAPI asks for the P4Info on a first connection. Only if this fails does
+    it set the pipeline, on a second connection.
     """
     with controller(address, 1 << 64) as first:
         try:
@@ -56,7 +56,7 @@ def as_p4_utils(address: str) -> tuple[bool, p4.ForwardingPipelineConfig]:
 def test_p4_utils_sends_its_program_where_there_is_none(switch: Switch) -> None:
     program = p4.ForwardingPipelineConfig(p4info=config().p4info)
     assert as_p4_utils(switch.grpc) == (True, program)
-    # Started again, it finds the program and keeps it.
+    # When p4-utils is started again, it finds the program and does not set it.
     assert as_p4_utils(switch.grpc) == (False, program)
 
 
@@ -88,10 +88,10 @@ def test_a_program_is_read_back_whole_and_in_parts(switch: Switch) -> None:
             ),
         }.items():
             assert primary.get_pipeline(part) == expected
-        # Without a cookie there is none, which is another thing than 0.
+        # A program without a cookie is read without one, not with the cookie 0.
         primary.set_pipeline(config())
         assert not primary.get_pipeline().HasField("cookie")
-        # An enum value that no version knows.
+        # A value of the enum that no version of P4Runtime has.
         assert code_of(primary.get_pipeline, 77) == StatusCode.INVALID_ARGUMENT
 
 
@@ -106,7 +106,7 @@ def test_verify_changes_nothing_and_a_saved_program_forwards_from_its_commit(
     assert primary.get_pipeline() == config()
     primary.set_pipeline(None, Action.COMMIT)
     assert primary.get_pipeline() == config(BRIDGE)
-    # What was saved is gone.
+    # The saved program is gone.
     again = code_of(primary.set_pipeline, None, Action.COMMIT)
     assert again == StatusCode.NOT_FOUND
 

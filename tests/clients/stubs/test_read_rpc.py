@@ -1,4 +1,4 @@
-""" "Read RPC" and its wildcards."""
+"""P4Runtime's section "Read RPC", and wildcards."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-""" "PacketReplicationEngineEntry": multicast groups and clone sessions."""
+"""P4Runtime's section "PacketReplicationEngineEntry": multicast groups and clone sessions."""
 
 import pytest
 from client import DELETE, INSERT, MODIFY, Controller, ids
@@ -58,7 +58,7 @@ def test_wrong_groups_are_refused(primary: Controller) -> None:
         (DELETE, group(2), NOT_FOUND),
     ]:
         assert primary.refused(kind, wrong) == code, wrong
-    # Nothing in the oneof.
+    # An entry whose oneof is empty.
     empty = p4.PacketReplicationEngineEntry()
     assert primary.refused(INSERT, empty) == INVALID_ARGUMENT
 

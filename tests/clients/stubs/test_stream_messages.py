@@ -1,4 +1,4 @@
-""" "P4Runtime Stream Messages": packets, errors, and what no version knows."""
+"""P4Runtime's section "P4Runtime Stream Messages": packets, errors, and unknown messages."""
 
 from client import Controller, code_of, connected, ids, packet_out
 from google.protobuf.any_pb2 import Any
@@ -22,10 +22,10 @@ def test_a_packet_out_leaves_and_comes_back_as_a_packet_in(
             packet = primary.next("packet")
             values = {one.metadata_id: one.value for one in packet.metadata}
             assert values == {1: bytes([port]), 2: b"\0"}
-            # The switch makes the addresses and the checksums of what came by UDP.
+            # Of a frame that comes to a UDP port the switch makes addresses and checksums anew.
             assert len(packet.payload) == len(frame)
             assert packet.payload[42:] == frame[42:]
-        # Not to the backup, whose next message is the answer to what it asks now.
+        # The backup got no packet-in: its next message is the answer to this request.
         backup.arbitrate(0)
 
 
@@ -45,7 +45,7 @@ def test_a_packet_out_that_cannot_be_sent_is_told_with_the_packet(
         assert told.WhichOneof("details") == "packet_out"
         assert told.packet_out.packet_out == wrong
         assert (told.canonical_code, bool(told.message)) == (INVALID_ARGUMENT, True)
-    # The stream lives on.
+    # The stream still works.
     primary.send(packet=packet_out(switch.frame(to=2, kind=TO_CONTROLLER)))
     primary.next("packet")
 
@@ -76,7 +76,7 @@ def test_other_messages_are_refused_with_what_they_were(primary: Controller) -> 
 
 # spec: stream.unknown
 def test_a_message_with_nothing_in_it_harms_nobody(primary: Controller) -> None:
-    # A oneof of a version to come is an empty one here.
+    # A message type of a later version looks like an empty oneof here.
     primary.send()
     told = primary.next("error")
     assert told.canonical_code == INVALID_ARGUMENT

@@ -1,4 +1,4 @@
-""" "TableEntry"."""
+"""P4Runtime's section "TableEntry"."""
 
 import pytest
 from client import (
@@ -65,7 +65,7 @@ def test_insert_modify_and_delete_need_the_right_state(bridge: Controller) -> No
     bridge.insert(forward(metadata=b"\0mine\xff"))
     assert bridge.refused(INSERT, forward()) == ALREADY_EXISTS
     bridge.modify(forward(port=b"\3"))
-    # Metadata belongs to the entry that was written last.
+    # A modification replaces the metadata, too.
     assert bridge.read(forward()) == [forward(port=b"\3")]
     bridge.delete(forward())
     assert bridge.read(forward()) == []
@@ -80,7 +80,7 @@ def test_every_match_kind_is_read_as_it_was_written(bridge: Controller) -> None:
         lpm(b"\x02" + bytes(5), 8),
         acl(ternary(1, b"\x10", b"\xf0"), some, port),
         acl(some, priority=1),
-        # No field at all: it always matches.
+        # An entry without match fields matches always.
         acl(priority=2**31 - 1),
     ]
     bridge.insert(*entries)
@@ -100,7 +100,7 @@ def test_forms_that_the_section_forbids_are_refused(bridge: Controller) -> None:
         acl(ternary(1, b"\1", b"\1"), ternary(1, b"\1", b"\1")),
         acl(exact(1, b"\1")),
         acl(p4.FieldMatch(field_id=9, exact=p4.FieldMatch.Exact(value=b"\1"))),
-        # A field with nothing in its oneof.
+        # A field whose oneof is empty.
         acl(p4.FieldMatch(field_id=1)),
         acl(priority=0),
         acl(priority=-5),
@@ -119,7 +119,7 @@ def test_forms_that_the_section_forbids_are_refused(bridge: Controller) -> None:
 def test_actions_that_do_not_fit_are_refused(bridge: Controller) -> None:
     set_port, set_group = ids(BRIDGE)["set_port"], ids(BRIDGE)["set_group"]
     for wrong in (
-        # Nothing in the oneof, and no action at all.
+        # An action whose oneof is empty, and no action.
         p4.TableAction(),
         None,
         runs(99),
@@ -229,7 +229,7 @@ def test_rates_are_in_the_entry_where_they_are_asked_for(primary: Controller) ->
     asked = p4.TableEntry(table_id=ids()["limited"], meter_config=p4.MeterConfig())
     (found,) = primary.read(asked)
     assert found.meter_config == RATES
-    # An entry that is modified without one has none.
+    # Modified without a meter config, the entry has none.
     entry.ClearField("meter_config")
     primary.modify(entry)
     (found,) = primary.read(asked)

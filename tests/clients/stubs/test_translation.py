@@ -1,4 +1,4 @@
-""" "PSA Metadata Translation": values that are names to the controller."""
+"""P4Runtime's section "PSA Metadata Translation": for a controller some values are names."""
 
 import pytest
 from client import INSERT, Controller, controller, exact
@@ -10,7 +10,7 @@ PROGRAM = ROOT / "crates/bin/switch/tests/programs/translated.p4"
 
 
 def entry(primary: Controller, port: bytes, vrf: bytes) -> p4.TableEntry:
-    """An entry of the program's only table, which the switch tells the ids of."""
+    """An entry of the program's only table, with ids from the P4Info in the switch."""
     p4info = primary.get_pipeline().p4info
     (table,) = p4info.tables
     (action,) = (found for found in p4info.actions if found.preamble.alias == "set_vrf")

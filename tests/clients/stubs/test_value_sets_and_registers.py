@@ -1,4 +1,4 @@
-""" "ValueSetEntry" and "RegisterEntry"."""
+"""P4Runtime's sections "ValueSetEntry" and "RegisterEntry"."""
 
 from client import DELETE, INSERT, MODIFY, Controller, exact, ids, slot, ternary
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, OUT_OF_RANGE, RESOURCE_EXHAUSTED
@@ -58,7 +58,7 @@ def test_register_cells_and_whole_arrays(primary: Controller) -> None:
     assert [cell.index.index for cell in found] == list(range(8))
     primary.modify(slot(value=b"\7"))
     assert all(cell.data == bits(b"\7") for cell in primary.read(slot()))
-    # Those of both registers.
+    # Without an id the cells of both registers are read.
     assert len(primary.read(p4.RegisterEntry())) == 8 + 4
 
 

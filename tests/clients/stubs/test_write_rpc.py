@@ -1,4 +1,4 @@
-""" "Write RPC", its batches and their atomicity, "Error Reporting Messages"."""
+"""P4Runtime's sections "Write RPC", with batches and atomicity, and "Error Reporting Messages"."""
 
 import pytest
 from client import (
@@ -126,6 +126,6 @@ def test_what_is_no_message_is_an_invalid_argument(primary: Controller) -> None:
     assert code_of(call, b"\x0a\xff\xff") == StatusCode.INVALID_ARGUMENT
     unknown = primary.channel.unary_unary("/p4.v1.P4Runtime/Nothing")
     assert error_of(unknown, b"").code() == StatusCode.UNIMPLEMENTED
-    # A field that no version knows is none of this server's business.
+    # The server ignores a field that no version of P4Runtime has.
     request = p4.WriteRequest(device_id=1, election_id=primary.election_id)
     call(request.SerializeToString() + b"\xf8\x07\x01")

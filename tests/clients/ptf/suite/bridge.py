@@ -25,7 +25,7 @@ def datagram(to: str = HOST, source: str = SENDER, length: int = 100) -> Packet:
 
 # spec: table-entry.insert-modify-delete
 class AnAddressHasAPort(BridgeTest):
-    """An entry sends a packet where it says, unchanged, as long as it is there."""
+    """As long as an entry exists, packets leave unchanged by the entry's port."""
 
     def runTest(self) -> None:
         packet = datagram()
@@ -47,7 +47,7 @@ class AnAddressHasAPort(BridgeTest):
 
 # spec: table-entry.matches
 class TheLongestPrefixWins(BridgeTest):
-    """Of two prefixes of the source the longer one decides, in whatever order they came."""
+    """Of two prefixes of the source address the longer one wins, whichever was added first."""
 
     def runTest(self) -> None:
         ranges = [(mac("02:00:00:00:00:00"), 8), (mac("02:00:00:00:00:0b"), 48)]
@@ -63,7 +63,7 @@ class TheLongestPrefixWins(BridgeTest):
 
 # spec: table-entry.matches
 class TheHighestPriorityWins(BridgeTest):
-    """What an entry of the access list drops an entry of higher priority lets through."""
+    """An access list entry with a higher priority permits what another entry drops."""
 
     def runTest(self) -> None:
         to_port = self.entry("forward", "set_port", self.ports[1], match=[exact(1, mac(HOST))])
@@ -76,7 +76,7 @@ class TheHighestPriorityWins(BridgeTest):
         self.controller.insert(drop)
         send_packet(self, self.ports[0], datagram())
         verify_no_other_packets(self)
-        # From one port only.
+        # Permits packets from one port only.
         match = [optional(3, self.ports[2])]
         self.controller.insert(self.entry("acl", "NoAction", match=match, priority=11))
         send_packet(self, self.ports[2], datagram())
@@ -87,7 +87,7 @@ class TheHighestPriorityWins(BridgeTest):
 
 # spec: table-entry.default
 class TheDefaultActionIsForEverythingElse(BridgeTest):
-    """The default action runs where no entry matches, and is reset to the program's."""
+    """The default action runs if no entry matches. It can be reset to the program's."""
 
     def runTest(self) -> None:
         self.controller.modify(self.entry("forward", "to_cpu", match=[]))
@@ -102,7 +102,7 @@ class TheDefaultActionIsForEverythingElse(BridgeTest):
 
 # spec: multicast.groups
 class AGroupReplicates(BridgeTest):
-    """A packet leaves once by each port of its group, and by the new ones after a change."""
+    """A packet leaves once by each port of its group, after a change by the new ports."""
 
     def runTest(self) -> None:
         broadcast = "ff:ff:ff:ff:ff:ff"
@@ -122,7 +122,7 @@ class AGroupReplicates(BridgeTest):
 
 # spec: counter.indexed, counter.direct
 class PacketsAreCounted(BridgeTest):
-    """The entry's counter has packets and bytes, the array's cell those of its port."""
+    """A direct counter counts an entry's packets and bytes, an array's cell those of a port."""
 
     def runTest(self) -> None:
         match = [exact(1, mac(HOST))]
@@ -143,7 +143,7 @@ class PacketsAreCounted(BridgeTest):
 
 # spec: packet-io.out
 class PacketOutsLeaveByTheirPort(BridgeTest):
-    """A packet-out leaves by the port of its metadata and by no other."""
+    """A packet-out leaves by the port in its metadata, and by no other port."""
 
     def runTest(self) -> None:
         packets = [datagram(source=f"02:00:00:00:01:{port:02x}") for port in self.ports]
@@ -155,7 +155,7 @@ class PacketOutsLeaveByTheirPort(BridgeTest):
 
 # spec: packet-io.in
 class PacketInsSayWhereTheyCameFrom(BridgeTest):
-    """A packet for the controller comes with its ingress port, and to nobody else."""
+    """A packet-in has its ingress port in its metadata; the packet leaves by no port."""
 
     def runTest(self) -> None:
         self.controller.insert(self.entry("forward", "to_cpu", match=[exact(1, mac(HOST))]))
