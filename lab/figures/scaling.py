@@ -33,7 +33,7 @@ def figures(rows: Sequence[ScalingRow]) -> list[Lines]:
             x=Axis("processors, or workers (number)", ticks=ticks),
             y=Axis("copies without loss (1/s)", starts_at_zero=True),
             lines=tuple(lines),
-            note="All streams together. On AF_XDP each worker's load generator has a processor more.",
+            note="All streams together. On AF_XDP each worker's load has a processor of its own.",
         )
     ]
 
