@@ -12,6 +12,7 @@ nothing of a forwarder that spins.
 import argparse
 import contextlib
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -148,16 +149,22 @@ def measure(
                 found.append([turns[0], turns[1]])
     copies = [[turn.copies_per_s for turn in pair] for pair in pairs[beyond]]
     cpu_ns = [[turn.cpu_ns_per_copy for turn in pair] for pair in pairs[below]]
-    ratios = [
-        statistics.median(new / old if old else float("nan") for old, new in values)
-        for values in (copies, cpu_ns)
-    ]
+    ratios = [_ratio(values) for values in (copies, cpu_ns)]
     medians = [
         statistics.median(values[at] for values in them)
         for them in (copies, cpu_ns)
         for at in (0, 1)
     ]
     return Set(*ratios, *medians)
+
+
+def _ratio(pairs: list[list[float]]) -> float:
+    """The median ratio of the new to the old build, of the pairs in which both forwarded.
+
+    A busy machine may give one of them no processor for a whole turn. NaN if no pair is left.
+    """
+    ratios = [new / old for old, new in pairs if old and new]
+    return statistics.median(ratios) if ratios else math.nan
 
 
 def _parse() -> argparse.Namespace:

@@ -14,6 +14,7 @@ from lab.process import ChildError
 from lab.switch import RELEASE
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_build_beside_itself_has_both_figures(system_root: None, number: int) -> None:
     prepare()
