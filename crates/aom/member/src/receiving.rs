@@ -52,6 +52,7 @@ pub(crate) struct Task {
     /// Confirm messages from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
+    /// The zero of the core's clock; later than the member's start by all the time that the thread was late.
     began: Instant,
 }
 
@@ -123,13 +124,17 @@ impl Task {
     }
 
     /// Handles a due timeout. On a busy machine this thread may run late, while the packets that the core waits for are
-    /// in the socket already, so it reads them first.
+    /// in the socket already, so it reads them first. The core's clock does not count the time by which the thread is
+    /// late, so what is read now is waited for as long as anything else.
     fn time_out(
         &mut self,
         socket: &UdpSocket,
         due: Option<Duration>,
         buffer: &mut [u8],
     ) -> io::Result<()> {
+        if let Some(due) = due {
+            self.began += self.began.elapsed().saturating_sub(due);
+        }
         if self.shared.mailbox.has_room() {
             // Not through tokio, which may not know yet that the socket is readable.
             self.read(DATAGRAMS_BEFORE_TIMEOUT, due, buffer, |buffer| {
@@ -332,13 +337,13 @@ mod tests {
     /// Two shards, so a message needs two packets.
     const N_RECEIVERS: u8 = 5;
 
-    fn packet(shard: u8) -> Vec<u8> {
+    fn packet(sequence: u32, shard: u8) -> Vec<u8> {
         let message = b"message";
         let stamp = Stamp {
             epoch: 1,
             shard,
             group: 1,
-            sequence: 1,
+            sequence,
             digest: digest_of(message),
         };
         Packet {
@@ -368,16 +373,17 @@ mod tests {
             memberships: Mutex::default(),
         });
         let mut task = Task::new(socket, membership, 1, None, shared).unwrap();
-        task.core.handle_datagram(task.began.elapsed(), &packet(0));
+        task.core
+            .handle_datagram(task.began.elapsed(), &packet(1, 0));
         let due = task.core.poll_timeout();
-        std::thread::sleep(GAP_TIMEOUT);
+        std::thread::sleep(3 * GAP_TIMEOUT);
         (task, sender, due)
     }
 
     #[test]
     fn a_late_thread_reads_what_is_in_the_socket_before_it_drops_a_number() {
         let (mut task, sender, due) = late_member();
-        sender.send(&packet(1)).unwrap();
+        sender.send(&packet(1, 1)).unwrap();
         let socket = task.socket.try_clone().unwrap();
         task.time_out(&socket, due, &mut [0; 2048]).unwrap();
         let event = task.core.poll_event();
@@ -391,5 +397,20 @@ mod tests {
         task.time_out(&socket, due, &mut [0; 2048]).unwrap();
         let event = task.core.poll_event();
         assert!(matches!(event, Some(Event::Drop(_))), "{event:?}");
+    }
+
+    #[test]
+    fn a_number_that_is_proved_late_is_waited_for_as_any_other() {
+        let (mut task, sender, due) = late_member();
+        sender.send(&packet(2, 0)).unwrap();
+        let socket = task.socket.try_clone().unwrap();
+        task.time_out(&socket, due, &mut [0; 2048]).unwrap();
+        let dropped = task.core.poll_event();
+        assert!(
+            matches!(&dropped, Some(Event::Drop(it)) if it.numbers() == (1..=1)),
+            "{dropped:?}"
+        );
+        let next = task.core.poll_timeout().expect("number 2 is incomplete");
+        assert!(next > task.began.elapsed(), "{next:?}");
     }
 }
