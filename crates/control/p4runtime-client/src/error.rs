@@ -14,7 +14,7 @@ use crate::dial::Seen;
 /// tonic's message for an HTTP response without a gRPC status.
 const NO_GRPC_STATUS: &str = "grpc-status header missing";
 
-/// tonic's message for a response that is not HTTP.
+/// tonic's message for a response that is not HTTP, and for a connection that broke during a call.
 const NO_HTTP: &str = "transport error";
 
 /// The name of the pipeline in messages about its reads and writes.
@@ -229,6 +229,11 @@ impl Peer {
             Code::Unknown if what == PIPELINE && message == NO_HTTP => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: "an answer that is not HTTP".to_owned(),
+            },
+            // The switch spoke P4Runtime before, so its process has ended.
+            Code::Unknown if message == NO_HTTP => ClientError::Unreachable {
+                address: self.address.clone(),
+                reason: "the connection broke".to_owned(),
             },
             Code::Unimplemented if message.is_empty() => ClientError::NoP4Runtime {
                 address: self.address.clone(),
