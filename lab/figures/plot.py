@@ -27,9 +27,9 @@ INK_OF_PAGE = "#010203"
 """Stands for the page's own text colour until the SVG is put into the page."""
 LINES_SIZE_INCHES = (WIDTH_INCHES, 3.9)
 LEGEND_ROWS = 3
+"""So many rows of the legend fit into a figure of `LINES_SIZE_INCHES`."""
 LEGEND_ROW_INCHES = 0.22
-"""The rows of the legend for which a figure of `LINES_SIZE_INCHES` has room, and by how much each
-further row raises it."""
+"""Each further row makes the figure this much higher."""
 LEGEND_POINTS = 9.5
 LEGEND_POINTS_MIN = 7.5
 """If labels would have to be smaller than this to stand side by side, the legend has one column."""
@@ -70,7 +70,7 @@ def svg(chart: Chart) -> str:
 
 
 def svg_for_page(chart: Chart) -> str:
-    """The chart as an SVG element for HTML, in the page's colours and font."""
+    """The chart as an SVG element for HTML, whose text has the page's colour and font."""
     text = _svg(chart, IN_PAGE, fonttype="none").replace(INK_OF_PAGE, "currentColor")
     text = text.replace(f"font-family: '{FONT}'", "font-family: inherit")
     return for_page(text, f"f{zlib.crc32(chart.key.encode()):08x}", chart.title)
@@ -93,7 +93,7 @@ def _svg(chart: Chart, paper: Paper, fonttype: str = "path") -> str:
 
 
 def short(value: float) -> str:
-    """Writes a number of an axis. Round thousands end in k, millions in M."""
+    """Writes a number of an axis: 1.5k for 1,500, 2M for 2,000,000."""
     for limit, unit in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= limit and value % (limit / 10) == 0:
             return f"{value / limit:g}{unit}"

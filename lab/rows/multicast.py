@@ -19,9 +19,9 @@ class MulticastRow(SwitchRow):
 
     A stream's UDP port determines its quality.
 
-    As in the source, all senders share a group. So streams of one quality have the same viewers,
-    apart from the senders themselves (`lab.rows.shared_groups`), and all streams of a conference
-    must be subscribed at once, by `subscribe_all`. `ValueError` is raised for what the source's SFU
+    As in the paper's program, all senders of a quality share its group. So streams of one quality
+    have the same viewers, apart from the senders themselves (`lab.rows.shared_groups`), and all streams of a conference
+    must be subscribed at once, by `subscribe_all`. `ValueError` is raised for what the paper's SFU
     cannot do. A copy keeps the stream's addresses, so no UDP socket of the switch could send it.
     """
 
@@ -33,7 +33,7 @@ class MulticastRow(SwitchRow):
     """The program's group ids, by UDP port."""
 
     def start(self) -> None:
-        """Starts the switch and writes routes to the hosts. Groups come with the streams."""
+        """Starts the switch, and writes its routes to the hosts. Groups come with the streams."""
         super().start()
         self._groups = SharedGroups()
         self._apply({})

@@ -83,7 +83,7 @@ def test_a_peak_beyond_what_the_load_can_send_is_said_to_be_a_lower_bound() -> N
 
 @pytest.mark.parametrize("queue", [8_192.0, 200_000.0])
 def test_a_queue_that_a_short_trial_does_not_fill_is_no_capacity(queue: float) -> None:
-    """In a short trial all copies come, but late. The rate does not count as one without loss."""
+    """In a short trial all copies come, some late. The rate does not count as one without loss."""
     most = 700_000.0
     forwarder = Forwarder(most, queue=queue)
     short = forwarder(Trial(1.1 * most, 0.1, "find"))
@@ -117,7 +117,7 @@ def test_the_trial_that_decides_is_a_whole_one_and_is_judged_by_loss_alone() -> 
 
 
 def test_what_a_short_trial_does_not_lose_and_a_long_one_does_is_not_kept() -> None:
-    """This forwarder pauses for a moment every twenty seconds."""
+    """This forwarder loses some copies in trials of twenty seconds and more."""
     forwarder = Forwarder(700_000.0)
 
     def pausing(trial: Trial) -> Run:

@@ -194,8 +194,8 @@ def test_what_a_killed_process_left_half_written_is_no_run(folder: Folder) -> No
 def test_a_folder_whose_making_was_cut_short_is_in_nobodys_way(
     tmp_path: Path, n_files: int
 ) -> None:
-    """Files are written in this order: rows, `study.json`, `experiment.yaml`. Only the last one
-    makes the folder a study's."""
+    """Files are written in this order: the user's own rows (`mine.py`), `study.json`,
+    `experiment.yaml`. Only the last one makes the folder a study's."""
     file = small.write(tmp_path)
     whole = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     names = ("mine.py", "study.json", "experiment.yaml")

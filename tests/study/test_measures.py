@@ -46,8 +46,8 @@ US = 1_000
 def hand_made() -> Run:
     """Four packets to participants 2 and 3, the fourth of which has no copies.
 
-    2 gets a copy twice and one out of order, 3 misses another one, and one goes to 1, to whom none
-    is due. First copies come after 10, 20, 30 us, last ones after 50, 40, 30 us.
+    Participant 2 gets one copy twice and another out of order. Participant 3 misses one.
+    Participant 1, who should get none, gets one. First copies come after 10, 20, 30 us, last ones after 50, 40, 30 us.
     """
     whole = run_of(STEADY, cell_of(3), n_packets=4)
     samples = (

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A token bucket of epochs.
+/// A token bucket, in which each new epoch takes a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// How many epochs may begin at once, from 1 on.

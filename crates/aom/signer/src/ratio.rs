@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::limits::{LOW_WATER_PART, UNSIGNED_FOR, UNSIGNED_MAX};
 
-/// The part of a chain since its last signature.
+/// The packets since the last signed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsigned {
     /// Packets since the last signature, including the one to decide on.

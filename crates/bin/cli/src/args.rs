@@ -2,6 +2,7 @@
 
 mod aom;
 mod examples;
+mod service;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use examples::{
     ENTRIES_EXAMPLES, EXAMPLES, EXPORT_EXAMPLES, FMT_EXAMPLES, REFRESH_EXAMPLES, SHOW_EXAMPLES,
     WATCH_EXAMPLES, of_two_columns, p4rt_help,
 };
+pub use service::{Join, ServeService, Service};
 
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
 #[derive(Parser, Debug)]
@@ -223,6 +225,8 @@ pub enum Command {
     #[command(flatten)]
     Switch(AnySwitch),
     #[command(flatten)]
+    Service(Service),
+    #[command(flatten)]
     Conference(Conference),
     #[command(flatten)]
     Machine(Machine),
@@ -237,11 +241,12 @@ struct Section {
 }
 
 impl Section {
-    fn all() -> [Section; 4] {
+    fn all() -> [Section; 5] {
         [
             Section::of::<P4>("P4", true),
             Section::of::<AnySwitch>("Any switch", false),
-            Section::of::<Conference>("Conferences and ordered multicast", false),
+            Section::of::<Service>("Conferences that people join", true),
+            Section::of::<Conference>("Conferences by hand, and ordered multicast", false),
             Section::of::<Machine>("This machine", true),
         ]
     }

@@ -24,6 +24,13 @@ pub fn number(bytes: &[u8]) -> Option<u64> {
     (digits.len() <= 8).then(|| digits.iter().fold(0, add))
 }
 
+/// As [`number`], up to 128 bits.
+pub fn wide_number(bytes: &[u8]) -> Option<u128> {
+    let digits = canonical(bytes);
+    let add = |value: u128, byte: &u8| value << 8 | u128::from(*byte);
+    (digits.len() <= 16).then(|| digits.iter().fold(0, add))
+}
+
 /// Removes leading zero bytes, but keeps at least one byte.
 pub fn canonical(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();

@@ -8,7 +8,7 @@ use p4runtime_proto::p4::v1::{
     CounterData, CounterEntry, Entity, Index, P4Data, RegisterEntry, TableEntry, Update, p4_data,
 };
 
-use crate::bytestring::{bytes, number};
+use crate::bytestring::{bytes, canonical, number, wide_number};
 use crate::entities::{action, entity, modify, table_action, wildcard_table};
 use crate::field_match::Match;
 use crate::index::id_of;
@@ -176,18 +176,29 @@ impl Table {
 
     /// An entry for INSERT or MODIFY.
     pub fn entry(&self, key: &[u64], args: &[u64]) -> TableEntry {
-        let args = args.iter().map(|value| bytes(*value));
+        self.entry_of(&wide(key), &wide(args))
+    }
+
+    /// As [`Table::entry`], with values of up to 128 bits.
+    pub fn entry_of(&self, key: &[u128], args: &[u128]) -> TableEntry {
+        let args = args.iter().map(|value| canonical(&value.to_be_bytes()));
         let params = self.param_ids.iter().copied().zip(args);
         TableEntry {
             action: Some(table_action(action(self.action_id, params))),
-            ..self.key(key)
+            ..self.key_of(key)
         }
     }
 
     /// An entry with only its key, for DELETE.
     pub fn key(&self, key: &[u64]) -> TableEntry {
+        self.key_of(&wide(key))
+    }
+
+    /// As [`Table::key`], with values of up to 128 bits.
+    pub fn key_of(&self, key: &[u128]) -> TableEntry {
         let fields = self.field_ids.iter().zip(key);
-        let fields = fields.map(|(id, value)| Match::Exact(bytes(*value)).field(*id));
+        let value = |value: &u128| Match::Exact(canonical(&value.to_be_bytes()));
+        let fields = fields.map(|(id, of)| value(of).field(*id));
         TableEntry {
             table_id: self.id,
             r#match: fields.collect(),
@@ -196,8 +207,24 @@ impl Table {
     }
 
     /// Parses an entry of this table; `None` if it is another table's, a default action, or of
-    /// another shape.
+    /// another shape, or has a value above 64 bits.
     pub fn row(&self, entity: &Entity) -> Option<Row> {
+        let (key, args) = self.values(entity)?;
+        let Some(Kind::TableEntry(entry)) = &entity.entity else {
+            return None;
+        };
+        let counter = entry.counter_data.as_ref().map(Count::from);
+        Some(Row {
+            key: narrow(key)?,
+            args: narrow(args)?,
+            counter: counter.unwrap_or_default(),
+            metadata: entry.metadata.clone(),
+        })
+    }
+
+    /// The key's values and the action's arguments of an entry of this table; `None` if it is another table's, a default
+    /// action, or of another shape, or has a value above 128 bits.
+    pub fn values(&self, entity: &Entity) -> Option<(Vec<u128>, Vec<u128>)> {
         let Some(Kind::TableEntry(entry)) = &entity.entity else {
             return None;
         };
@@ -207,7 +234,7 @@ impl Table {
         let key = self.field_ids.iter().map(|id| {
             let field = entry.r#match.iter().find(|f| f.field_id == *id)?;
             match Match::of(field)? {
-                Match::Exact(value) => number(&value),
+                Match::Exact(value) => wide_number(&value),
                 _ => None,
             }
         });
@@ -216,16 +243,19 @@ impl Table {
         };
         let args = self.param_ids.iter().map(|id| {
             let param = action.params.iter().find(|p| p.param_id == *id)?;
-            number(&param.value)
+            wide_number(&param.value)
         });
-        let counter = entry.counter_data.as_ref().map(Count::from);
-        Some(Row {
-            key: key.collect::<Option<_>>()?,
-            args: args.collect::<Option<_>>()?,
-            counter: counter.unwrap_or_default(),
-            metadata: entry.metadata.clone(),
-        })
+        Some((key.collect::<Option<_>>()?, args.collect::<Option<_>>()?))
     }
+}
+
+fn wide(values: &[u64]) -> Vec<u128> {
+    values.iter().map(|value| u128::from(*value)).collect()
+}
+
+fn narrow(values: Vec<u128>) -> Option<Vec<u64>> {
+    let values = values.into_iter();
+    values.map(|value| u64::try_from(value).ok()).collect()
 }
 
 /// A register or an indirect counter.

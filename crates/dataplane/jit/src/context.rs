@@ -11,7 +11,7 @@ use dataplane::engine::{
     ir::{DigestId, FieldListId},
 };
 
-/// The requests of a pass to the traffic manager. They stay with the packet between passes.
+/// What a packet asks of the traffic manager: clones, a multicast group. Kept with the packet from pass to pass.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {

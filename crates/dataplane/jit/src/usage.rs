@@ -30,7 +30,7 @@ pub(crate) struct Usage<'p> {
 }
 
 impl<'p> Usage<'p> {
-    /// Counts the accesses of the controls, and those of parser and deparser besides extracting and emitting.
+    /// Counts the accesses in controls, and in parser and deparser except those of `extract` and `emit`.
     pub(crate) fn of_program(ir: &'p Ir) -> Self {
         let mut usage = Self::of_controls(ir);
         for state in &ir.parser.states {
@@ -56,7 +56,7 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// Counts what [`Usage::of_program`] counts, and the inputs of checksums, hashes and selectors.
+    /// Counts what [`Usage::of_program`] counts, and the fields of checksums, hashes and selectors.
     pub(crate) fn of_everything(ir: &'p Ir) -> Self {
         let mut usage = Self::of_program(ir);
         let selectors = ir.action_profiles.iter();

@@ -1,5 +1,5 @@
-//! Makes frames for tests. `etherparse` builds and parses the frames, so that the checksum code of this project does
-//! not check itself.
+//! Makes and parses frames for tests. `etherparse` computes the checksums, so that the checksum code of this project
+//! does not check itself.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -67,7 +67,7 @@ pub struct UdpCopy {
     pub ports: (u16, u16),
     pub payload: Vec<u8>,
     pub udp_checksum: u16,
-    /// Whether the UDP checksum equals a checksum over the whole packet.
+    /// Whether the UDP checksum is right.
     pub udp_checksum_right: bool,
 }
 

@@ -197,3 +197,13 @@ mod tests {
         assert_eq!(grouped(1_234_567), "1,234,567");
     }
 }
+
+/// Logs a service's events to standard error, from level INFO on.
+pub fn log_to_standard_error() {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::INFO)
+        .with_target(false);
+    // Fails if a logger is already set.
+    let _ = log.try_init();
+}

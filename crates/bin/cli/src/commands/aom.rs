@@ -87,7 +87,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         .map_err(|error| Failure::in_file(&state.folder, &files::why(&error)))?;
     let members = tokio::spawn(listener::serve(bound, tls, service.members()));
     let operators = tokio::spawn(socket.serve(service.operator()));
-    log_to_standard_error();
+    output::log_to_standard_error();
     ready(global, &state.folder, address);
     let ended = service.run(stopped()).await;
     members.abort();
@@ -124,16 +124,6 @@ fn ready(global: &Global, folder: &Path, address: SocketAddr) {
             folder.display()
         ));
     }
-}
-
-/// Logs the service's events: members that connect and leave, epochs, a lost sequencer. Keys are never logged.
-fn log_to_standard_error() {
-    let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::INFO)
-        .with_target(false);
-    // Fails if a logger is already set.
-    let _ = log.try_init();
 }
 
 /// Waits for SIGINT or SIGTERM.

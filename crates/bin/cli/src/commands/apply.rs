@@ -26,7 +26,7 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let mut session = Session::open_primary(global).await?;
     let snapshot = session.settle().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
-    // All checks come before the first write.
+    // What is wrong with the file is found before it changes anything in the switch.
     let own = file
         .addresses()
         .map_err(|error| Failure::in_file(path, &error))?;
@@ -59,9 +59,9 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     session.carry_out(change).await
 }
 
-/// Looks up hosts from the own addresses that the switch has on the file's ports. If a port has none, adds the file's
-/// address for the requests, because replies must reach it, and deletes it if no host answers. If hosts answer, the
-/// change that follows keeps it as the own address.
+/// Finds the hosts' MAC addresses by ARP requests, which come from the switch's own address on each port of the file. If
+/// the switch has none on a port, it gets the file's, since replies must reach it. If the lookup fails, that address is
+/// deleted again.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,

@@ -1,5 +1,5 @@
-//! The commands that set the switch's program, show it, and save it to files. Also finds out whether the shell's names
-//! belong to the switch's program.
+//! The commands that set the switch's program, show it, and save it to files. Also finds out whether the switch has
+//! another program than the one from which the shell knows tables and actions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -231,8 +231,8 @@ impl Shell {
         Stop::from(error).and(why.as_deref().unwrap_or_default())
     }
 
-    /// Returns why the switch may not know a name in a refused request, or `None` if the names are those of the
-    /// switch's program. Reads the switch's program, so that only requests with wrong names get this explanation.
+    /// Returns why the switch may not know a name in a refused request: it has another program than the shell, or may
+    /// soon have one. `None` if neither explains the refusal. Reads the switch's program to find out.
     pub(super) async fn other_program(&mut self, code: Code, message: &str) -> Option<String> {
         let may_be = matches!(
             code,

@@ -47,7 +47,7 @@ pub struct EntryChange {
 pub struct NewAction {
     /// The action that a hit executes.
     pub action: TableAction,
-    /// The idle timeout, which restarts; 0: none.
+    /// The idle timeout, which this write starts anew; 0: none.
     pub idle_timeout_ns: u64,
     /// Client data of the entry.
     pub client_data: ClientData,

@@ -115,7 +115,7 @@ async fn registers_of_the_switch_are_one_or_the_program_is_refused() {
         2,
     ));
     let device = control::Device::new(switch, control::Registers::OfTheSwitch);
-    // The sequencer of an ordered group counts in a register that packets write.
+    // Each worker would count in a register of its own.
     let program = Program::from_json_str(&counting()).unwrap();
     let refused = device.check(program, ()).map(drop);
     let Err(Error::Refused(refused)) = refused else {
@@ -125,7 +125,7 @@ async fn registers_of_the_switch_are_one_or_the_program_is_refused() {
     assert!(refused.message.contains("seen"), "{refused}");
 }
 
-/// A program whose packets count in a register.
+/// A program that counts its packets in a register.
 fn counting() -> String {
     use testkit::builder::{Builder, INGRESS, field, hex, op, output_to, prim};
     let mut b = Builder::default();

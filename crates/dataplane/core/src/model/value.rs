@@ -2,7 +2,7 @@
 //!
 //! "Arithmetic is done with infinite precision, truncated when copied into a field" (BMv2
 //! `JSON_format.md`). So every operand is an integer without a width, stored inline up to 128 bits,
-//! and only [`wrap`] applies a width.
+//! and a width is applied only where a value is stored.
 
 use dashu_int::{
     IBig, Sign, UBig,
@@ -126,7 +126,7 @@ pub(crate) fn to_canonical_bytes(value: &Int, bits: u32) -> Vec<u8> {
     }
 }
 
-/// Parses `0x…` with an optional sign, the form of constants in BMv2 JSON.
+/// Parses a hexadecimal number, with or without `0x`, perhaps after `-`: the form of constants in BMv2 JSON.
 pub(crate) fn from_hex(text: &str) -> Option<Int> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -47,7 +47,7 @@ struct Many {
     /// ports.
     depth: usize,
     copies: Arc<Copies>,
-    /// How many copies have left.
+    /// How many copies have been taken out of the queue.
     n_left: usize,
 }
 

@@ -153,7 +153,7 @@ fn switch(seeded: &mut Seeded) -> Switch {
     switch
 }
 
-/// Runs random traffic; returns what left and the last counters.
+/// Runs random traffic; returns the frames that left, and how many packets were dropped.
 fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
     let mut seeded = Seeded(seed);
     let mut switch = switch(&mut seeded);
@@ -166,7 +166,7 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             let mut frame: Vec<u8> = (0..seeded.below(12))
                 .map(|_| seeded.next().to_be_bytes()[0])
                 .collect();
-            // Most ports exist, and packets make few passes.
+            // Byte 1 says how many passes the packet makes, bytes 2 and 3 the port: few, and one of those in use.
             if let Some(left) = frame.get_mut(1) {
                 *left %= 12;
             }

@@ -174,9 +174,9 @@ pub struct KeyPart {
 /// Byte order of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// Each part in host order; a part of more than 8 bytes as words of 8 bytes, lowest first.
+    /// Each field in host byte order; a field of more than 8 bytes as 8-byte words, the least significant one first.
     Host,
-    /// Each part in network order, zero-padded in front; the last part, the prefix, is zero-padded at its end.
+    /// Each field in network byte order, zero-padded in front; the last field, the prefix, is zero-padded at its end.
     Network,
 }
 

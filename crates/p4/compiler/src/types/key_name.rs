@@ -13,7 +13,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, BinaryOp};
 
 impl Checker<'_> {
-    /// Returns a key's name; `None` for an expression without a name, for example a call or the sum of two fields.
+    /// Returns a key's name; `None` for an expression without a name, for example the sum of two fields.
     pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
         if let (ExprKind::Cast(inner), false) = (
             &checked.kind,
@@ -86,7 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The radix of a constant expression: that of its leftmost number.
+    /// The radix of a constant expression: that of its leftmost number, or 10.
     fn radix(&self, written: &ast::Expr) -> u32 {
         match &*written.kind {
             ast::ExprKind::Int(_, written) => written.radix,
@@ -102,7 +102,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Records the radix for a constant with this value.
+    /// Remembers the radix in which a constant is written, by the place of its value in the source.
     pub fn remember_radix(&mut self, written: &ast::Expr, value: Span) {
         let radix = self.radix(written);
         if radix != 10 {

@@ -321,8 +321,8 @@ impl SfuProgram {
     /// and an interrupted change left nothing over.
     ///
     /// # Errors
-    /// Viewers are on a port without an own address, the pool has no room for a group's viewers, there are too few
-    /// counters, or an interrupted change must be completed or undone first.
+    /// Viewers are on a port on which the switch has no IP address, the program's tables or counters are too small for
+    /// the viewers, or an interrupted change must be completed or undone first.
     pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Plan, PlanError> {
         check_addresses(&snapshot.conference, desired)?;
         if snapshot.presenters.is_journal() && *desired != snapshot.conference {

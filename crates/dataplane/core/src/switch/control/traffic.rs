@@ -78,7 +78,7 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
-    /// Sets the destination of a clone session, which need not exist. BMv2 calls such a session a mirroring session.
+    /// Sets the destination of a clone session, and makes the session if there is none. BMv2 calls it a mirroring session.
     ///
     /// # Errors
     /// `InvalidArgument`, `FailedPrecondition`.

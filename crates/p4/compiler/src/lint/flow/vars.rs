@@ -1,7 +1,7 @@
 //! The facts about each variable (whether its value is set, or its header valid; [`Fact`]), by the variable's number.
 //!
 //! Each branch gets a copy of the facts, and a generated program has thousands of branches and of variables. So
-//! branches share chunks of nodes until one side writes, and where branches meet, shared chunks are skipped.
+//! branches share chunks of facts until one side writes, and where branches meet, shared chunks are mostly skipped.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ type Chunk = Rc<[Option<Node>; CHUNK]>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Vars {
-    /// `None` for a chunk without facts.
+    /// `None` for a chunk in which no fact was ever written.
     chunks: Vec<Option<Chunk>>,
 }
 

@@ -1,0 +1,92 @@
+//! `reprise serve` and `reprise join`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use conference_api::{Name, TrackPath};
+
+use super::examples::{JOIN_EXAMPLES, SERVE_EXAMPLES};
+
+/// Conferences that people join by themselves.
+#[derive(Subcommand, Debug)]
+pub enum Service {
+    /// Run a conference service, until SIGTERM or Ctrl-C.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(ServeService),
+    /// Join a conference with programs of this machine that speak plain RTP.
+    #[command(after_help = JOIN_EXAMPLES)]
+    Join(Join),
+}
+
+#[derive(clap::Args, Debug)]
+pub struct ServeService {
+    /// Run a switch and a service on this machine, for a first look: nothing is kept after the end.
+    #[arg(long, conflicts_with = "config")]
+    pub dev: bool,
+    /// The configuration file; docs/operate.md describes it.
+    #[arg(long, value_name = "FILE", required_unless_present = "dev")]
+    pub config: Option<PathBuf>,
+    /// With --dev: where to serve HTTP; port 0 takes a free one.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:8080",
+        requires = "dev"
+    )]
+    pub listen: SocketAddr,
+    /// With --dev: the address to which hosts send media; port 0 takes a free one.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:5004",
+        requires = "dev"
+    )]
+    pub media: SocketAddr,
+    /// Only check the configuration file.
+    #[arg(long, requires = "config")]
+    pub check_config: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Join {
+    /// The service, as http://HOST:PORT.
+    pub url: String,
+    /// The participant's token; it names conference and participant.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: String,
+    /// Publish a track: its name, and the session description (SDP) that the program which sends it writes. Join listens
+    /// on the description's port of 127.0.0.1. The name audio, video or screen is the track's kind.
+    #[arg(long = "publish", value_name = "TRACK=FILE.sdp", value_parser = published)]
+    pub published: Vec<(Name, PathBuf)>,
+    /// The most that a published track sends, in kbit/s.
+    #[arg(long, value_name = "KBPS", default_value_t = 8_000)]
+    pub max_kbps: u32,
+    /// Receive only these tracks; without it, all.
+    #[arg(long = "receive", value_name = "PARTICIPANT/TRACK", value_parser = path)]
+    pub received: Vec<TrackPath>,
+    /// Receive nothing.
+    #[arg(long, conflicts_with = "received")]
+    pub receive_nothing: bool,
+    /// The first of the ports of 127.0.0.1 to which received tracks go, two for each (RTP, RTCP).
+    #[arg(long, value_name = "PORT", default_value_t = 7000)]
+    pub port: u16,
+    /// The folder for a session description of each received track, PARTICIPANT.TRACK.sdp, which players take.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub sdp: PathBuf,
+}
+
+fn published(text: &str) -> Result<(Name, PathBuf), String> {
+    let (track, file) = text.split_once('=').ok_or("expected TRACK=FILE.sdp")?;
+    let track = Name::new(track).map_err(|error| error.to_string())?;
+    Ok((track, PathBuf::from(file)))
+}
+
+fn path(text: &str) -> Result<TrackPath, String> {
+    let (participant, track) = text.split_once('/').ok_or("expected PARTICIPANT/TRACK")?;
+    let name = |text: &str| Name::new(text).map_err(|error| error.to_string());
+    Ok(TrackPath {
+        participant: name(participant)?,
+        track: name(track)?,
+    })
+}

@@ -1,0 +1,299 @@
+//! `reprise serve`: the conference service.
+
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use conference_api::{Claims, ConferenceSpec, Grants, Name, TrackKind};
+use conference_model::Request;
+use conference_service::config::Config;
+use conference_service::core::{Core, now_ms};
+use conference_service::rows::OwnAddress;
+use conference_service::serve::{Settings, serve};
+use conference_service::tokens::{self, Keys};
+use p4runtime_client::SwitchAddress;
+use packet_io::mac_of;
+use serde_json::json;
+
+use crate::args::{Global, ServeService};
+use crate::conference_program;
+use crate::failure::Failure;
+use crate::files;
+use crate::output;
+use crate::session::unless_interrupted;
+
+/// How long the tokens of `--dev` are good.
+const DEV_TOKEN_S: u64 = 12 * 3600;
+/// The most that a participant of `--dev` may send, in kbit/s.
+const DEV_KBPS: u32 = 50_000;
+/// After how long a silent socket is signed out, with `--dev`.
+const DEV_SILENCE: Duration = Duration::from_secs(30);
+const READY: &str = "ready: ";
+
+pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
+    output::log_to_standard_error();
+    match &options.config {
+        Some(file) => configured(global, file, options.check_config).await,
+        None => dev(global, options.listen, options.media).await,
+    }
+}
+
+async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(), Failure> {
+    let text = files::text(file, "a configuration (TOML)")?;
+    let config = Config::read(&text).map_err(|error| Failure::in_file(file, &error))?;
+    // Core dumps must be forbidden before keys are in memory.
+    secret_memory::no_core_dumps()?;
+    let keys = keys_of(&config)?;
+    if only_checks {
+        if global.json {
+            output::json(&json!({ "ok": true }));
+        } else {
+            output::text(format!("{}: ok", file.display()));
+        }
+        return Ok(());
+    }
+    let settings = Settings {
+        listen: config.listen,
+        store: config.store.clone(),
+        keys,
+        switch_name: config.switch.name.clone(),
+        switch: SwitchAddress::plain(&config.switch.p4runtime),
+        device_id: config.switch.device_id,
+        program: conference_program::compile()?,
+        own_addresses: config
+            .switch
+            .addresses
+            .iter()
+            .map(OwnAddress::from)
+            .collect(),
+        silence: config.silence(),
+    };
+    let json = global.json;
+    let is_ready = move |address: SocketAddr, _: &Core| {
+        if json {
+            output::json(&json!({ "url": format!("http://{address}") }));
+        } else {
+            output::text(format!("{READY}http://{address}"));
+        }
+    };
+    let stop = async {
+        unless_interrupted(std::future::pending::<()>()).await;
+    };
+    Ok(serve(settings, is_ready, stop).await?)
+}
+
+fn keys_of(config: &Config) -> Result<Keys, Failure> {
+    let mut keys = Keys::default();
+    for file in &config.secrets {
+        let secret = files::bytes(file, "a secret")?;
+        let added = keys.add_secret(secret.trim_ascii());
+        added.map_err(|error| Failure::in_file(file, &error))?;
+    }
+    for file in &config.public_keys {
+        let key = files::bytes(file, "a public key (PEM)")?;
+        let added = keys.add_public_key(&key);
+        added.map_err(|error| Failure::in_file(file, &error))?;
+    }
+    Ok(keys)
+}
+
+/// A switch of this process' own. It ends with it.
+struct OwnSwitch {
+    child: Child,
+    p4runtime: String,
+    media: SocketAddr,
+}
+
+impl Drop for OwnSwitch {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl OwnSwitch {
+    fn start(media: SocketAddr) -> Result<OwnSwitch, Failure> {
+        let program = beside_this("reprise-switch");
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("cannot run {}: {error}", program.display()))
+        };
+        let mut command = match find("setpriv") {
+            // The switch ends even when this process is killed.
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "TERM", "--"]).arg(&program);
+                command
+            }
+            None => Command::new(&program),
+        };
+        command.args(["--grpc", "127.0.0.1:0", "-i", &format!("1@udp:{media}")]);
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed(&error))?;
+        let stderr = child.stderr.take();
+        let mut switch = OwnSwitch {
+            child,
+            p4runtime: String::new(),
+            media,
+        };
+        let stderr = stderr.ok_or_else(|| failed(&"it has no output"))?;
+        let mut lines = BufReader::new(stderr).lines();
+        for line in &mut lines {
+            let line = line.map_err(|error| failed(&error))?;
+            let Some(ready) = line.strip_prefix(READY) else {
+                output::error_line(line);
+                continue;
+            };
+            let (p4runtime, media) = addresses_of(ready).ok_or_else(|| failed(&line))?;
+            switch.p4runtime = p4runtime;
+            switch.media = media;
+            std::thread::spawn(|| lines.map_while(Result::ok).for_each(output::error_line));
+            return Ok(switch);
+        }
+        let status = switch.child.wait().map_err(|error| failed(&error))?;
+        Err(failed(&format!("it ended ({status})")))
+    }
+}
+
+/// The addresses in a switch's ready line: P4Runtime's, and its UDP port's.
+fn addresses_of(ready: &str) -> Option<(String, SocketAddr)> {
+    let after = |what: &str| {
+        let (_, rest) = ready.split_once(what)?;
+        rest.split([',', ' ']).next()
+    };
+    Some((
+        after("P4Runtime on ")?.to_owned(),
+        after("1@udp:")?.parse().ok()?,
+    ))
+}
+
+fn beside_this(name: &str) -> PathBuf {
+    let here = std::env::current_exe().ok();
+    let beside = here.and_then(|here| Some(here.parent()?.join(name)));
+    beside
+        .filter(|path| path.exists())
+        .unwrap_or_else(|| name.into())
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(), Failure> {
+    let program = conference_program::compile()?;
+    let folder = tempfile::tempdir()?;
+    let secret = tokens::new_secret();
+    let mut keys = Keys::default();
+    keys.add_secret(&secret)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let switch = OwnSwitch::start(media)?;
+    let address = match switch.media.ip() {
+        ip if ip.is_unspecified() => {
+            return Err(Failure::new(format!(
+                "--media {media}: expected an address of this machine that hosts can send to"
+            )));
+        }
+        ip => ip,
+    };
+    let settings = Settings {
+        listen,
+        store: folder.path().join("store"),
+        keys,
+        switch_name: name("dev"),
+        switch: SwitchAddress::plain(&switch.p4runtime),
+        device_id: 1,
+        program,
+        own_addresses: vec![own_address(address, switch.media.port())],
+        silence: DEV_SILENCE,
+    };
+    let json = global.json;
+    let is_ready = move |address: SocketAddr, core: &Core| {
+        let url = format!("http://{address}");
+        let core = core.clone();
+        tokio::spawn(async move {
+            let demo = Request::PutConference {
+                conference: name("demo"),
+                spec: ConferenceSpec::default(),
+            };
+            match core.ask(demo).await {
+                Ok(()) => say(&url, &secret, json),
+                Err(error) => output::error_line(format_args!("reprise: {error}")),
+            }
+        });
+    };
+    let stop = async {
+        unless_interrupted(std::future::pending::<()>()).await;
+    };
+    let served = serve(settings, is_ready, stop).await;
+    drop(switch);
+    Ok(served?)
+}
+
+/// The only address of a switch on a UDP socket.
+fn own_address(address: IpAddr, media_port: u16) -> OwnAddress {
+    OwnAddress {
+        port: 1,
+        address,
+        mac: mac_of(address),
+        media_port,
+    }
+}
+
+fn name(text: &'static str) -> Name {
+    Name::new(text).unwrap_or_else(|_| unreachable!())
+}
+
+/// Prints the address, and what to paste.
+fn say(url: &str, secret: &[u8], json: bool) {
+    let token = |participant: Option<&'static str>| {
+        let claims = Claims {
+            exp: now_ms() / 1_000 + DEV_TOKEN_S,
+            nbf: None,
+            iss: None,
+            sub: participant.map(name),
+            conference: participant.map(|_| name("demo")),
+            grants: Grants {
+                publish: vec![
+                    TrackKind::Audio,
+                    TrackKind::Video,
+                    TrackKind::Screen,
+                    TrackKind::Data,
+                ],
+                max_kbps: DEV_KBPS,
+                subscribe: true,
+                administer: participant.is_none(),
+            },
+        };
+        tokens::sign(&claims, secret).unwrap_or_else(|_| unreachable!())
+    };
+    let [ann, bob] = ["ann", "bob"].map(|one| token(Some(one)));
+    let administrator = token(None);
+    if json {
+        output::json(&json!({
+            "url": url,
+            "conference": "demo",
+            "administrator": administrator,
+            "tokens": { "ann": ann, "bob": bob },
+        }));
+        return;
+    }
+    output::text(format!(
+        "\
+{READY}{url}
+
+Conference \"demo\", for 12 hours. One who publishes a camera (camera.sdp is its session description):
+
+  reprise join {url} --token {ann} --publish video=camera.sdp
+
+Another one, who receives it on port 7000 and gets ann.video.sdp for a player:
+
+  reprise join {url} --token {bob}
+
+An administrator's token: {administrator}"
+    ));
+}

@@ -1,0 +1,18 @@
+//! Errors of the HTTP interface, as "problem details" (RFC 9457).
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Why a request failed; the body of every answer whose status is 400 or more (`application/problem+json`).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// A name for the kind of problem: `urn:reprise:not-found`, for example. Programs decide by it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The kind in words.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What was expected, what came, and what to do next.
+    pub detail: String,
+}

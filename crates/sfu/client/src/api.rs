@@ -1,0 +1,310 @@
+//! Requests to the service.
+
+use std::time::Duration;
+
+use conference_api::{
+    Claims, Conference, Name, Participant, ParticipantSpec, Problem, SubscriptionSpec, TrackPath,
+    TrackSpec,
+};
+use data_encoding::BASE64URL_NOPAD;
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+use ureq::http::StatusCode;
+
+/// How long a request may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The service refused it.
+    #[error("{}", .0.detail)]
+    Refused(Box<Problem>),
+    /// The service does not answer.
+    #[error("no conference service answers at {url}: {why}")]
+    Unreachable {
+        /// The service's address.
+        url: String,
+        /// What happened.
+        why: String,
+    },
+    /// Something else answers.
+    #[error("{url} answered with status {status} and no JSON: expected a conference service")]
+    NoService {
+        /// The address.
+        url: String,
+        /// The HTTP status.
+        status: u16,
+    },
+    /// The text is no token of the service.
+    #[error("expected a token of a conference service: {0}")]
+    BadToken(String),
+}
+
+/// Whose token it is. The service checks tokens; this only reads one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bearer {
+    /// The conference.
+    pub conference: Name,
+    /// The participant.
+    pub participant: Name,
+    /// All that the token says.
+    pub claims: Claims,
+}
+
+impl Bearer {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// It is no participant's token.
+    pub fn read(token: &str) -> Result<Bearer, ApiError> {
+        let bad = |why: &str| ApiError::BadToken(why.to_owned());
+        let [_, claims, _] = token.split('.').collect::<Vec<_>>()[..] else {
+            return Err(bad("it has three parts with dots between them"));
+        };
+        let json = BASE64URL_NOPAD.decode(claims.as_bytes());
+        let json = json.map_err(|_| bad("its second part is in base64url"))?;
+        let claims: Claims =
+            serde_json::from_slice(&json).map_err(|error| bad(&error.to_string()))?;
+        let conference = claims.conference.clone();
+        let participant = claims.sub.clone();
+        Ok(Bearer {
+            conference: conference.ok_or_else(|| bad("it names a conference"))?,
+            participant: participant.ok_or_else(|| bad("it names a participant (\"sub\")"))?,
+            claims,
+        })
+    }
+}
+
+/// Requests with one token.
+#[derive(Clone)]
+pub struct Api {
+    url: String,
+    token: String,
+    agent: ureq::Agent,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+impl Api {
+    /// For the service at `http://HOST:PORT` or `https://HOST:PORT`.
+    #[must_use]
+    pub fn new(url: &str, token: &str) -> Api {
+        let agent = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .http_status_as_error(false)
+            .build();
+        Api {
+            url: url.trim_end_matches('/').to_owned(),
+            token: token.trim().to_owned(),
+            agent: agent.into(),
+        }
+    }
+
+    /// Shows a conference.
+    ///
+    /// # Errors
+    /// The service refuses it, or does not answer.
+    pub async fn conference(&self, conference: &Name) -> Result<Conference, ApiError> {
+        self.get(format!("/v1/conferences/{conference}")).await
+    }
+
+    /// Joins.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn join(
+        &self,
+        (conference, participant): (&Name, &Name),
+        spec: ParticipantSpec,
+    ) -> Result<Participant, ApiError> {
+        let path = format!("/v1/conferences/{conference}/participants/{participant}");
+        self.put(path, spec).await
+    }
+
+    /// Leaves.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn leave(&self, conference: &Name, participant: &Name) -> Result<(), ApiError> {
+        let path = format!("/v1/conferences/{conference}/participants/{participant}");
+        let agent = self.clone();
+        blocking(move || {
+            let call = agent.agent.delete(agent.to(&path));
+            agent.read_status(call.header("authorization", agent.bearer()).call())
+        })
+        .await
+    }
+
+    /// Publishes a track.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn publish(
+        &self,
+        conference: &Name,
+        path: &TrackPath,
+        spec: TrackSpec,
+    ) -> Result<Participant, ApiError> {
+        let (participant, track) = (&path.participant, &path.track);
+        let path =
+            format!("/v1/conferences/{conference}/participants/{participant}/tracks/{track}");
+        self.put(path, spec).await
+    }
+
+    /// Receives a track.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn subscribe(
+        &self,
+        (conference, participant): (&Name, &Name),
+        path: &TrackPath,
+        spec: SubscriptionSpec,
+    ) -> Result<Participant, ApiError> {
+        let (publisher, track) = (&path.participant, &path.track);
+        let path = format!(
+            "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}"
+        );
+        self.put(path, spec).await
+    }
+
+    /// Follows a conference's events.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn watch(&self, conference: &Name) -> Result<Watch, ApiError> {
+        let url = self.to(&format!("/v1/conferences/{conference}/events"));
+        let url = url.replacen("http", "ws", 1);
+        let unreachable = |error: tungstenite::Error| ApiError::Unreachable {
+            url: self.url.clone(),
+            why: error.to_string(),
+        };
+        let mut request = url.into_client_request().map_err(unreachable)?;
+        let bearer = self.bearer().parse();
+        let bearer = bearer.map_err(|_| ApiError::BadToken("it has no line breaks".to_owned()))?;
+        request.headers_mut().insert("authorization", bearer);
+        let (stream, _) = connect_async(request).await.map_err(unreachable)?;
+        Ok(Watch { stream })
+    }
+
+    fn to(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
+    async fn get<T: DeserializeOwned + Send + 'static>(&self, path: String) -> Result<T, ApiError> {
+        let api = self.clone();
+        blocking(move || {
+            let call = api.agent.get(api.to(&path));
+            api.read(call.header("authorization", api.bearer()).call())
+        })
+        .await
+    }
+
+    async fn put<T: DeserializeOwned + Send + 'static>(
+        &self,
+        path: String,
+        body: impl Serialize + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let api = self.clone();
+        blocking(move || {
+            let call = api.agent.put(api.to(&path));
+            api.read(call.header("authorization", api.bearer()).send_json(&body))
+        })
+        .await
+    }
+
+    fn read<T: DeserializeOwned>(&self, answer: Answer) -> Result<T, ApiError> {
+        let (status, body) = self.content(answer)?;
+        if status.is_client_error() || status.is_server_error() {
+            return Err(self.problem(status, &body));
+        }
+        serde_json::from_slice(&body).map_err(|_| self.no_service(status))
+    }
+
+    fn read_status(&self, answer: Answer) -> Result<(), ApiError> {
+        let (status, body) = self.content(answer)?;
+        if status.is_success() {
+            return Ok(());
+        }
+        Err(self.problem(status, &body))
+    }
+
+    fn content(&self, answer: Answer) -> Result<(StatusCode, Vec<u8>), ApiError> {
+        let unreachable = |error: ureq::Error| ApiError::Unreachable {
+            url: self.url.clone(),
+            why: error.to_string(),
+        };
+        let mut response = answer.map_err(unreachable)?;
+        let status = response.status();
+        let body = response.body_mut().read_to_vec().map_err(unreachable)?;
+        Ok((status, body))
+    }
+
+    fn problem(&self, status: StatusCode, body: &[u8]) -> ApiError {
+        match serde_json::from_slice(body) {
+            Ok(problem) => ApiError::Refused(Box::new(problem)),
+            Err(_) => self.no_service(status),
+        }
+    }
+
+    fn no_service(&self, status: StatusCode) -> ApiError {
+        ApiError::NoService {
+            url: self.url.clone(),
+            status: status.as_u16(),
+        }
+    }
+}
+
+type Answer = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
+
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    match tokio::task::spawn_blocking(call).await {
+        Ok(done) => done,
+        Err(error) => Err(ApiError::Unreachable {
+            url: "this process".to_owned(),
+            why: error.to_string(),
+        }),
+    }
+}
+
+/// A conference's events.
+pub struct Watch {
+    stream: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("events")
+    }
+}
+
+impl Watch {
+    /// The next event; `None` when the stream has ended.
+    pub async fn next(&mut self) -> Option<conference_api::Event> {
+        loop {
+            match self.stream.next().await? {
+                Ok(Message::Text(text)) => match serde_json::from_str(&text) {
+                    Ok(event) => return Some(event),
+                    Err(error) => tracing::debug!(%error, "an event of another version"),
+                },
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+}

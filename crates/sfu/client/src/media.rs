@@ -1,0 +1,164 @@
+//! A UDP socket that is signed in to a leg.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use conference_api::Leg;
+use data_encoding::HEXLOWER;
+use hello::{KEY_LEN, Received, SigningIn};
+use tokio::net::UdpSocket;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// The longest datagram.
+pub(crate) const DATAGRAM_MAX: usize = 65_536;
+
+/// Why a socket is not signed in.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSignedIn {
+    /// The leg lacks what signing in needs.
+    #[error("the service gave no {0} for the leg")]
+    Lacks(&'static str),
+    /// The socket cannot be used.
+    #[error("UDP to {to}: {error}")]
+    Socket {
+        /// The switch's address.
+        to: SocketAddr,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// Nobody has answered.
+    #[error(
+        "no welcome from {to} (UDP) within {after_s} s: is the way there free, and does the leg still exist?"
+    )]
+    Silence {
+        /// The switch's address.
+        to: SocketAddr,
+        /// How long this waited.
+        after_s: u64,
+    },
+}
+
+/// A UDP socket for one leg. It signs in by itself, again after each restart of switch or service, while somebody
+/// receives.
+#[derive(Debug)]
+pub struct MediaSocket {
+    socket: UdpSocket,
+    to: SocketAddr,
+    began: Instant,
+    signing_in: Mutex<SigningIn>,
+}
+
+impl MediaSocket {
+    /// Opens a socket for a leg whose key is known.
+    ///
+    /// # Errors
+    /// The leg has no key or address, or the system refuses.
+    pub async fn open(leg: &Leg) -> Result<MediaSocket, NotSignedIn> {
+        let media = leg
+            .media
+            .addresses
+            .first()
+            .ok_or(NotSignedIn::Lacks("address"))?;
+        let key = leg.key.as_ref().ok_or(NotSignedIn::Lacks("key"))?;
+        let key = HEXLOWER.decode(key.as_bytes()).ok();
+        let key: Option<[u8; KEY_LEN]> = key.and_then(|key| key.try_into().ok());
+        let key = key.ok_or(NotSignedIn::Lacks("key of 64 hexadecimal digits"))?;
+        let to = SocketAddr::new(media.address, media.port);
+        let any: SocketAddr = if to.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let failed = |error| NotSignedIn::Socket { to, error };
+        let socket = UdpSocket::bind(any).await.map_err(failed)?;
+        // Connected: the kernel drops what comes from elsewhere.
+        socket.connect(to).await.map_err(failed)?;
+        Ok(MediaSocket {
+            socket,
+            to,
+            began: Instant::now(),
+            signing_in: Mutex::new(SigningIn::new(leg.number.into(), key)),
+        })
+    }
+
+    /// Whether the socket is signed in, as far as this host knows.
+    #[must_use]
+    pub fn is_signed_in(&self) -> bool {
+        self.lock().is_signed_in()
+    }
+
+    /// Waits until the socket is signed in.
+    ///
+    /// # Errors
+    /// Nobody welcomes it in time.
+    pub async fn sign_in(&self, within: Duration) -> Result<(), NotSignedIn> {
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        let signed_in = async {
+            while !self.is_signed_in() {
+                self.step(&mut buffer).await;
+            }
+        };
+        let silence = |_| NotSignedIn::Silence {
+            to: self.to,
+            after_s: within.as_secs(),
+        };
+        timeout(within, signed_in).await.map_err(silence)
+    }
+
+    /// Sends a packet.
+    ///
+    /// # Errors
+    /// The system refuses; the next packet may leave all the same.
+    pub async fn send(&self, packet: &[u8]) -> io::Result<()> {
+        self.socket.send(packet).await.map(drop)
+    }
+
+    /// The next packet, in `buffer`; says hello meanwhile.
+    pub async fn receive<'b>(&self, buffer: &'b mut [u8]) -> &'b [u8] {
+        loop {
+            if let Some(n) = self.step(buffer).await {
+                return &buffer[..n];
+            }
+        }
+    }
+
+    /// Says hello if it is time, or waits for a datagram until it is; its length if it is a packet.
+    async fn step(&self, buffer: &mut [u8]) -> Option<usize> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let wall_ms = since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
+        let (hello, next) = {
+            let mut signing_in = self.lock();
+            (
+                signing_in.hello(self.began.elapsed(), wall_ms),
+                signing_in.next(),
+            )
+        };
+        if let Some(hello) = hello {
+            // No route now, or nobody listens: the next hello is due soon.
+            let _ = self.socket.send(&hello).await;
+        }
+        tokio::select! {
+            read = self.socket.recv(buffer) => match read {
+                Ok(n) => {
+                    let received = self.lock().receive(&buffer[..n], self.began.elapsed());
+                    (received == Received::Other).then_some(n)
+                }
+                // "Connection refused": the switch is away.
+                Err(_) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    None
+                }
+            },
+            () = sleep_until(self.began + next) => None,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, SigningIn> {
+        self.signing_in
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,158 @@
+//! Connects programs on this machine that speak plain RTP, each on its two UDP ports, with legs.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use tokio::net::UdpSocket;
+
+use crate::MediaSocket;
+use crate::media::DATAGRAM_MAX;
+
+/// The tries to find two free ports next to each other.
+const PAIR_TRIES: usize = 64;
+
+/// Two sockets of the loopback interface: the even port for RTP, the next one for RTCP (RFC 3550, section 11).
+#[derive(Debug)]
+pub struct Pair {
+    rtp: UdpSocket,
+    rtcp: UdpSocket,
+}
+
+impl Pair {
+    /// Binds both ports.
+    ///
+    /// # Errors
+    /// One of them is taken.
+    pub async fn bind(port: u16) -> io::Result<Pair> {
+        let bind = |port| UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        Ok(Pair {
+            rtp: bind(port).await?,
+            rtcp: bind(port + 1).await?,
+        })
+    }
+
+    /// Binds two free ports.
+    ///
+    /// # Errors
+    /// There are none, or the system refuses.
+    pub async fn bind_any() -> io::Result<Pair> {
+        let mut last = io::Error::from(io::ErrorKind::AddrInUse);
+        for _ in 0..PAIR_TRIES {
+            let rtp = UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+            let port = rtp.local_addr()?.port();
+            if port % 2 != 0 || port == u16::MAX {
+                continue;
+            }
+            match UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port + 1))).await {
+                Ok(rtcp) => return Ok(Pair { rtp, rtcp }),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// The port for RTP.
+    ///
+    /// # Errors
+    /// The system does not say it.
+    pub fn port(&self) -> io::Result<u16> {
+        Ok(self.rtp.local_addr()?.port())
+    }
+}
+
+/// Sends what a program sends to the pair through a leg, and the reports that come back to the program, for ever.
+///
+/// # Errors
+/// A socket of this machine cannot be used any more.
+pub async fn publish(program: &Pair, leg: &MediaSocket) -> io::Result<()> {
+    let reports_to = Mutex::new(None);
+    let forward = async {
+        let (mut rtp, mut rtcp) = (vec![0; DATAGRAM_MAX], vec![0; DATAGRAM_MAX]);
+        loop {
+            let packet = tokio::select! {
+                read = program.rtp.recv_from(&mut rtp) => {
+                    let (n, from) = read?;
+                    // Until it reports itself, a program gets reports where its media comes from.
+                    let mut to = lock(&reports_to);
+                    to.get_or_insert(from);
+                    &rtp[..n]
+                }
+                read = program.rtcp.recv_from(&mut rtcp) => {
+                    let (n, from) = read?;
+                    *lock(&reports_to) = Some(from);
+                    &rtcp[..n]
+                }
+            };
+            // The switch may be away for a moment.
+            let _ = leg.send(packet).await;
+        }
+    };
+    let back = async {
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        loop {
+            let packet = leg.receive(&mut buffer).await;
+            let to = *lock(&reports_to);
+            if let Some(to) = to {
+                let _ = program.rtcp.send_to(packet, to).await;
+            }
+        }
+    };
+    tokio::select! {
+        ended = forward => ended,
+        never = back => never,
+    }
+}
+
+/// Sends what a leg receives to a program that listens on `port` and `port + 1`, and its reports back, for ever.
+///
+/// # Errors
+/// A socket of this machine cannot be used any more.
+pub async fn receive(leg: &MediaSocket, port: u16) -> io::Result<()> {
+    let pair = Pair::bind_any().await?;
+    let forward = async {
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        loop {
+            let packet = leg.receive(&mut buffer).await;
+            // Nobody listens yet, perhaps.
+            let _ = if is_rtcp(packet) {
+                pair.rtcp
+                    .send_to(packet, (Ipv4Addr::LOCALHOST, port + 1))
+                    .await
+            } else {
+                pair.rtp.send_to(packet, (Ipv4Addr::LOCALHOST, port)).await
+            };
+        }
+    };
+    let back = async {
+        let (mut rtp, mut rtcp) = (vec![0; DATAGRAM_MAX], vec![0; DATAGRAM_MAX]);
+        loop {
+            let read = tokio::select! {
+                read = pair.rtp.recv(&mut rtp) => read.map(|n| &rtp[..n]),
+                read = pair.rtcp.recv(&mut rtcp) => read.map(|n| &rtcp[..n]),
+            };
+            match read {
+                Ok(packet) => {
+                    let _ = leg.send(packet).await;
+                }
+                // The program is not there: its port has answered so.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    tokio::select! {
+        never = forward => never,
+        ended = back => ended,
+    }
+}
+
+/// RFC 5761, section 4.
+fn is_rtcp(packet: &[u8]) -> bool {
+    matches!(packet, [first, second, ..] if first >> 6 == 2 && (192..=223).contains(second))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,97 @@
+//! Session descriptions (RFC 8866): the port that a program sends to, and a description for a program that receives.
+
+/// Why a text describes no single stream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSdp {
+    /// No "m=" line.
+    #[error("expected a session description with a line \"m=MEDIA PORT RTP/AVP ...\", found none")]
+    NoMedia,
+    /// Several "m=" lines.
+    #[error(
+        "expected a session description of one stream, found {0} lines \"m=\": write one file for each"
+    )]
+    Several(usize),
+    /// The port of the "m=" line.
+    #[error("expected a UDP port of 1 to 65534 in {0:?}")]
+    Port(String),
+}
+
+/// The port to which a program sends the one stream of a description.
+///
+/// # Errors
+/// The text does not describe one stream.
+pub fn port_of(sdp: &str) -> Result<u16, BadSdp> {
+    let media: Vec<&str> = sdp.lines().filter(|line| line.starts_with("m=")).collect();
+    let [line] = media[..] else {
+        return Err(match media.len() {
+            0 => BadSdp::NoMedia,
+            n => BadSdp::Several(n),
+        });
+    };
+    let port = line
+        .split_whitespace()
+        .nth(1)
+        .and_then(|port| port.parse().ok());
+    // RTCP has the next port.
+    port.filter(|port| (1..u16::MAX).contains(port))
+        .ok_or_else(|| BadSdp::Port(line.to_owned()))
+}
+
+/// A description of the same stream for a program that receives it on a port of this machine.
+#[must_use]
+pub fn for_receiver(sdp: &str, port: u16) -> String {
+    let mut text = String::new();
+    for line in sdp.lines() {
+        let line = line.trim_end();
+        if line.starts_with("c=") {
+            text.push_str("c=IN IP4 127.0.0.1");
+        } else if let Some(media) = line.strip_prefix("m=") {
+            let mut words: Vec<&str> = media.split(' ').collect();
+            let port = port.to_string();
+            if let Some(there) = words.get_mut(1) {
+                *there = &port;
+            }
+            text.push_str("m=");
+            text.push_str(&words.join(" "));
+        } else if line.starts_with("a=rtcp:") || line == "a=rtcp-mux" {
+            continue;
+        } else {
+            text.push_str(line);
+        }
+        text.push_str("\r\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAMERA: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=No Name\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=video 5006 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=rtcp-mux\r\n";
+
+    #[test]
+    fn a_description_says_where_its_program_sends_and_another_receives() {
+        assert_eq!(port_of(CAMERA), Ok(5006));
+        let here = for_receiver(
+            &CAMERA.replace("c=IN IP4 127.0.0.1", "c=IN IP6 ff02::1"),
+            7000,
+        );
+        assert_eq!(
+            here,
+            CAMERA.replace("5006", "7000").replace("a=rtcp-mux\r\n", "")
+        );
+    }
+
+    #[test]
+    fn what_describes_no_single_stream_is_refused() {
+        assert_eq!(port_of("v=0"), Err(BadSdp::NoMedia));
+        assert_eq!(
+            port_of(&format!("{CAMERA}{CAMERA}")),
+            Err(BadSdp::Several(2))
+        );
+        for port in ["0", "65535", "x"] {
+            let bad = port_of(&CAMERA.replace("5006", port));
+            assert!(matches!(bad, Err(BadSdp::Port(_))), "{port}");
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! What a request changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use conference_api::{
+    ConferenceSpec, EventKind, LeftReason, MutedBy, Name, ParticipantSpec, QualitySpec,
+    SubscriptionSpec, TrackPath, TrackSpec,
+};
+use hello::KEY_LEN;
+
+use crate::model::{chosen, sent_by};
+use crate::{
+    BindingRecord, Change, ConferenceRecord, Key, LegRecord, Model, ParticipantRecord,
+    QualityRecord, Record, Refusal, Request, SubscriptionRecord, TrackRecord, limits,
+};
+
+/// What a plan needs from outside.
+pub struct Outside<'o> {
+    /// The time, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// Makes a key that nobody can guess.
+    pub new_key: &'o mut dyn FnMut() -> [u8; KEY_LEN],
+}
+
+impl std::fmt::Debug for Outside<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "at {} ms", self.now_ms)
+    }
+}
+
+impl Model {
+    /// What a request changes. Nothing is changed yet.
+    ///
+    /// # Errors
+    /// The request asks for what cannot be.
+    pub fn plan(&self, request: &Request, outside: &mut Outside<'_>) -> Result<Change, Refusal> {
+        match request {
+            Request::PutConference { conference, spec } => {
+                self.put_conference(conference, spec, outside.now_ms)
+            }
+            Request::DeleteConference { conference } => self.delete_conference(conference),
+            Request::PutParticipant {
+                conference,
+                participant,
+                spec,
+                expires_ms,
+            } => self.put_participant((conference, participant), spec, *expires_ms, outside.now_ms),
+            Request::DeleteParticipant {
+                conference,
+                participant,
+                reason,
+            } => self.delete_participant(conference, participant, *reason),
+            Request::PutTrack {
+                conference,
+                path,
+                spec,
+            } => self.put_track(conference, path, spec, outside),
+            Request::DeleteTrack { conference, path } => {
+                self.delete_track(conference, path, outside)
+            }
+            Request::Mute {
+                conference,
+                path,
+                muted,
+                by,
+            } => self.mute(conference, path, *muted, *by),
+            Request::PutSubscription {
+                conference,
+                participant,
+                path,
+                spec,
+            } => self.put_subscription((conference, participant), path, spec, outside),
+            Request::DeleteSubscription {
+                conference,
+                participant,
+                path,
+            } => self.delete_subscription((conference, participant), path, outside),
+            Request::SignIn { leg, binding } => self.sign_in(*leg, binding),
+            Request::SignOut { leg } => Ok(self.sign_out(*leg)),
+        }
+    }
+
+    fn put_conference(
+        &self,
+        name: &Name,
+        spec: &ConferenceSpec,
+        now_ms: u64,
+    ) -> Result<Change, Refusal> {
+        check_text("title", &spec.title)?;
+        let mut change = Change::default();
+        let title = spec.title.clone();
+        let there = self.conference(name).ok();
+        if there.is_none() {
+            check_room(
+                "conferences",
+                self.conferences().count(),
+                limits::CONFERENCES_MAX,
+                "a service",
+            )?;
+            change
+                .events
+                .push((name.clone(), EventKind::ConferenceCreated));
+        }
+        let created_ms = there.map_or(now_ms, |it| it.created_ms);
+        let record = ConferenceRecord { title, created_ms };
+        if there != Some(&record) {
+            let key = Key::Conference(name.clone());
+            change.writes.push((key, Some(Record::Conference(record))));
+        }
+        Ok(change)
+    }
+
+    fn delete_conference(&self, name: &Name) -> Result<Change, Refusal> {
+        let mut change = Change::default();
+        let Ok(participants) = self.participants(name) else {
+            return Ok(change);
+        };
+        for participant in participants.keys() {
+            let one = self.delete_participant(name, participant, LeftReason::ConferenceEnded)?;
+            change.writes.extend(one.writes);
+            change.events.extend(one.events);
+        }
+        change.writes.push((Key::Conference(name.clone()), None));
+        change
+            .events
+            .push((name.clone(), EventKind::ConferenceEnded));
+        Ok(change)
+    }
+
+    fn put_participant(
+        &self,
+        (conference, name): (&Name, &Name),
+        spec: &ParticipantSpec,
+        expires_ms: u64,
+        now_ms: u64,
+    ) -> Result<Change, Refusal> {
+        check_text("display_name", &spec.display_name)?;
+        let others = self.participants(conference)?;
+        let there = others.get(name);
+        let mut change = Change::default();
+        let mut record = there.cloned().unwrap_or_else(|| ParticipantRecord {
+            display_name: String::new(),
+            joined_ms: now_ms,
+            expires_ms,
+            legs: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+        });
+        record.expires_ms = expires_ms;
+        record.display_name = if spec.display_name.is_empty() {
+            name.to_string()
+        } else {
+            spec.display_name.clone()
+        };
+        if there.is_none() {
+            check_room(
+                "participants",
+                others.len(),
+                limits::PARTICIPANTS_MAX,
+                "a conference",
+            )?;
+            let participant = name.clone();
+            change
+                .events
+                .push((conference.clone(), EventKind::Joined { participant }));
+        }
+        if there != Some(&record) {
+            change
+                .writes
+                .push(participant_write(conference, name, record));
+        }
+        Ok(change)
+    }
+
+    fn delete_participant(
+        &self,
+        conference: &Name,
+        name: &Name,
+        reason: LeftReason,
+    ) -> Result<Change, Refusal> {
+        let mut change = Change::default();
+        let Some(record) = self.participants(conference)?.get(name) else {
+            return Ok(change);
+        };
+        for leg in record.legs.values() {
+            if self.binding(leg.number).is_some() {
+                change.writes.push((Key::Binding(leg.number), None));
+            }
+        }
+        let key = Key::Participant(conference.clone(), name.clone());
+        change.writes.push((key, None));
+        let removed = record.tracks.keys().map(|track| EventKind::TrackRemoved {
+            path: path_of(name, track),
+        });
+        let left = EventKind::Left {
+            participant: name.clone(),
+            reason,
+        };
+        let events = removed.chain([left]);
+        change
+            .events
+            .extend(events.map(|event| (conference.clone(), event)));
+        Ok(change)
+    }
+
+    fn put_track(
+        &self,
+        conference: &Name,
+        path: &TrackPath,
+        spec: &TrackSpec,
+        outside: &mut Outside<'_>,
+    ) -> Result<Change, Refusal> {
+        check_track(spec)?;
+        let old = self.participant(conference, &path.participant)?;
+        let there = old.tracks.get(&path.track);
+        if there.is_none() {
+            check_room(
+                "tracks",
+                old.tracks.len(),
+                limits::TRACKS_MAX,
+                "a participant",
+            )?;
+        }
+        let qualities = spec
+            .qualities
+            .iter()
+            .map(|it| quality_record(&path.track, it));
+        let qualities: Vec<QualityRecord> = qualities.collect();
+        let mut record = old.clone();
+        record.tracks.remove(&path.track);
+        let mut legs = BTreeSet::new();
+        for quality in &qualities {
+            let sent = sent_by(&record, &quality.leg).map(|(track, _, it)| (track, &it.name));
+            let twice = (!legs.insert(&quality.leg)).then_some((&path.track, &quality.name));
+            if let Some((track, quality_there)) = sent.or(twice) {
+                return Err(Refusal::LegSends {
+                    leg: quality.leg.clone(),
+                    track: track.clone(),
+                    quality: quality_there.clone(),
+                });
+            }
+        }
+        let track = TrackRecord {
+            kind: spec.kind,
+            transport: spec.transport,
+            muted_by: there.and_then(|it| it.muted_by),
+            qualities,
+            sdp: spec.sdp.clone(),
+        };
+        record.tracks.insert(path.track.clone(), track);
+        let event = EventKind::TrackAdded { path: path.clone() };
+        let mut change = self.rewrite((conference, &path.participant), old, record, outside)?;
+        if !change.is_empty() {
+            change.events.push((conference.clone(), event));
+        }
+        Ok(change)
+    }
+
+    fn delete_track(
+        &self,
+        conference: &Name,
+        path: &TrackPath,
+        outside: &mut Outside<'_>,
+    ) -> Result<Change, Refusal> {
+        let old = self.participant(conference, &path.participant)?;
+        let mut record = old.clone();
+        record.tracks.remove(&path.track);
+        let mut change = self.rewrite((conference, &path.participant), old, record, outside)?;
+        if !change.is_empty() {
+            let event = EventKind::TrackRemoved { path: path.clone() };
+            change.events.push((conference.clone(), event));
+        }
+        Ok(change)
+    }
+
+    fn mute(
+        &self,
+        conference: &Name,
+        path: &TrackPath,
+        muted: bool,
+        by: MutedBy,
+    ) -> Result<Change, Refusal> {
+        let there = self.track(conference, path)?.muted_by;
+        let muted_by = match (muted, there) {
+            // A publisher's mute does not take the place of an administrator's.
+            (true, Some(MutedBy::Administrator)) => there,
+            (true, _) => Some(by),
+            (false, Some(MutedBy::Administrator)) if by == MutedBy::Publisher => {
+                return Err(Refusal::MutedByAdministrator(path.clone()));
+            }
+            (false, _) => None,
+        };
+        let mut change = Change::default();
+        let mut record = self.participant(conference, &path.participant)?.clone();
+        let Some(track) = record.tracks.get_mut(&path.track) else {
+            return Ok(change);
+        };
+        if muted_by != there {
+            track.muted_by = muted_by;
+            change
+                .writes
+                .push(participant_write(conference, &path.participant, record));
+            let path = path.clone();
+            change
+                .events
+                .push((conference.clone(), EventKind::Muted { path, muted_by }));
+        }
+        Ok(change)
+    }
+
+    fn put_subscription(
+        &self,
+        (conference, name): (&Name, &Name),
+        path: &TrackPath,
+        spec: &SubscriptionSpec,
+        outside: &mut Outside<'_>,
+    ) -> Result<Change, Refusal> {
+        if path.participant == *name {
+            return Err(Refusal::OwnTrack);
+        }
+        let old = self.participant(conference, name)?;
+        let there = old.subscriptions.get(path);
+        // One to a track that has gone stays, and can be written again.
+        let track = match self.track(conference, path) {
+            Err(_) if there.is_some() => None,
+            found => Some(found?),
+        };
+        if let (Some(track), Some(quality)) = (track, &spec.quality)
+            && !track.qualities.iter().any(|it| it.name == *quality)
+        {
+            let names: Vec<&str> = track.qualities.iter().map(|it| it.name.as_str()).collect();
+            return Err(Refusal::NoQuality {
+                path: path.clone(),
+                quality: quality.clone(),
+                there: names.join(", "),
+            });
+        }
+        if there.is_none() {
+            check_room(
+                "subscriptions",
+                old.subscriptions.len(),
+                limits::SUBSCRIPTIONS_MAX,
+                "a participant",
+            )?;
+        }
+        let leg = match (&spec.leg, there) {
+            (Some(leg), _) => leg.clone(),
+            (None, Some(there)) => there.leg.clone(),
+            (None, None) => own_leg(&path.participant, &path.track),
+        };
+        let mut record = old.clone();
+        let quality = spec.quality.clone();
+        record
+            .subscriptions
+            .insert(path.clone(), SubscriptionRecord { quality, leg });
+        let mut change = self.rewrite((conference, name), old, record, outside)?;
+        if let Some(quality) = track.and_then(|track| chosen(track, spec.quality.as_ref()))
+            && !change.is_empty()
+        {
+            let event = EventKind::Subscribed {
+                participant: name.clone(),
+                path: path.clone(),
+                quality: quality.name.clone(),
+            };
+            change.events.push((conference.clone(), event));
+        }
+        Ok(change)
+    }
+
+    fn delete_subscription(
+        &self,
+        (conference, name): (&Name, &Name),
+        path: &TrackPath,
+        outside: &mut Outside<'_>,
+    ) -> Result<Change, Refusal> {
+        let old = self.participant(conference, name)?;
+        let mut record = old.clone();
+        record.subscriptions.remove(path);
+        let mut change = self.rewrite((conference, name), old, record, outside)?;
+        if !change.is_empty() {
+            let event = EventKind::Unsubscribed {
+                participant: name.clone(),
+                path: path.clone(),
+            };
+            change.events.push((conference.clone(), event));
+        }
+        Ok(change)
+    }
+
+    fn sign_in(&self, leg: u16, binding: &BindingRecord) -> Result<Change, Refusal> {
+        let place = self.leg(leg).ok_or(Refusal::NoLeg(leg))?;
+        let mut change = Change::default();
+        if self.binding(leg) == Some(binding) {
+            return Ok(change);
+        }
+        // A socket that signs in to another leg leaves the one that it had.
+        if let Some(other) = self.leg_of_socket(binding)
+            && other != leg
+        {
+            change = self.sign_out(other);
+        }
+        let record = Record::Binding(*binding);
+        change.writes.push((Key::Binding(leg), Some(record)));
+        let event = EventKind::SignedIn {
+            participant: place.participant.clone(),
+            leg: place.leg.clone(),
+            route: binding.route(),
+        };
+        change.events.push((place.conference.clone(), event));
+        Ok(change)
+    }
+
+    fn sign_out(&self, leg: u16) -> Change {
+        let mut change = Change::default();
+        if let (Some(place), Some(_)) = (self.leg(leg), self.binding(leg)) {
+            change.writes.push((Key::Binding(leg), None));
+            let event = EventKind::SignedOut {
+                participant: place.participant.clone(),
+                leg: place.leg.clone(),
+            };
+            change.events.push((place.conference.clone(), event));
+        }
+        change
+    }
+
+    /// Writes a participant anew: legs that its tracks and subscriptions name are made, legs that none names end.
+    fn rewrite(
+        &self,
+        (conference, name): (&Name, &Name),
+        old: &ParticipantRecord,
+        mut record: ParticipantRecord,
+        outside: &mut Outside<'_>,
+    ) -> Result<Change, Refusal> {
+        let qualities = record.tracks.values().flat_map(|track| &track.qualities);
+        let sending = qualities.map(|quality| quality.leg.clone());
+        let receiving = record.subscriptions.values().map(|it| it.leg.clone());
+        let named: BTreeSet<Name> = sending.chain(receiving).collect();
+        record.legs.retain(|leg, _| named.contains(leg));
+        let mut taken = BTreeSet::new();
+        for leg in named {
+            if record.legs.contains_key(&leg) {
+                continue;
+            }
+            let number = self.free_leg(&taken)?;
+            taken.insert(number);
+            let key = (outside.new_key)();
+            record.legs.insert(leg, LegRecord { number, key });
+        }
+        let mut change = Change::default();
+        if record == *old {
+            return Ok(change);
+        }
+        for (leg, ended) in &old.legs {
+            if !record.legs.contains_key(leg) {
+                change.writes.extend(self.sign_out(ended.number).writes);
+            }
+        }
+        change
+            .writes
+            .push(participant_write(conference, name, record));
+        Ok(change)
+    }
+}
+
+fn participant_write(
+    conference: &Name,
+    name: &Name,
+    record: ParticipantRecord,
+) -> (Key, Option<Record>) {
+    let key = Key::Participant(conference.clone(), name.clone());
+    (key, Some(Record::Participant(record)))
+}
+
+fn path_of(participant: &Name, track: &Name) -> TrackPath {
+    TrackPath {
+        participant: participant.clone(),
+        track: track.clone(),
+    }
+}
+
+fn quality_record(track: &Name, spec: &QualitySpec) -> QualityRecord {
+    QualityRecord {
+        name: spec.name.clone(),
+        max_kbps: spec.max_kbps,
+        leg: spec
+            .leg
+            .clone()
+            .unwrap_or_else(|| own_leg(track, &spec.name)),
+    }
+}
+
+/// The name of a leg of its own: both names where they fit, else as much of them as fits.
+fn own_leg(first: &Name, second: &Name) -> Name {
+    let mut text = format!("{first}.{second}");
+    text.truncate(conference_api::NAME_LEN_MAX);
+    Name::new(text).unwrap_or_else(|_| first.clone())
+}
+
+fn check_track(spec: &TrackSpec) -> Result<(), Refusal> {
+    check_bounds("qualities", spec.qualities.len(), 1, limits::QUALITIES_MAX)?;
+    check_bounds("bytes of sdp", spec.sdp.len(), 0, limits::SDP_MAX)?;
+    let mut names = BTreeSet::new();
+    for quality in &spec.qualities {
+        let kbps_max = limits::KBPS_MAX as usize;
+        check_bounds("max_kbps", quality.max_kbps as usize, 1, kbps_max)?;
+        if !names.insert(&quality.name) {
+            return Err(Refusal::Bounds {
+                what: "qualities",
+                expected: "names that differ".to_owned(),
+                found: format!("{} twice", quality.name),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_text(what: &'static str, text: &str) -> Result<(), Refusal> {
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::Bounds {
+            what,
+            expected: "a text without control characters".to_owned(),
+            found: format!("{text:?}"),
+        });
+    }
+    check_bounds(what, text.chars().count(), 0, limits::TEXT_MAX)
+}
+
+fn check_bounds(what: &'static str, found: usize, min: usize, max: usize) -> Result<(), Refusal> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(Refusal::Bounds {
+        what,
+        expected: format!("{min} to {max}"),
+        found: found.to_string(),
+    })
+}
+
+fn check_room(
+    what: &'static str,
+    there: usize,
+    max: usize,
+    of: &'static str,
+) -> Result<(), Refusal> {
+    if there < max {
+        return Ok(());
+    }
+    Err(Refusal::Full { what, max, of })
+}

@@ -1,0 +1,300 @@
+//! What the store has, as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use conference_api::{MutedBy, Name, Route, TrackKind, TrackPath, Transport};
+use hello::{KEY_LEN, Origin};
+use serde::{Deserialize, Serialize};
+
+/// Where the store has a record.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Key {
+    /// `conference/CONFERENCE`
+    Conference(Name),
+    /// `participant/CONFERENCE/PARTICIPANT`
+    Participant(Name, Name),
+    /// `binding/LEG`, the number in five digits
+    Binding(u16),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Conference(conference) => write!(f, "conference/{conference}"),
+            Key::Participant(conference, participant) => {
+                write!(f, "participant/{conference}/{participant}")
+            }
+            Key::Binding(leg) => write!(f, "binding/{leg:05}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Key {
+    type Err = BadRecord;
+
+    fn from_str(text: &str) -> Result<Key, BadRecord> {
+        let bad = || BadRecord::Key(text.to_owned());
+        let name = |text: &str| Name::new(text).map_err(|_| bad());
+        let parts: Vec<&str> = text.split('/').collect();
+        match parts[..] {
+            ["conference", conference] => Ok(Key::Conference(name(conference)?)),
+            ["participant", conference, participant] => {
+                Ok(Key::Participant(name(conference)?, name(participant)?))
+            }
+            ["binding", leg] => leg.parse().map(Key::Binding).map_err(|_| bad()),
+            _ => Err(bad()),
+        }
+    }
+}
+
+/// Why what the store has is no record.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadRecord {
+    /// A key that no version of the service writes.
+    #[error("the store has an unknown key {0:?}")]
+    Key(String),
+    /// A value that this version of the service cannot read.
+    #[error(
+        "the store's record {key} cannot be read ({why}): it may be from a later version of the service"
+    )]
+    Value {
+        /// Its key.
+        key: String,
+        /// What was expected, and where.
+        why: String,
+    },
+}
+
+/// A record of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Of a conference.
+    Conference(ConferenceRecord),
+    /// Of a participant, with its tracks, subscriptions and legs.
+    Participant(ParticipantRecord),
+    /// Of a leg's socket.
+    Binding(BindingRecord),
+}
+
+impl Record {
+    /// Writes it as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let json = match self {
+            Record::Conference(record) => serde_json::to_string(record),
+            Record::Participant(record) => serde_json::to_string(record),
+            Record::Binding(record) => serde_json::to_string(record),
+        };
+        // Records are maps with text as keys, which JSON has.
+        json.unwrap_or_else(|_| unreachable!())
+    }
+
+    /// Reads the record of this key.
+    ///
+    /// # Errors
+    /// The value is not of the key's kind.
+    pub fn from_json(key: &Key, json: &str) -> Result<Record, BadRecord> {
+        let record = match key {
+            Key::Conference(_) => serde_json::from_str(json).map(Record::Conference),
+            Key::Participant(..) => serde_json::from_str(json).map(Record::Participant),
+            Key::Binding(_) => serde_json::from_str(json).map(Record::Binding),
+        };
+        record.map_err(|error| BadRecord::Value {
+            key: key.to_string(),
+            why: error.to_string(),
+        })
+    }
+}
+
+/// A conference.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConferenceRecord {
+    /// A text for people.
+    pub title: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
+/// A participant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ParticipantRecord {
+    /// The name that people see.
+    pub display_name: String,
+    /// When it joined, in milliseconds since 1970.
+    pub joined_ms: u64,
+    /// When its token ends, in milliseconds since 1970.
+    pub expires_ms: u64,
+    /// Its sockets.
+    pub legs: BTreeMap<Name, LegRecord>,
+    /// What it publishes.
+    pub tracks: BTreeMap<Name, TrackRecord>,
+    /// What it receives.
+    #[serde(with = "by_path")]
+    pub subscriptions: BTreeMap<TrackPath, SubscriptionRecord>,
+}
+
+/// A socket of a participant.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LegRecord {
+    /// Its number in the switch and in hellos.
+    pub number: u16,
+    /// The key of its hellos.
+    #[serde(with = "hexadecimal")]
+    pub key: [u8; KEY_LEN],
+}
+
+impl LegRecord {
+    /// The key of its hellos, as its participant gets it.
+    #[must_use]
+    pub fn key_in_hexadecimal(&self) -> String {
+        data_encoding::HEXLOWER.encode(&self.key)
+    }
+}
+
+impl fmt::Debug for LegRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "leg {}", self.number)
+    }
+}
+
+/// A track.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrackRecord {
+    /// What it carries.
+    pub kind: TrackKind,
+    /// What its datagrams are.
+    pub transport: Transport,
+    /// Who has muted it.
+    pub muted_by: Option<MutedBy>,
+    /// Its qualities, the best one first.
+    pub qualities: Vec<QualityRecord>,
+    /// The session description that receivers get.
+    pub sdp: String,
+}
+
+/// A quality of a track.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QualityRecord {
+    /// Its name in the track.
+    pub name: Name,
+    /// The most that it sends, in kbit/s.
+    pub max_kbps: u32,
+    /// The leg that sends it.
+    pub leg: Name,
+}
+
+/// A subscription.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubscriptionRecord {
+    /// The quality; `None`: the best one.
+    pub quality: Option<Name>,
+    /// The leg that receives it.
+    pub leg: Name,
+}
+
+/// A socket that is signed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BindingRecord {
+    /// The switch's port.
+    pub port: u16,
+    /// The station that sends the socket's frames: the host or a router.
+    pub mac: [u8; 6],
+    /// The socket's address.
+    pub address: IpAddr,
+    /// Its UDP port.
+    pub udp_port: u16,
+    /// The switch's MAC on that port.
+    pub own_mac: [u8; 6],
+    /// The switch's address to which the socket sends.
+    pub own_address: IpAddr,
+}
+
+impl BindingRecord {
+    /// Where the socket's frames come from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin {
+            port: self.port,
+            mac: self.mac,
+            address: self.address,
+            udp_port: self.udp_port,
+            own_address: self.own_address,
+        }
+    }
+
+    /// What others may know of it.
+    #[must_use]
+    pub fn route(&self) -> Route {
+        Route {
+            address: self.address,
+            udp_port: self.udp_port,
+            switch_port: self.port,
+        }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+mod hexadecimal {
+    use data_encoding::HEXLOWER;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::KEY_LEN;
+
+    pub fn serialize<S: Serializer>(bytes: &[u8; KEY_LEN], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&HEXLOWER.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; KEY_LEN], D::Error> {
+        let text = String::deserialize(from)?;
+        let bytes = HEXLOWER.decode(text.as_bytes()).map_err(D::Error::custom)?;
+        let expected = || D::Error::custom("expected 64 hexadecimal digits");
+        bytes.try_into().map_err(|_| expected())
+    }
+}
+
+/// Subscriptions as a map whose keys are `PARTICIPANT/TRACK`.
+mod by_path {
+    use std::collections::BTreeMap;
+
+    use conference_api::{Name, TrackPath};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use super::SubscriptionRecord;
+
+    pub fn serialize<S: Serializer>(
+        subscriptions: &BTreeMap<TrackPath, SubscriptionRecord>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let by_text: BTreeMap<String, &SubscriptionRecord> = subscriptions
+            .iter()
+            .map(|(path, one)| (format!("{}/{}", path.participant, path.track), one))
+            .collect();
+        by_text.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<TrackPath, SubscriptionRecord>, D::Error> {
+        let by_text = BTreeMap::<String, SubscriptionRecord>::deserialize(from)?;
+        by_text
+            .into_iter()
+            .map(|(text, one)| {
+                let (participant, track) = text
+                    .split_once('/')
+                    .ok_or_else(|| D::Error::custom("expected PARTICIPANT/TRACK"))?;
+                let participant = Name::new(participant).map_err(D::Error::custom)?;
+                let track = Name::new(track).map_err(D::Error::custom)?;
+                Ok((TrackPath { participant, track }, one))
+            })
+            .collect()
+    }
+}

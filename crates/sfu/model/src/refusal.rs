@@ -1,0 +1,107 @@
+//! Why a request is refused. Nothing has changed then.
+
+use conference_api::{Name, TrackPath};
+
+/// Why a request is refused. The text says what was expected, what came, and what to do next.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// No such conference.
+    #[error("there is no conference {0}: an administrator makes it with PUT /v1/conferences/{0}")]
+    NoConference(Name),
+    /// No such participant.
+    #[error(
+        "conference {conference} has no participant {participant}: it joins with PUT /v1/conferences/{conference}/participants/{participant}"
+    )]
+    NoParticipant {
+        /// The conference.
+        conference: Name,
+        /// The participant.
+        participant: Name,
+    },
+    /// No such track.
+    #[error("participant {} has no track {}", .0.participant, .0.track)]
+    NoTrack(TrackPath),
+    /// No such leg.
+    #[error("there is no leg {0}")]
+    NoLeg(u16),
+    /// A track's own publisher.
+    #[error("a participant does not receive its own tracks")]
+    OwnTrack,
+    /// No quality of this name.
+    #[error("track {} of participant {} has no quality {quality}, it has {there}", path.track, path.participant)]
+    NoQuality {
+        /// The track.
+        path: TrackPath,
+        /// The quality that was asked for.
+        quality: Name,
+        /// Those that the track has, with commas between.
+        there: String,
+    },
+    /// A leg for two qualities.
+    #[error(
+        "leg {leg} sends quality {quality} of track {track}: a leg sends one quality, so give the other one another leg"
+    )]
+    LegSends {
+        /// The leg.
+        leg: Name,
+        /// The track that it sends.
+        track: Name,
+        /// The track's quality.
+        quality: Name,
+    },
+    /// Muted by an administrator.
+    #[error("an administrator has muted track {}: only an administrator unmutes it", .0.track)]
+    MutedByAdministrator(TrackPath),
+    /// A value out of its bounds.
+    #[error("{what}: expected {expected}, found {found}")]
+    Bounds {
+        /// The value.
+        what: &'static str,
+        /// Its bounds.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+    /// Too many of something.
+    #[error("there are {max} {what} already, which is the most that {of} has")]
+    Full {
+        /// What there are too many of.
+        what: &'static str,
+        /// The limit.
+        max: usize,
+        /// Who has that limit.
+        of: &'static str,
+    },
+}
+
+impl Refusal {
+    /// The kind of refusal, for programs.
+    #[must_use]
+    pub fn kind(&self) -> RefusalKind {
+        match self {
+            Refusal::NoConference(_)
+            | Refusal::NoParticipant { .. }
+            | Refusal::NoTrack(_)
+            | Refusal::NoLeg(_) => RefusalKind::NotFound,
+            Refusal::OwnTrack
+            | Refusal::NoQuality { .. }
+            | Refusal::LegSends { .. }
+            | Refusal::Bounds { .. } => RefusalKind::Invalid,
+            Refusal::MutedByAdministrator(_) => RefusalKind::Forbidden,
+            Refusal::Full { .. } => RefusalKind::Full,
+        }
+    }
+}
+
+/// The kind of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefusalKind {
+    /// What the request is about is not there.
+    NotFound,
+    /// The request asks for what cannot be.
+    Invalid,
+    /// Somebody else may do it.
+    Forbidden,
+    /// There is no room.
+    Full,
+}

@@ -1,0 +1,410 @@
+//! Makes changes: one after the other in memory, many at once in the store, and tells others afterwards.
+//!
+//! | step | if the service is killed after it |
+//! | --- | --- |
+//! | 1. The model has the change. Nobody can read it yet. | nothing has happened |
+//! | 2. The store has it, on the disk. | it has happened; the next service begins with it |
+//! | 3. The request is answered; the switch's connection and readers of events are told. | |
+//!
+//! If the store fails in step 2, nobody knows whether it has the change. Then the model is read from the store again
+//! before anything else is changed.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use conference_api::Event;
+use conference_model::{Change, Key, Model, Outside, Record, Refusal, Request, Undo};
+use conference_store::{Embedded, StoreError, Write};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, broadcast, mpsc, oneshot};
+
+/// Requests that the store gets at once, at most.
+const BATCH_MAX: usize = 256;
+/// Requests that wait; more are refused, so that what waits is answered in time.
+const QUEUE_MAX: usize = 4_096;
+/// Events that a reader may be behind.
+const EVENTS_MAX: usize = 4_096;
+/// The pause before the store is read again after it failed.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Why a request was not done.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CoreError {
+    /// It asks for what cannot be.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// More requests wait than the service can answer in time.
+    #[error("the service has more requests than it can answer in time: try again in a second")]
+    Busy,
+    /// The store failed. Whether the request was done is not known.
+    #[error("{0}: whether the request was done is not known; make it again")]
+    Store(String),
+    /// The service ends.
+    #[error("the service ends: ask the one that takes over")]
+    Ended,
+}
+
+/// Why a service cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has what this version cannot read.
+    #[error(transparent)]
+    Record(#[from] conference_model::BadRecord),
+}
+
+/// The way to the conferences. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Core {
+    shared: Arc<Shared>,
+    requests: mpsc::Sender<Job>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    model: RwLock<Model>,
+    events: broadcast::Sender<Arc<Event>>,
+    touched: Mutex<BTreeSet<u16>>,
+    is_touched: Notify,
+}
+
+#[derive(Debug)]
+struct Job {
+    request: Request,
+    answer: oneshot::Sender<Result<(), CoreError>>,
+}
+
+impl Core {
+    /// Reads the store, and begins to serve requests.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn begin(store: Embedded) -> Result<Core, BeginError> {
+        let model = read(&store).await?;
+        let shared = Arc::new(Shared {
+            touched: Mutex::new(model.legs().collect()),
+            model: RwLock::new(model),
+            events: broadcast::Sender::new(EVENTS_MAX),
+            is_touched: Notify::new(),
+        });
+        let (requests, queue) = mpsc::channel(QUEUE_MAX);
+        let n_events = store.term() << 32;
+        let writer = Writer {
+            shared: Arc::clone(&shared),
+            store,
+            queue,
+            n_events,
+        };
+        tokio::spawn(writer.run());
+        Ok(Core { shared, requests })
+    }
+
+    /// Makes a change, if the request needs one. It is in the store when this returns.
+    ///
+    /// # Errors
+    /// It is refused, or the store failed.
+    pub async fn ask(&self, request: Request) -> Result<(), CoreError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job { request, answer };
+        self.requests.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CoreError::Busy,
+            mpsc::error::TrySendError::Closed(_) => CoreError::Ended,
+        })?;
+        answered.await.unwrap_or(Err(CoreError::Ended))
+    }
+
+    /// All conferences, as the store has them.
+    pub async fn model(&self) -> RwLockReadGuard<'_, Model> {
+        self.shared.model.read().await
+    }
+
+    /// Events from now on.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.shared.events.subscribe()
+    }
+
+    /// Waits until legs may need other entries in the switch than before. Each is returned once.
+    pub async fn touched(&self) -> BTreeSet<u16> {
+        loop {
+            let notified = self.shared.is_touched.notified();
+            let touched = std::mem::take(&mut *self.shared.lock_touched());
+            if !touched.is_empty() {
+                return touched;
+            }
+            notified.await;
+        }
+    }
+}
+
+impl Shared {
+    fn lock_touched(&self) -> std::sync::MutexGuard<'_, BTreeSet<u16>> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self, legs: impl IntoIterator<Item = u16>) {
+        self.lock_touched().extend(legs);
+        self.is_touched.notify_waiters();
+    }
+}
+
+async fn read(store: &Embedded) -> Result<Model, BeginError> {
+    let mut records = Vec::new();
+    for (key, value) in store.read_all().await? {
+        let key: Key = key.parse()?;
+        let record = Record::from_json(&key, &value)?;
+        records.push((key, record));
+    }
+    let (model, orphans) = Model::load(records);
+    if !orphans.is_empty() {
+        let gone = orphans.iter().map(|key| (key.to_string(), None));
+        store.write(gone.collect()).await?;
+    }
+    Ok(model)
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    store: Embedded,
+    queue: mpsc::Receiver<Job>,
+    n_events: u64,
+}
+
+impl Writer {
+    async fn run(mut self) {
+        let mut jobs = Vec::new();
+        while self.queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
+            self.serve(std::mem::take(&mut jobs)).await;
+        }
+    }
+
+    async fn serve(&mut self, jobs: Vec<Job>) {
+        let shared = Arc::clone(&self.shared);
+        let now_ms = now_ms();
+        let mut model = shared.model.write().await;
+        let mut done: Vec<(Job, Change, Undo)> = Vec::new();
+        for job in jobs {
+            let mut new_key = random_key;
+            let mut outside = Outside {
+                now_ms,
+                new_key: &mut new_key,
+            };
+            match model.plan(&job.request, &mut outside) {
+                Ok(change) => {
+                    let undo = model.apply(&change);
+                    done.push((job, change, undo));
+                }
+                Err(refusal) => answer(job, Err(refusal.into())),
+            }
+        }
+        let batch = batch_of(done.iter().map(|(_, change, _)| change));
+        let stored = if batch.is_empty() {
+            Ok(())
+        } else {
+            self.store.write(batch).await
+        };
+        match stored {
+            Ok(()) => {
+                drop(model);
+                for (job, change, undo) in done {
+                    self.tell(change, undo, now_ms);
+                    answer(job, Ok(()));
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store failed");
+                for (_, _, undo) in done.iter_mut().rev() {
+                    model.undo(std::mem::take(undo));
+                }
+                for (job, change, _) in done {
+                    let failed = Err(CoreError::Store(error.to_string()));
+                    answer(job, if change.is_empty() { Ok(()) } else { failed });
+                }
+                self.read_again(&mut model).await;
+                shared.touch(model.legs().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    /// Reads the store until that succeeds. Nobody reads or changes conferences meanwhile.
+    async fn read_again(&self, model: &mut Model) {
+        loop {
+            match read(&self.store).await {
+                Ok(read) => {
+                    *model = read;
+                    return;
+                }
+                Err(error) => tracing::error!(%error, "the store cannot be read"),
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    fn tell(&mut self, change: Change, undo: Undo, time_ms: u64) {
+        self.shared.touch(undo.legs);
+        for (conference, kind) in change.events {
+            self.n_events += 1;
+            let event = Event {
+                number: self.n_events,
+                time_ms,
+                conference,
+                kind,
+            };
+            // Nobody reads, perhaps.
+            let _ = self.shared.events.send(Arc::new(event));
+        }
+    }
+}
+
+/// The last write of each key.
+fn batch_of<'c>(changes: impl Iterator<Item = &'c Change>) -> Vec<Write> {
+    let writes = changes.flat_map(|change| &change.writes);
+    let mut last = std::collections::BTreeMap::new();
+    for (key, record) in writes {
+        last.insert(key.to_string(), record.as_ref().map(Record::to_json));
+    }
+    last.into_iter().collect()
+}
+
+fn answer(job: Job, result: Result<(), CoreError>) {
+    // Who asked may be gone.
+    let _ = job.answer.send(result);
+}
+
+fn random_key() -> [u8; hello::KEY_LEN] {
+    let mut key = [0; hello::KEY_LEN];
+    // The system's generator fails only where there is none.
+    getrandom::fill(&mut key).unwrap_or_else(|error| unreachable!("{error}"));
+    key
+}
+
+/// The time in milliseconds since 1970.
+#[must_use]
+pub fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use conference_api::{ConferenceSpec, EventKind, Name, ParticipantSpec};
+
+    use super::*;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).expect("a name")
+    }
+
+    fn conference(text: &str) -> Request {
+        Request::PutConference {
+            conference: name(text),
+            spec: ConferenceSpec::default(),
+        }
+    }
+
+    fn participant(text: &str) -> Request {
+        Request::PutParticipant {
+            conference: name("c"),
+            participant: name(text),
+            spec: ParticipantSpec::default(),
+            expires_ms: 1,
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_acknowledged_is_there_after_a_restart_and_others_hear_of_it_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let core = Core::begin(Embedded::open(&path).expect("it opens"))
+            .await
+            .expect("it begins");
+        let mut events = core.events();
+        core.ask(conference("c")).await.expect("done");
+        core.ask(conference("c")).await.expect("done already");
+        let all = (0..500).map(|n| core.ask(participant(&format!("p{n}"))));
+        let all: Vec<_> = all
+            .map(|ask| async move { ask.await.expect("done") })
+            .collect();
+        for one in all {
+            one.await;
+        }
+        let refused = Request::PutParticipant {
+            conference: name("none"),
+            participant: name("p"),
+            spec: ParticipantSpec::default(),
+            expires_ms: 1,
+        };
+        let refused = core.ask(refused).await.expect_err("refused");
+        assert!(
+            refused
+                .to_string()
+                .starts_with("there is no conference none"),
+            "{refused}"
+        );
+        let first = events.recv().await.expect("an event");
+        assert_eq!(first.kind, EventKind::ConferenceCreated);
+        for n in 0..500 {
+            let event = events.recv().await.expect("an event");
+            assert_eq!(
+                event.kind,
+                EventKind::Joined {
+                    participant: name(&format!("p{n}"))
+                }
+            );
+            assert_eq!(event.number, first.number + n + 1);
+        }
+        assert!(events.try_recv().is_err());
+        drop(core);
+        let store = loop {
+            match Embedded::open(&path) {
+                Ok(store) => break store,
+                // The writer's task ends.
+                Err(StoreError::InUse(_)) => tokio::task::yield_now().await,
+                Err(error) => unreachable!("{error}"),
+            }
+        };
+        let core = Core::begin(store).await.expect("it begins");
+        let model = core.model().await;
+        assert_eq!(
+            model.participants(&name("c")).expect("it is there").len(),
+            500
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_failed_store_did_not_take_has_not_happened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let core = Core::begin(Embedded::open(&path).expect("it opens"))
+            .await
+            .expect("it begins");
+        core.ask(conference("c")).await.expect("done");
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::rename(&path, &elsewhere).expect("moved");
+        let failed = core
+            .ask(participant("p"))
+            .await
+            .expect_err("the store failed");
+        assert!(matches!(failed, CoreError::Store(_)), "{failed}");
+        assert_eq!(
+            core.model()
+                .await
+                .participants(&name("c"))
+                .expect("it is there")
+                .len(),
+            0
+        );
+        std::fs::rename(&elsewhere, &path).expect("moved back");
+        core.ask(participant("p")).await.expect("the store is back");
+        assert_eq!(
+            core.model()
+                .await
+                .participants(&name("c"))
+                .expect("it is there")
+                .len(),
+            1
+        );
+    }
+}

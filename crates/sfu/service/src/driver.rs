@@ -1,0 +1,420 @@
+//! The connection to a switch: brings it to what the conferences need, again after each restart of either, and serves the
+//! hellos that it passes on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conference_model::{LegEntries, Request};
+use hello::Nonces;
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::objects::ObjectError;
+use p4runtime_client::{Bid, Client, ClientError, SwitchAddress, WriteError};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::p4::v1::{
+    Entity, PacketIn, PacketMetadata, PacketOut, Update, stream_message_response,
+};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::HelloFrame;
+use crate::core::{Core, CoreError, now_ms};
+use crate::rows::{OwnAddress, Rows, Tables};
+use crate::sign_in::{Clocks, Outcome, decide};
+
+/// The pause before another try to reach a switch: a restarted one is whole again within a second.
+const RETRY: Duration = Duration::from_millis(200);
+/// How often the counters of signed-in sockets are read.
+const LOOK: Duration = Duration::from_secs(2);
+/// A write that takes longer is given up, and the switch is read again.
+const CALL: Duration = Duration::from_secs(5);
+
+/// A compiled `p4/conference.p4`.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its P4Info.
+    pub p4info: P4Info,
+    /// The switch's configuration: BMv2 JSON.
+    pub json: Vec<u8>,
+    /// A number that is the same for the same program, wherever it was compiled: the switch keeps its entries when a
+    /// service of another version has the same program.
+    pub cookie: u64,
+}
+
+/// A switch, and what the service puts into it.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    /// Where it serves P4Runtime.
+    pub address: SwitchAddress,
+    /// Its P4Runtime device id.
+    pub device_id: u64,
+    /// The election id: the store's term.
+    pub election_id: u128,
+    /// What it runs.
+    pub program: Program,
+    /// Its addresses for media.
+    pub own_addresses: Vec<OwnAddress>,
+    /// After how long a silent socket is signed out.
+    pub silence: Duration,
+}
+
+/// Why a connection ended. It is made again.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// A call failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A write failed.
+    #[error("the switch refused a write: {0}")]
+    Write(#[from] WriteError),
+    /// The program is another one than the service knows.
+    #[error("p4/conference.p4: {0}")]
+    Program(#[from] ObjectError),
+    /// Another controller is primary.
+    #[error(
+        "another controller is primary (election id {0}): end it, or give this service another switch"
+    )]
+    NotPrimary(u128),
+    /// The program has no header for packets to and from the controller.
+    #[error("p4/conference.p4: expected packet_in and packet_out with a port")]
+    NoPackets,
+}
+
+/// Serves a switch for ever.
+pub async fn serve(core: Core, switch: Switch, nonces: Nonces) {
+    let began = Instant::now();
+    let mut was = String::new();
+    loop {
+        let Err(error) = Session::serve(&core, &switch, &nonces, began).await;
+        let now = error.to_string();
+        // A switch that is away for an hour is one line.
+        if now != was {
+            tracing::warn!(switch = %switch.address, %error, "the switch is away");
+            was = now;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+enum Never {}
+
+/// The ids of the fields of packet-in and packet-out.
+#[derive(Debug, Clone, Copy)]
+struct PacketFields {
+    ingress_port: u32,
+    egress_port: u32,
+    padding: u32,
+}
+
+impl PacketFields {
+    fn find(p4info: &P4Info) -> Option<PacketFields> {
+        let field = |header: &str, name: &str| {
+            let headers = p4info.controller_packet_metadata.iter();
+            let mut of_name =
+                headers.filter(|it| it.preamble.as_ref().is_some_and(|it| it.name == header));
+            let fields = &of_name.next()?.metadata;
+            Some(fields.iter().find(|it| it.name == name)?.id)
+        };
+        Some(PacketFields {
+            ingress_port: field("packet_in", "ingress_port")?,
+            egress_port: field("packet_out", "egress_port")?,
+            padding: field("packet_out", "_pad")?,
+        })
+    }
+
+    fn port_of(&self, packet: &PacketIn) -> Option<u16> {
+        let mut fields = packet.metadata.iter();
+        let port = fields.find(|it| it.metadata_id == self.ingress_port)?;
+        u16::try_from(p4runtime_client::bytestring::number(&port.value)?).ok()
+    }
+
+    fn packet_out(&self, port: u16, frame: Vec<u8>) -> PacketOut {
+        let field = |metadata_id, value: u16| PacketMetadata {
+            metadata_id,
+            value: p4runtime_client::bytestring::bytes(value),
+        };
+        PacketOut {
+            payload: frame,
+            metadata: vec![field(self.egress_port, port), field(self.padding, 0)],
+        }
+    }
+}
+
+/// What a signed-in socket has sent.
+#[derive(Debug, Clone, Copy)]
+struct Activity {
+    packets: u64,
+    since: Instant,
+}
+
+struct Session<'s> {
+    core: &'s Core,
+    switch: &'s Switch,
+    nonces: &'s Nonces,
+    began: Instant,
+    client: Client,
+    tables: Tables,
+    fields: PacketFields,
+    /// What the switch has for each leg.
+    written: BTreeMap<u16, LegEntries>,
+    /// Welcomes for when the switch has the entries of the leg.
+    welcomes: BTreeMap<u16, (u16, Vec<u8>)>,
+    activity: BTreeMap<u16, Activity>,
+}
+
+impl Session<'_> {
+    async fn serve(
+        core: &Core,
+        switch: &Switch,
+        nonces: &Nonces,
+        began: Instant,
+    ) -> Result<Never, SessionError> {
+        let mut client = Client::connect_once(&switch.address, switch.device_id).await?;
+        client.set_call_timeout(CALL);
+        become_primary(&mut client, switch.election_id).await?;
+        let program = &switch.program;
+        let cookie = client.pipeline(ResponseType::CookieOnly).await;
+        let cookie = cookie.ok().and_then(|it| it.cookie).map(|it| it.cookie);
+        if cookie != Some(program.cookie) {
+            let (p4info, json) = (program.p4info.clone(), program.json.clone());
+            client
+                .set_pipeline_with_cookie(p4info, json, program.cookie)
+                .await?;
+        }
+        let tables = Tables::find(&program.p4info)?;
+        let fields = PacketFields::find(&program.p4info).ok_or(SessionError::NoPackets)?;
+        let mut session = Session {
+            core,
+            switch,
+            nonces,
+            began,
+            client,
+            tables,
+            fields,
+            written: BTreeMap::new(),
+            welcomes: BTreeMap::new(),
+            activity: BTreeMap::new(),
+        };
+        session.reconcile().await?;
+        tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
+        session.follow().await
+    }
+
+    /// Brings a switch in any state to what the conferences need.
+    async fn reconcile(&mut self) -> Result<(), SessionError> {
+        let entities = self.client.read(self.tables.wildcards()).await?;
+        let mut there = Rows::default();
+        there.add_read(&self.tables, &entities);
+        let mut desired = Rows::default();
+        for own in &self.switch.own_addresses {
+            desired.add_own_address(own);
+        }
+        {
+            let model = self.core.model().await;
+            for leg in model.legs() {
+                let entries = model.entries(leg);
+                desired.add_leg(leg, &entries);
+                self.written.insert(leg, entries);
+            }
+        }
+        let updates = there.updates(&desired, &self.tables);
+        self.write(updates).await
+    }
+
+    async fn follow(&mut self) -> Result<Never, SessionError> {
+        let (signed, mut signs_in) = mpsc::channel(256);
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let core = self.core.clone();
+        loop {
+            tokio::select! {
+                touched = core.touched() => self.rewrite(touched).await?,
+                message = self.client.next_message() => {
+                    if let stream_message_response::Update::Packet(packet) = message? {
+                        self.packet_in(&packet, &signed).await?;
+                    }
+                }
+                Some((leg, done)) = signs_in.recv() => self.signed_in(leg, done).await?,
+                _ = looks.tick() => self.look().await?,
+            }
+        }
+    }
+
+    /// Writes what legs need now, in one piece, and welcomes those who wait for it.
+    async fn rewrite(
+        &mut self,
+        touched: impl IntoIterator<Item = u16>,
+    ) -> Result<(), SessionError> {
+        let (mut there, mut desired) = (Rows::default(), Rows::default());
+        let mut legs = Vec::new();
+        {
+            let model = self.core.model().await;
+            for leg in touched {
+                let entries = model.entries(leg);
+                let old = self.written.remove(&leg).unwrap_or_default();
+                there.add_leg(leg, &old);
+                desired.add_leg(leg, &entries);
+                if entries != LegEntries::default() {
+                    self.written.insert(leg, entries);
+                }
+                legs.push(leg);
+            }
+        }
+        let updates = there.updates(&desired, &self.tables);
+        self.write(updates).await?;
+        for leg in legs {
+            if self.written.contains_key(&leg)
+                && let Some((port, frame)) = self.welcomes.remove(&leg)
+            {
+                self.send(port, frame).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, mut updates: Vec<Update>) -> Result<(), SessionError> {
+        while !updates.is_empty() {
+            let rest = updates.split_off(updates.len().min(WRITE_BATCH_UPDATES));
+            self.client
+                .write_batch(updates, Atomicity::DataplaneAtomic)
+                .await?;
+            updates = rest;
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, port: u16, frame: Vec<u8>) -> Result<(), SessionError> {
+        let packet = self.fields.packet_out(port, frame);
+        Ok(self.client.packet_out(packet).await?)
+    }
+
+    async fn packet_in(
+        &mut self,
+        packet: &PacketIn,
+        signed: &mpsc::Sender<(u16, Result<(), CoreError>)>,
+    ) -> Result<(), SessionError> {
+        let Some(port) = self.fields.port_of(packet) else {
+            return Ok(());
+        };
+        let Ok(frame) = HelloFrame::parse(port, &packet.payload) else {
+            return Ok(());
+        };
+        let steady_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let clocks = Clocks {
+            steady_ms,
+            wall_ms: now_ms(),
+        };
+        let outcome = {
+            let model = self.core.model().await;
+            let outcome = decide(&model, self.nonces, clocks, &frame.from, &frame.payload);
+            let signed = match &outcome {
+                Outcome::Ignored(why) => {
+                    tracing::debug!(address = %frame.from.address, %why, "a hello is ignored");
+                    None
+                }
+                Outcome::Answered(answer) => Some((u16::try_from(answer.leg).ok(), *answer)),
+                Outcome::SignsIn { leg, welcome } => Some((Some(*leg), *welcome)),
+            };
+            signed.and_then(|(leg, answer)| {
+                let leg = leg?;
+                let bytes = answer.sign(&model.leg_record(leg)?.key);
+                Some((outcome, leg, frame.answer(&bytes)))
+            })
+        };
+        match outcome {
+            None => {}
+            Some((Outcome::SignsIn { .. }, leg, answer)) => {
+                self.welcomes.insert(leg, (port, answer));
+                let (core, signed) = (self.core.clone(), signed.clone());
+                let binding = frame.from;
+                tokio::spawn(async move {
+                    let done = core.ask(Request::SignIn { leg, binding }).await;
+                    // The connection to the switch may be gone.
+                    let _ = signed.send((leg, done)).await;
+                });
+            }
+            Some((_, _, answer)) => self.send(port, answer).await?,
+        }
+        Ok(())
+    }
+
+    /// A sign-in is stored, or was refused. The welcome goes when the switch has the entries.
+    async fn signed_in(
+        &mut self,
+        leg: u16,
+        done: Result<(), CoreError>,
+    ) -> Result<(), SessionError> {
+        if let Err(error) = done {
+            tracing::warn!(leg, %error, "a sign-in failed");
+            self.welcomes.remove(&leg);
+        }
+        Ok(())
+    }
+
+    /// Signs sockets out that have been silent for too long. The time in which the switch was away does not count.
+    async fn look(&mut self) -> Result<(), SessionError> {
+        let counts = self.client.read(self.tables.sockets_wildcard()).await?;
+        let now = Instant::now();
+        let mut there = BTreeMap::new();
+        for entity in &counts {
+            let Some((leg, packets)) = self.tables.packets_of(entity) else {
+                continue;
+            };
+            let before = self.activity.get(&leg).copied();
+            let activity = match before {
+                Some(before) if before.packets == packets => before,
+                _ => Activity {
+                    packets,
+                    since: now,
+                },
+            };
+            there.insert(leg, activity);
+        }
+        self.activity = there;
+        let silent = self.activity.iter();
+        let silent = silent.filter(|(_, it)| now - it.since >= self.switch.silence);
+        for leg in silent.map(|(leg, _)| *leg) {
+            let core = self.core.clone();
+            tokio::spawn(async move {
+                if let Err(error) = core.ask(Request::SignOut { leg }).await {
+                    tracing::warn!(leg, %error, "a silent socket could not be signed out");
+                }
+            });
+        }
+        Ok(())
+    }
+}
+
+/// With the store's term as election id; with a higher one if another controller had that, and is gone.
+async fn become_primary(client: &mut Client, election_id: u128) -> Result<(), SessionError> {
+    let mut id = election_id;
+    loop {
+        match client.become_primary_as(id).await? {
+            Bid::Primary => return Ok(()),
+            Bid::TooLow {
+                highest,
+                somebody_is_primary: false,
+            } if highest < u128::MAX => id = highest + 1,
+            Bid::TooLow { highest, .. } => return Err(SessionError::NotPrimary(highest)),
+        }
+    }
+}
+
+impl Tables {
+    fn sockets_wildcard(&self) -> Vec<Entity> {
+        vec![self.sockets().wildcard()]
+    }
+
+    /// The leg of an entry of table `sockets`, and how many packets it has counted.
+    fn packets_of(&self, entity: &Entity) -> Option<(u16, u64)> {
+        use p4runtime_proto::p4::v1::entity::Entity as Kind;
+        let (_, args) = self.sockets().values(entity)?;
+        let leg = u16::try_from(*args.first()?).ok()?;
+        let Some(Kind::TableEntry(entry)) = &entity.entity else {
+            return None;
+        };
+        let count = entry.counter_data.as_ref()?;
+        Some((leg, u64::try_from(count.packet_count).ok()?))
+    }
+}

@@ -1,0 +1,474 @@
+//! Conferences, participants, tracks and subscriptions.
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::response::Json;
+use conference_api::{
+    Conference, ConferenceSpec, LeftReason, MuteSpec, MutedBy, Name, Participant, ParticipantSpec,
+    Problem, SubscriptionSpec, TrackPath, TrackSpec,
+};
+use conference_model::Request;
+
+use super::views::{self, Legs};
+use super::{App, Failure};
+use crate::tokens::Caller;
+
+/// A request's body, or why it is none.
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+fn content<T>(body: Body<T>) -> Result<T, Failure> {
+    body.map(|Json(content)| content)
+        .map_err(|error| Failure::invalid(error.body_text()))
+}
+
+/// The names in a request's path.
+fn names<const N: usize>(texts: Vec<String>) -> Result<[Name; N], Failure> {
+    let names = texts.into_iter().map(Name::new);
+    let names: Vec<Name> = names.collect::<Result<_, _>>()?;
+    names.try_into().map_err(|_| Failure::no_route())
+}
+
+/// The caller's own participant, with its legs and their keys.
+async fn own(app: &App, conference: &Name, who: &Name) -> Result<Json<Participant>, Failure> {
+    let model = app.core.model().await;
+    let record = model.participant(conference, who)?;
+    Ok(Json(views::participant_of(
+        &model,
+        &app.media,
+        record,
+        Legs::WithKeys,
+    )))
+}
+
+/// Lists the conferences that the token is for.
+#[utoipa::path(
+    get,
+    path = "/v1/conferences",
+    tag = "conferences",
+    security(("token" = [])),
+    responses(
+        (status = 200, description = "Conferences by name", body = Vec<Conference>),
+        (status = 401, description = "No good token", body = Problem),
+    )
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<Vec<Conference>>, Failure> {
+    let model = app.core.model().await;
+    let all = model.conferences().map(|(name, _)| name);
+    let its = all.filter(|name| caller.expect_in(name).is_ok());
+    let views = its.map(|name| views::conference(&model, &app.media, name, &caller));
+    Ok(Json(views.collect::<Result<_, _>>()?))
+}
+
+/// Makes a conference, or changes its title.
+#[utoipa::path(
+    put,
+    path = "/v1/conferences/{conference}",
+    tag = "conferences",
+    security(("token" = [])),
+    params(("conference" = Name, Path, description = "The conference")),
+    request_body = ConferenceSpec,
+    responses(
+        (status = 200, description = "The conference", body = Conference),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 422, description = "The request asks for what cannot be", body = Problem),
+        (status = 507, description = "No room", body = Problem),
+    )
+)]
+pub(super) async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+    body: Body<ConferenceSpec>,
+) -> Result<Json<Conference>, Failure> {
+    let [conference] = names(texts)?;
+    caller.expect_administrator(&conference)?;
+    let spec = content(body)?;
+    let request = Request::PutConference {
+        conference: conference.clone(),
+        spec,
+    };
+    app.core.ask(request).await?;
+    let model = app.core.model().await;
+    Ok(Json(views::conference(
+        &model,
+        &app.media,
+        &conference,
+        &caller,
+    )?))
+}
+
+/// Shows a conference.
+#[utoipa::path(
+    get,
+    path = "/v1/conferences/{conference}",
+    tag = "conferences",
+    security(("token" = [])),
+    params(("conference" = Name, Path, description = "The conference")),
+    responses(
+        (status = 200, description = "The conference", body = Conference),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+    )
+)]
+pub(super) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+) -> Result<Json<Conference>, Failure> {
+    let [conference] = names(texts)?;
+    caller.expect_in(&conference)?;
+    let model = app.core.model().await;
+    Ok(Json(views::conference(
+        &model,
+        &app.media,
+        &conference,
+        &caller,
+    )?))
+}
+
+/// Ends a conference, with everybody in it.
+#[utoipa::path(
+    delete,
+    path = "/v1/conferences/{conference}",
+    tag = "conferences",
+    security(("token" = [])),
+    params(("conference" = Name, Path, description = "The conference")),
+    responses(
+        (status = 200, description = "It has ended"),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+    )
+)]
+pub(super) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+) -> Result<(), Failure> {
+    let [conference] = names(texts)?;
+    caller.expect_administrator(&conference)?;
+    Ok(app
+        .core
+        .ask(Request::DeleteConference { conference })
+        .await?)
+}
+
+/// Joins a conference, or changes the displayed name; a later token's end counts.
+#[utoipa::path(
+    put,
+    path = "/v1/conferences/{conference}/participants/{participant}",
+    tag = "participants",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant"),
+    ),
+    request_body = ParticipantSpec,
+    responses(
+        (status = 200, description = "The participant, with its legs and their keys", body = Participant),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+        (status = 422, description = "The request asks for what cannot be", body = Problem),
+        (status = 507, description = "No room", body = Problem),
+    )
+)]
+pub(super) async fn put_participant(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+    body: Body<ParticipantSpec>,
+) -> Result<Json<Participant>, Failure> {
+    let [conference, participant] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    let request = Request::PutParticipant {
+        conference: conference.clone(),
+        participant: participant.clone(),
+        spec: content(body)?,
+        expires_ms: caller.expires_ms(),
+    };
+    app.core.ask(request).await?;
+    own(&app, &conference, &participant).await
+}
+
+/// Shows a participant.
+#[utoipa::path(
+    get,
+    path = "/v1/conferences/{conference}/participants/{participant}",
+    tag = "participants",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant"),
+    ),
+    responses(
+        (status = 200, description = "The participant; with its legs for itself and administrators", body = Participant),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+    )
+)]
+pub(super) async fn get_participant(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+) -> Result<Json<Participant>, Failure> {
+    let [conference, participant] = names(texts)?;
+    caller.expect_in(&conference)?;
+    let legs = if caller.expect_participant(&conference, &participant).is_ok() {
+        Legs::Shown
+    } else {
+        Legs::Hidden
+    };
+    let model = app.core.model().await;
+    let record = model.participant(&conference, &participant)?;
+    Ok(Json(views::participant_of(
+        &model, &app.media, record, legs,
+    )))
+}
+
+/// Leaves a conference, or removes a participant from it.
+#[utoipa::path(
+    delete,
+    path = "/v1/conferences/{conference}/participants/{participant}",
+    tag = "participants",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant"),
+    ),
+    responses(
+        (status = 200, description = "The participant has left"),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+    )
+)]
+pub(super) async fn delete_participant(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+) -> Result<(), Failure> {
+    let [conference, participant] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    let is_own = caller.participant() == Some(&participant);
+    let request = Request::DeleteParticipant {
+        conference,
+        participant,
+        reason: if is_own {
+            LeftReason::Left
+        } else {
+            LeftReason::Removed
+        },
+    };
+    Ok(app.core.ask(request).await?)
+}
+
+/// Publishes a track, or changes it.
+#[utoipa::path(
+    put,
+    path = "/v1/conferences/{conference}/participants/{participant}/tracks/{track}",
+    tag = "tracks",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant who publishes"),
+        ("track" = Name, Path, description = "The track"),
+    ),
+    request_body = TrackSpec,
+    responses(
+        (status = 200, description = "The participant, with its legs and their keys", body = Participant),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+        (status = 422, description = "The request asks for what cannot be", body = Problem),
+        (status = 507, description = "No room", body = Problem),
+    )
+)]
+pub(super) async fn put_track(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+    body: Body<TrackSpec>,
+) -> Result<Json<Participant>, Failure> {
+    let [conference, participant, track] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    let spec = content(body)?;
+    if !caller.administers(&conference) {
+        let kbps = spec.qualities.iter().map(|it| it.max_kbps).max();
+        caller.expect_publisher(spec.kind, kbps.unwrap_or(0))?;
+    }
+    let path = TrackPath {
+        participant: participant.clone(),
+        track,
+    };
+    let request = Request::PutTrack {
+        conference: conference.clone(),
+        path,
+        spec,
+    };
+    app.core.ask(request).await?;
+    own(&app, &conference, &participant).await
+}
+
+/// Ends a track.
+#[utoipa::path(
+    delete,
+    path = "/v1/conferences/{conference}/participants/{participant}/tracks/{track}",
+    tag = "tracks",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant who publishes"),
+        ("track" = Name, Path, description = "The track"),
+    ),
+    responses(
+        (status = 200, description = "The track has ended"),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+    )
+)]
+pub(super) async fn delete_track(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+) -> Result<(), Failure> {
+    let [conference, participant, track] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    let path = TrackPath { participant, track };
+    Ok(app
+        .core
+        .ask(Request::DeleteTrack { conference, path })
+        .await?)
+}
+
+/// Mutes a track, or ends that. What an administrator has muted only an administrator unmutes.
+#[utoipa::path(
+    put,
+    path = "/v1/conferences/{conference}/participants/{participant}/tracks/{track}/mute",
+    tag = "tracks",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant who publishes"),
+        ("track" = Name, Path, description = "The track"),
+    ),
+    request_body = MuteSpec,
+    responses(
+        (status = 200, description = "It is so"),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+    )
+)]
+pub(super) async fn mute(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+    body: Body<MuteSpec>,
+) -> Result<(), Failure> {
+    let [conference, participant, track] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    let is_own = caller.participant() == Some(&participant);
+    let request = Request::Mute {
+        conference,
+        path: TrackPath { participant, track },
+        muted: content(body)?.muted,
+        by: if is_own {
+            MutedBy::Publisher
+        } else {
+            MutedBy::Administrator
+        },
+    };
+    Ok(app.core.ask(request).await?)
+}
+
+/// Receives a track, or another quality of it.
+#[utoipa::path(
+    put,
+    path = "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}",
+    tag = "subscriptions",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant who receives"),
+        ("publisher" = Name, Path, description = "The participant who publishes"),
+        ("track" = Name, Path, description = "The track"),
+    ),
+    request_body = SubscriptionSpec,
+    responses(
+        (status = 200, description = "The participant, with its legs and their keys", body = Participant),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+        (status = 422, description = "The request asks for what cannot be", body = Problem),
+        (status = 507, description = "No room", body = Problem),
+    )
+)]
+pub(super) async fn put_subscription(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+    body: Body<SubscriptionSpec>,
+) -> Result<Json<Participant>, Failure> {
+    let [conference, participant, publisher, track] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    if !caller.administers(&conference) {
+        caller.expect_subscriber()?;
+    }
+    let path = TrackPath {
+        participant: publisher,
+        track,
+    };
+    let request = Request::PutSubscription {
+        conference: conference.clone(),
+        participant: participant.clone(),
+        path,
+        spec: content(body)?,
+    };
+    app.core.ask(request).await?;
+    own(&app, &conference, &participant).await
+}
+
+/// Receives a track no longer.
+#[utoipa::path(
+    delete,
+    path = "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}",
+    tag = "subscriptions",
+    security(("token" = [])),
+    params(
+        ("conference" = Name, Path, description = "The conference"),
+        ("participant" = Name, Path, description = "The participant who received"),
+        ("publisher" = Name, Path, description = "The participant who publishes"),
+        ("track" = Name, Path, description = "The track"),
+    ),
+    responses(
+        (status = 200, description = "It is received no longer"),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+        (status = 404, description = "Not found", body = Problem),
+    )
+)]
+pub(super) async fn delete_subscription(
+    State(app): State<App>,
+    caller: Caller,
+    Path(texts): Path<Vec<String>>,
+) -> Result<(), Failure> {
+    let [conference, participant, publisher, track] = names(texts)?;
+    caller.expect_participant(&conference, &participant)?;
+    let path = TrackPath {
+        participant: publisher,
+        track,
+    };
+    let request = Request::DeleteSubscription {
+        conference,
+        participant,
+        path,
+    };
+    Ok(app.core.ask(request).await?)
+}

@@ -1,0 +1,137 @@
+//! Failures as answers (RFC 9457).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use conference_api::{BadName, Problem};
+use conference_model::{Refusal, RefusalKind};
+
+use crate::core::CoreError;
+use crate::tokens::NotAllowed;
+
+/// Why a request failed.
+#[derive(Debug)]
+pub struct Failure {
+    status: StatusCode,
+    kind: &'static str,
+    title: &'static str,
+    detail: String,
+    /// After how many seconds the request may succeed.
+    retry_s: Option<u32>,
+}
+
+impl Failure {
+    fn new(status: StatusCode, kind: &'static str, title: &'static str, detail: String) -> Failure {
+        Failure {
+            status,
+            kind,
+            title,
+            detail,
+            retry_s: None,
+        }
+    }
+
+    pub(super) fn no_route() -> Failure {
+        let detail = "no such address: GET /openapi.json describes those that there are".to_owned();
+        Failure::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    /// The request's body or path is not what it must be.
+    pub(super) fn invalid(detail: String) -> Failure {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        Failure::new(
+            status,
+            "invalid",
+            "The request asks for what cannot be",
+            detail,
+        )
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let problem = Problem {
+            kind: format!("urn:reprise:{}", self.kind),
+            title: self.title.to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail,
+        };
+        let mut response = (self.status, Json(problem)).into_response();
+        let json = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        if let Some(seconds) = self.retry_s {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+impl From<NotAllowed> for Failure {
+    fn from(why: NotAllowed) -> Failure {
+        let detail = why.to_string();
+        match why {
+            NotAllowed::NoToken | NotAllowed::BadToken(_) => Failure::new(
+                StatusCode::UNAUTHORIZED,
+                "no-token",
+                "No good token",
+                detail,
+            ),
+            NotAllowed::Forbidden(_) => {
+                Failure::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        let detail = refusal.to_string();
+        match refusal.kind() {
+            RefusalKind::NotFound => {
+                Failure::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+            }
+            RefusalKind::Invalid => Failure::invalid(detail),
+            RefusalKind::Forbidden => {
+                Failure::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+            }
+            RefusalKind::Full => {
+                Failure::new(StatusCode::INSUFFICIENT_STORAGE, "full", "No room", detail)
+            }
+        }
+    }
+}
+
+impl From<CoreError> for Failure {
+    fn from(error: CoreError) -> Failure {
+        let detail = error.to_string();
+        match error {
+            CoreError::Refused(refusal) => refusal.into(),
+            CoreError::Busy => Failure {
+                retry_s: Some(1),
+                ..Failure::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too busy", detail)
+            },
+            CoreError::Store(_) | CoreError::Ended => Failure {
+                retry_s: Some(1),
+                ..Failure::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "unavailable",
+                    "Not available now",
+                    detail,
+                )
+            },
+        }
+    }
+}
+
+impl From<BadName> for Failure {
+    fn from(error: BadName) -> Failure {
+        Failure::invalid(error.to_string())
+    }
+}

@@ -1,0 +1,104 @@
+//! The HTTP interface. `docs/join.md` shows it to people; GET /openapi.json describes it to programs.
+
+mod conferences;
+mod events;
+mod failure;
+mod views;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequestParts};
+use axum::http::request::Parts;
+use axum::response::Json;
+use axum::routing::get;
+use conference_api::Media;
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::core::Core;
+use crate::tokens::{Caller, Keys, NotAllowed};
+
+pub use failure::Failure;
+
+/// The largest body of a request: a track with its session description is far below.
+const BODY_MAX: usize = 64 * 1024;
+
+/// What requests are served from.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The conferences.
+    pub core: Core,
+    /// The keys of tokens.
+    pub keys: Arc<Keys>,
+    /// Where hosts send media.
+    pub media: Arc<Media>,
+}
+
+/// All routes, and their description.
+pub fn routes_and_description(app: App) -> (Router, OpenApi) {
+    let (router, mut description) = OpenApiRouter::<App>::default()
+        .routes(routes!(conferences::list))
+        .routes(routes!(
+            conferences::put,
+            conferences::get,
+            conferences::delete
+        ))
+        .routes(routes!(
+            conferences::put_participant,
+            conferences::get_participant,
+            conferences::delete_participant
+        ))
+        .routes(routes!(conferences::put_track, conferences::delete_track))
+        .routes(routes!(conferences::mute))
+        .routes(routes!(
+            conferences::put_subscription,
+            conferences::delete_subscription
+        ))
+        .routes(routes!(events::stream))
+        .split_for_parts();
+    description.info.title = "Reprise conference service".to_owned();
+    description.info.version = "1".to_owned();
+    description.info.description = Some("People join conferences by themselves.".to_owned());
+    let components = description.components.get_or_insert_default();
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .bearer_format("JWT")
+        .build();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    let text = Arc::new(description.clone());
+    let router = router
+        .route(
+            "/openapi.json",
+            get(move || async move { Json((*text).clone()) }),
+        )
+        .route("/healthz", get(|| async { "ok\n" }))
+        .fallback(|| async { Failure::no_route() })
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(app);
+    (router, description)
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Failure> {
+        Ok(app.keys.check(token_of(parts)?)?)
+    }
+}
+
+/// The token of a request: of the header Authorization (RFC 6750), or, since browsers cannot set that for a WebSocket,
+/// the second of the subprotocols `bearer, TOKEN`.
+fn token_of(parts: &Parts) -> Result<&str, NotAllowed> {
+    let header = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
+    if let Some(text) = header("authorization") {
+        let token = text
+            .strip_prefix("Bearer ")
+            .or_else(|| text.strip_prefix("bearer "));
+        return token.map(str::trim).ok_or(NotAllowed::NoToken);
+    }
+    let protocols = header("sec-websocket-protocol").and_then(|it| it.strip_prefix("bearer,"));
+    protocols.map(str::trim).ok_or(NotAllowed::NoToken)
+}

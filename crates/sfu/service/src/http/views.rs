@@ -1,0 +1,106 @@
+//! What a caller gets to see of the model.
+
+use std::collections::BTreeMap;
+
+use conference_api::{
+    Conference, Leg, Media, Name, Participant, Quality, Subscription, Track, TrackPath,
+};
+use conference_model::{Model, ParticipantRecord, Refusal};
+
+use crate::tokens::Caller;
+
+/// Whose legs a caller sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Legs {
+    Hidden,
+    Shown,
+    /// With the keys of hellos.
+    WithKeys,
+}
+
+pub(super) fn conference(
+    model: &Model,
+    media: &Media,
+    name: &Name,
+    caller: &Caller,
+) -> Result<Conference, Refusal> {
+    let record = model.conference(name)?;
+    let participants = model
+        .participants(name)?
+        .iter()
+        .map(|(participant, record)| {
+            let is_own = caller.participant() == Some(participant);
+            let legs = if is_own || caller.administers(name) {
+                Legs::Shown
+            } else {
+                Legs::Hidden
+            };
+            (
+                participant.clone(),
+                participant_of(model, media, record, legs),
+            )
+        });
+    Ok(Conference {
+        name: name.clone(),
+        title: record.title.clone(),
+        created_ms: record.created_ms,
+        participants: participants.collect(),
+    })
+}
+
+pub(super) fn participant_of(
+    model: &Model,
+    media: &Media,
+    record: &ParticipantRecord,
+    legs: Legs,
+) -> Participant {
+    let is_signed_in = |leg: &Name| {
+        let leg = record.legs.get(leg);
+        leg.is_some_and(|leg| model.binding(leg.number).is_some())
+    };
+    let tracks = record.tracks.iter().map(|(name, track)| {
+        let qualities = track.qualities.iter().map(|quality| Quality {
+            name: quality.name.clone(),
+            max_kbps: quality.max_kbps,
+            signed_in: is_signed_in(&quality.leg),
+        });
+        let track = Track {
+            kind: track.kind,
+            transport: track.transport,
+            muted_by: track.muted_by,
+            qualities: qualities.collect(),
+            sdp: track.sdp.clone(),
+        };
+        (name.clone(), track)
+    });
+    let subscriptions = record.subscriptions.iter().map(|(path, it)| Subscription {
+        path: TrackPath::clone(path),
+        quality: it.quality.clone(),
+        leg: it.leg.clone(),
+    });
+    Participant {
+        display_name: record.display_name.clone(),
+        joined_ms: record.joined_ms,
+        tracks: tracks.collect(),
+        subscriptions: subscriptions.collect(),
+        legs: (legs != Legs::Hidden).then(|| legs_of(model, media, record, legs)),
+    }
+}
+
+fn legs_of(
+    model: &Model,
+    media: &Media,
+    record: &ParticipantRecord,
+    legs: Legs,
+) -> BTreeMap<Name, Leg> {
+    let all = record.legs.iter().map(|(name, leg)| {
+        let leg = Leg {
+            number: leg.number,
+            key: (legs == Legs::WithKeys).then(|| leg.key_in_hexadecimal()),
+            media: media.clone(),
+            signed_in_from: model.binding(leg.number).map(|it| it.route()),
+        };
+        (name.clone(), leg)
+    });
+    all.collect()
+}

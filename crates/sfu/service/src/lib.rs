@@ -1,0 +1,22 @@
+//! The conference service.
+//!
+//! * [`core`](mod@core) makes changes: the store has them before anybody hears of them.
+//! * [`sign_in`] answers hellos that the switch passes on.
+//! * [`config`] is the configuration file, [`serve`](mod@serve) the whole.
+//! * [`driver`] is the connection to a switch.
+//! * [`http`] serves people's programs, whom [`tokens`] allow it.
+//! * [`rows`] is what the switch must have, and how to bring it there.
+#![warn(missing_docs)]
+
+pub mod config;
+pub mod core;
+pub mod driver;
+mod frame;
+pub mod housekeeping;
+pub mod http;
+pub mod rows;
+pub mod serve;
+pub mod sign_in;
+pub mod tokens;
+
+pub use frame::{HelloFrame, NoHelloFrame};

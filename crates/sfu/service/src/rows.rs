@@ -1,0 +1,305 @@
+//! What the switch must have: entries of the tables of `p4/conference.p4`, and multicast groups; and the writes that bring
+//! it there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use conference_model::LegEntries;
+use p4runtime_client::entities::{delete, insert, modify, multicast_group, of_table, replica_port};
+use p4runtime_client::objects::{ObjectError, Table};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Engine;
+use p4runtime_proto::p4::v1::{Entity, MeterConfig, TableEntry, Update};
+
+/// Bytes that a leg may send at once, at least: a picture's first packets.
+const BURST_BYTES_MIN: u64 = 64 * 1024;
+/// A leg may send at once what it may send in this time.
+const BURST_MS: u64 = 100;
+
+/// The tables of `p4/conference.p4` that the service writes.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    own_addresses: Table,
+    sockets: Table,
+    receivers: Table,
+}
+
+impl Tables {
+    /// Finds them.
+    ///
+    /// # Errors
+    /// The program is another one.
+    pub fn find(p4info: &P4Info) -> Result<Tables, ObjectError> {
+        Ok(Tables {
+            own_addresses: Table::find(
+                p4info,
+                "own_addresses",
+                &["ingress_port", "address"],
+                ("set_own_mac", 2),
+            )?,
+            sockets: Table::find(
+                p4info,
+                "sockets",
+                &["ingress_port", "address", "udp_port"],
+                ("set_leg", 6),
+            )?,
+            receivers: Table::find(p4info, "receivers", &["leg"], ("send_to", 5))?,
+        })
+    }
+
+    pub(crate) fn sockets(&self) -> &Table {
+        &self.sockets
+    }
+
+    /// Wildcards that read all that the service writes.
+    #[must_use]
+    pub fn wildcards(&self) -> Vec<Entity> {
+        let with_meters = |table: &Table| {
+            let mut entity = table.wildcard();
+            if let Some(Kind::TableEntry(entry)) = &mut entity.entity {
+                entry.meter_config = Some(MeterConfig::default());
+            }
+            entity
+        };
+        vec![
+            self.own_addresses.wildcard(),
+            with_meters(&self.sockets),
+            self.receivers.wildcard(),
+            p4runtime_client::entities::any_multicast_group(),
+        ]
+    }
+}
+
+/// An entry of a table: its key, its arguments, and the rate of its meter in kbit/s, if it has one.
+type Entries<const K: usize, const A: usize> = BTreeMap<[u128; K], ([u128; A], Option<u32>)>;
+
+/// What a switch has or must have.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Rows {
+    own_addresses: Entries<2, 2>,
+    sockets: Entries<3, 6>,
+    receivers: Entries<1, 5>,
+    groups: BTreeMap<u16, BTreeSet<(u16, u16)>>,
+}
+
+/// An address of the switch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnAddress {
+    /// The port.
+    pub port: u16,
+    /// The IP address.
+    pub address: IpAddr,
+    /// The MAC.
+    pub mac: [u8; 6],
+    /// The UDP port for media.
+    pub media_port: u16,
+}
+
+impl Rows {
+    /// Adds an address of the switch.
+    pub fn add_own_address(&mut self, own: &OwnAddress) {
+        let key = [own.port.into(), number_of(own.address)];
+        let args = [mac(own.mac), own.media_port.into()];
+        self.own_addresses.insert(key, (args, None));
+    }
+
+    /// Adds what a leg needs.
+    pub fn add_leg(&mut self, leg: u16, entries: &LegEntries) {
+        if let Some(socket) = &entries.socket {
+            let key = [
+                socket.port.into(),
+                number_of(socket.address),
+                socket.udp_port.into(),
+            ];
+            let args = [
+                leg.into(),
+                mac(socket.mac),
+                socket.media_group.into(),
+                socket.report_group.into(),
+                socket.priority.into(),
+                socket.is_rtp.into(),
+            ];
+            self.sockets.insert(key, (args, Some(socket.max_kbps)));
+        }
+        if let Some(receiver) = &entries.receiver {
+            let args = [
+                mac(receiver.own_mac),
+                mac(receiver.mac),
+                number_of(receiver.own_address),
+                number_of(receiver.address),
+                receiver.udp_port.into(),
+            ];
+            self.receivers.insert([leg.into()], (args, None));
+        }
+        for (group, members) in [(leg, &entries.media), (0x8000 | leg, &entries.reports)] {
+            if !members.is_empty() {
+                self.groups.insert(group, members.iter().copied().collect());
+            }
+        }
+    }
+
+    /// Adds what was read from a switch. Entries that the service does not write are left out.
+    pub fn add_read(&mut self, tables: &Tables, entities: &[Entity]) {
+        for entity in entities {
+            match &entity.entity {
+                Some(Kind::TableEntry(entry)) => {
+                    let kbps = entry.meter_config.as_ref().map(kbps_of);
+                    add_entry(&mut self.own_addresses, &tables.own_addresses, entity, None);
+                    add_entry(&mut self.sockets, &tables.sockets, entity, kbps);
+                    add_entry(&mut self.receivers, &tables.receivers, entity, None);
+                }
+                Some(Kind::PacketReplicationEngineEntry(entry)) => {
+                    if let Some(Engine::MulticastGroupEntry(group)) = &entry.r#type
+                        && let Ok(id) = u16::try_from(group.multicast_group_id)
+                    {
+                        let members = group.replicas.iter().filter_map(|replica| {
+                            Some((
+                                replica_port(replica)?,
+                                u16::try_from(replica.instance).ok()?,
+                            ))
+                        });
+                        self.groups.insert(id, members.collect());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The writes that bring a switch from what it has here to `desired`, in an order in which no copy lacks its
+    /// receiver if they are not done at once: receivers first, then groups, then sockets; what goes in the other order.
+    #[must_use]
+    pub fn updates(&self, desired: &Rows, tables: &Tables) -> Vec<Update> {
+        let mut updates = Vec::new();
+        put(
+            &mut updates,
+            &tables.own_addresses,
+            &self.own_addresses,
+            &desired.own_addresses,
+        );
+        put(
+            &mut updates,
+            &tables.receivers,
+            &self.receivers,
+            &desired.receivers,
+        );
+        for (group, members) in &desired.groups {
+            let entity = multicast_group(*group, members.iter().copied());
+            match self.groups.get(group) {
+                None => updates.push(insert(entity)),
+                Some(there) if there != members => updates.push(modify(entity)),
+                Some(_) => {}
+            }
+        }
+        put(
+            &mut updates,
+            &tables.sockets,
+            &self.sockets,
+            &desired.sockets,
+        );
+        take(
+            &mut updates,
+            &tables.sockets,
+            &self.sockets,
+            &desired.sockets,
+        );
+        for group in self
+            .groups
+            .keys()
+            .filter(|it| !desired.groups.contains_key(it))
+        {
+            updates.push(delete(multicast_group(*group, [])));
+        }
+        take(
+            &mut updates,
+            &tables.receivers,
+            &self.receivers,
+            &desired.receivers,
+        );
+        take(
+            &mut updates,
+            &tables.own_addresses,
+            &self.own_addresses,
+            &desired.own_addresses,
+        );
+        updates
+    }
+}
+
+/// Inserts what is new and modifies what differs.
+fn put<const K: usize, const A: usize>(
+    updates: &mut Vec<Update>,
+    table: &Table,
+    there: &Entries<K, A>,
+    desired: &Entries<K, A>,
+) {
+    for (key, value) in desired {
+        let (args, kbps) = value;
+        let entry = TableEntry {
+            meter_config: kbps.map(meter_of),
+            ..table.entry_of(key, args)
+        };
+        match there.get(key) {
+            None => updates.push(insert(of_table(entry))),
+            Some(old) if old != value => updates.push(modify(of_table(entry))),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Deletes what is no longer there.
+fn take<const K: usize, const A: usize>(
+    updates: &mut Vec<Update>,
+    table: &Table,
+    there: &Entries<K, A>,
+    desired: &Entries<K, A>,
+) {
+    let gone = there.keys().filter(|key| !desired.contains_key(*key));
+    updates.extend(gone.map(|key| delete(of_table(table.key_of(key)))));
+}
+
+fn add_entry<const K: usize, const A: usize>(
+    entries: &mut Entries<K, A>,
+    table: &Table,
+    entity: &Entity,
+    kbps: Option<u32>,
+) {
+    if let Some((key, args)) = table.values(entity)
+        && let (Ok(key), Ok(args)) = (key.try_into(), args.try_into())
+    {
+        entries.insert(key, (args, kbps));
+    }
+}
+
+/// A rate as the configuration of a meter (RFC 2698), whose units are bytes. Nothing is marked yellow.
+fn meter_of(kbps: u32) -> MeterConfig {
+    let bytes_per_s = u64::from(kbps) * 125;
+    let burst = (bytes_per_s * BURST_MS / 1_000).max(BURST_BYTES_MIN);
+    let [rate, burst] = [bytes_per_s, burst].map(|it| i64::try_from(it).unwrap_or(i64::MAX));
+    MeterConfig {
+        cir: rate,
+        cburst: burst,
+        pir: rate,
+        pburst: burst,
+        ..MeterConfig::default()
+    }
+}
+
+fn kbps_of(config: &MeterConfig) -> u32 {
+    u32::try_from(config.pir / 125).unwrap_or(0)
+}
+
+/// An address as the program has it: an IPv4 address is ::ffff:a.b.c.d.
+fn number_of(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+fn mac(bytes: [u8; 6]) -> u128 {
+    bytes
+        .into_iter()
+        .fold(0, |value, byte| value << 8 | u128::from(byte))
+}

@@ -1,0 +1,89 @@
+//! What a hello leads to. Nothing is kept of a host that has not signed in.
+
+use conference_model::{BindingRecord, Model};
+use hello::{Hello, Kind, NoHello, Nonces, is_signed_with};
+
+/// What a hello leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Nothing: no answer, so nobody learns which legs there are, or gets the switch to send packets elsewhere.
+    Ignored(Ignored),
+    /// An answer.
+    Answered(Hello),
+    /// The socket is the leg's; the answer goes after the change is stored.
+    SignsIn {
+        /// The leg.
+        leg: u16,
+        /// The answer.
+        welcome: Hello,
+    },
+}
+
+/// Why a hello gets no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Ignored {
+    /// It is none.
+    #[error(transparent)]
+    NoHello(#[from] NoHello),
+    /// It is an answer, which only a host gets.
+    #[error("expected a hello, found an answer to one")]
+    Answer,
+    /// There is no such leg, or no longer.
+    #[error("there is no leg {0}")]
+    UnknownLeg(u32),
+    /// It was signed with another key.
+    #[error("a hello for leg {0} with a wrong signature")]
+    Signature(u32),
+}
+
+/// What the service's clocks say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clocks {
+    /// A clock that does not go back, for nonces.
+    pub steady_ms: u64,
+    /// Milliseconds since 1970, for hosts to see.
+    pub wall_ms: u64,
+}
+
+/// Decides what a hello leads to.
+#[must_use]
+pub fn decide(
+    model: &Model,
+    nonces: &Nonces,
+    clocks: Clocks,
+    from: &BindingRecord,
+    payload: &[u8],
+) -> Outcome {
+    let hello = match Hello::decode(payload) {
+        Ok(hello) => hello,
+        Err(why) => return Outcome::Ignored(why.into()),
+    };
+    if hello.kind != Kind::Hello {
+        return Outcome::Ignored(Ignored::Answer);
+    }
+    let found = u16::try_from(hello.leg)
+        .ok()
+        .and_then(|leg| Some((leg, model.leg_record(leg)?)));
+    let Some((leg, record)) = found else {
+        return Outcome::Ignored(Ignored::UnknownLeg(hello.leg));
+    };
+    if !is_signed_with(payload, &record.key) {
+        return Outcome::Ignored(Ignored::Signature(hello.leg));
+    }
+    let origin = from.origin();
+    let answer = |kind, nonce| Hello {
+        kind,
+        leg: hello.leg,
+        time_ms: clocks.wall_ms,
+        nonce,
+    };
+    if !nonces.is_nonce(&hello.nonce, hello.leg, &origin, clocks.steady_ms) {
+        let nonce = nonces.nonce(hello.leg, &origin, clocks.steady_ms);
+        return Outcome::Answered(answer(Kind::Challenge, nonce));
+    }
+    let welcome = answer(Kind::Welcome, hello.nonce);
+    if model.binding(leg) == Some(from) {
+        return Outcome::Answered(welcome);
+    }
+    Outcome::SignsIn { leg, welcome }
+}

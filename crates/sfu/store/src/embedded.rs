@@ -1,0 +1,296 @@
+//! A store in a file (redb). A batch is on the disk, whole, when it is acknowledged.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::{StoreError, Write};
+
+const FORMAT: u32 = 1;
+const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("reprise conference service");
+const RECORDS: TableDefinition<'_, &str, &str> = TableDefinition::new("records");
+
+/// A store in a file that only its owner can read: it has the keys of legs.
+#[derive(Clone)]
+pub struct Embedded {
+    file: Arc<OpenFile>,
+    term: u64,
+}
+
+struct OpenFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+    database: Database,
+}
+
+impl std::fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.file.path.display())
+    }
+}
+
+impl Embedded {
+    /// Opens the file, or makes it, and begins a new term.
+    ///
+    /// # Errors
+    /// Another service has the file, it is not one of a service of this version, or the system refuses.
+    pub fn open(path: &Path) -> Result<Embedded, StoreError> {
+        let name = || path.display().to_string();
+        let failed = |error: &dyn std::fmt::Display| {
+            StoreError::Failed(format!("{}: {error}", path.display()))
+        };
+        let options = || {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).mode(0o600);
+            options
+        };
+        let is_new = match options().create_new(true).open(path) {
+            Ok(_) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(failed(&error)),
+        };
+        let about = fs::metadata(path).map_err(|error| failed(&error))?;
+        // Opening a pipe would wait for its other end.
+        if !about.is_file() {
+            let found = "no regular file".to_owned();
+            return Err(StoreError::Foreign {
+                path: name(),
+                found,
+            });
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+            .map_err(|error| failed(&error))?;
+        let is_empty = about.len() == 0;
+        let opened = if is_empty {
+            Database::create(path)
+        } else {
+            Database::open(path)
+        };
+        let database = opened.map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse(name()),
+            DatabaseError::Storage(redb::StorageError::Io(error))
+                if error.kind() != std::io::ErrorKind::InvalidData =>
+            {
+                failed(&error)
+            }
+            error => StoreError::Foreign {
+                path: name(),
+                found: format!("something else ({error})"),
+            },
+        })?;
+        let file = OpenFile {
+            path: path.to_owned(),
+            identity: (about.dev(), about.ino()),
+            database,
+        };
+        let term = file
+            .begin_term(is_new || is_empty)
+            .map_err(|error| match error {
+                Trouble::Store(error) => error,
+                Trouble::Redb(error) => failed(&error),
+            })?;
+        let file = Arc::new(file);
+        Ok(Embedded { file, term })
+    }
+
+    /// The number of this opening of the file, from 1 on.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// All records, in the order of their keys.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub async fn read_all(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.blocking(|file| {
+            let transaction = file.database.begin_read()?;
+            let table = transaction.open_table(RECORDS)?;
+            let mut records = Vec::new();
+            for record in table.iter()? {
+                let (key, value) = record?;
+                records.push((key.value().to_owned(), value.value().to_owned()));
+            }
+            Ok(records)
+        })
+        .await
+    }
+
+    /// Writes a batch: all of it, or nothing.
+    ///
+    /// # Errors
+    /// The file is gone, or the disk is full. The batch may be there all the same.
+    pub async fn write(&self, batch: Vec<Write>) -> Result<(), StoreError> {
+        self.blocking(move |file| {
+            file.expect_there()?;
+            let transaction = file.database.begin_write()?;
+            {
+                let mut table = transaction.open_table(RECORDS)?;
+                for (key, value) in &batch {
+                    match value {
+                        Some(value) => table.insert(key.as_str(), value.as_str())?,
+                        None => table.remove(key.as_str())?,
+                    };
+                }
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Runs what waits for the disk on a thread for that.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&OpenFile) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let file = Arc::clone(&self.file);
+        let done = tokio::task::spawn_blocking(move || call(&file)).await;
+        match done {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(Trouble::Store(error))) => Err(error),
+            Ok(Err(Trouble::Redb(error))) => Err(StoreError::Failed(error.to_string())),
+            Err(error) => Err(StoreError::Failed(error.to_string())),
+        }
+    }
+}
+
+impl OpenFile {
+    fn begin_term(&self, is_new: bool) -> Result<u64, Trouble> {
+        let transaction = self.database.begin_write()?;
+        let mut term = 0;
+        {
+            let mut about = transaction.open_table(ABOUT)?;
+            let format = about.get("format")?.map(|it| it.value());
+            match format {
+                None if is_new => {
+                    about.insert("format", u64::from(FORMAT))?;
+                }
+                None => {
+                    return Err(Trouble::Store(StoreError::Foreign {
+                        path: self.path.display().to_string(),
+                        found: "a database of something else".to_owned(),
+                    }));
+                }
+                Some(format) if format == u64::from(FORMAT) => {}
+                Some(format) => {
+                    return Err(Trouble::Store(StoreError::Format {
+                        path: self.path.display().to_string(),
+                        expected: FORMAT,
+                        found: u32::try_from(format).unwrap_or(u32::MAX),
+                    }));
+                }
+            }
+            term += about.get("term")?.map_or(0, |it| it.value()) + 1;
+            about.insert("term", term)?;
+            transaction.open_table(RECORDS)?;
+        }
+        transaction.commit()?;
+        Ok(term)
+    }
+
+    fn expect_there(&self) -> Result<(), Trouble> {
+        let found = fs::metadata(&self.path).map(|it| (it.dev(), it.ino()));
+        if found.is_ok_and(|found| found == self.identity) {
+            return Ok(());
+        }
+        Err(Trouble::Store(StoreError::Gone(
+            self.path.display().to_string(),
+        )))
+    }
+}
+
+enum Trouble {
+    Store(StoreError),
+    Redb(redb::Error),
+}
+
+macro_rules! from_redb {
+    ($($error:ident)*) => {$(
+        impl From<redb::$error> for Trouble {
+            fn from(error: redb::$error) -> Self {
+                Self::Redb(error.into())
+            }
+        }
+    )*};
+}
+
+from_redb! { TransactionError TableError StorageError CommitError }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(key: &str, value: &str) -> Write {
+        (key.to_owned(), Some(value.to_owned()))
+    }
+
+    fn owned(records: &[(&str, &str)]) -> Vec<(String, String)> {
+        let records = records.iter();
+        records
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn what_was_written_is_there_in_the_next_term() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let store = Embedded::open(&path).expect("it opens");
+        assert_eq!(store.term(), 1);
+        store
+            .write(vec![put("b", "2"), put("a", "1")])
+            .await
+            .expect("written");
+        store
+            .write(vec![put("a", "3"), ("b".to_owned(), None)])
+            .await
+            .expect("written");
+        let in_use = Embedded::open(&path).expect_err("in use").to_string();
+        assert!(in_use.starts_with("another service uses "), "{in_use}");
+        drop(store);
+        let store = Embedded::open(&path).expect("it opens");
+        assert_eq!(store.term(), 2);
+        assert_eq!(store.read_all().await.expect("read"), owned(&[("a", "3")]));
+        let mode = fs::metadata(&path).expect("it is there").mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_replaced_takes_no_write() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let store = Embedded::open(&path).expect("it opens");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).expect("moved");
+        let gone = store.write(vec![put("a", "1")]).await.expect_err("gone");
+        assert!(matches!(gone, StoreError::Gone(_)), "{gone}");
+        fs::write(&path, "").expect("another file");
+        let gone = store.write(vec![put("a", "1")]).await.expect_err("gone");
+        assert!(matches!(gone, StoreError::Gone(_)), "{gone}");
+        fs::rename(&elsewhere, &path).expect("moved back");
+        store.write(vec![put("a", "1")]).await.expect("it is back");
+    }
+
+    #[test]
+    fn what_is_no_store_is_left_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        fs::write(&path, "something else").expect("a file");
+        let foreign = Embedded::open(&path).expect_err("no store");
+        assert!(matches!(foreign, StoreError::Foreign { .. }), "{foreign}");
+        assert_eq!(fs::read(&path).expect("it is there"), b"something else");
+        let foreign = Embedded::open(folder.path()).expect_err("a folder");
+        assert!(matches!(foreign, StoreError::Foreign { .. }), "{foreign}");
+        let other = folder.path().join("other");
+        let database = Database::create(&other).expect("a database");
+        drop(database);
+        let foreign = Embedded::open(&other).expect_err("no store");
+        assert!(matches!(foreign, StoreError::Foreign { .. }), "{foreign}");
+    }
+}

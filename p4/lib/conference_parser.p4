@@ -1,0 +1,158 @@
+// Parses a conference's headers, and emits them. A program must define its `metadata_t`, which this
+// file does not use, before it includes this file.
+#ifndef CONFERENCE_PARSER_P4
+#define CONFERENCE_PARSER_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "conference_headers.p4"
+
+// A frame from the controller starts with `packet_out` and is not parsed further. A frame in a VLAN
+// (except VLAN 0) is not parsed beyond its tag; an IPv4 packet with options, an IPv6 packet with
+// extension headers or a fragment not beyond the IP header; a datagram of less than 2 bytes not
+// beyond its UDP header.
+parser ConferenceParser(
+    packet_in packet,
+    out conference_headers_t hdr,
+    inout metadata_t meta,
+    inout standard_metadata_t standard_metadata
+) {
+    state start {
+        transition select(standard_metadata.ingress_port) {
+            CPU_PORT: parse_packet_out;
+            default: parse_ethernet;
+        }
+    }
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition accept;
+    }
+    state parse_ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            ETHER_TYPE_IPV4: parse_ipv4;
+            ETHER_TYPE_IPV6: parse_ipv6;
+            ETHER_TYPE_ARP: parse_arp;
+            ETHER_TYPE_VLAN: parse_vlan_tag;
+            default: accept;
+        }
+    }
+    state parse_vlan_tag {
+        packet.extract(hdr.vlan_tag);
+        transition select(hdr.vlan_tag.vlan_id, hdr.vlan_tag.ether_type) {
+            (0, ETHER_TYPE_IPV4): parse_ipv4;
+            (0, ETHER_TYPE_IPV6): parse_ipv6;
+            (0, ETHER_TYPE_ARP): parse_arp;
+            default: accept;
+        }
+    }
+    state parse_arp {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        transition select(
+            hdr.ipv4.version,
+            hdr.ipv4.ihl,
+            hdr.ipv4.more_fragments,
+            hdr.ipv4.fragment_offset,
+            hdr.ipv4.protocol
+        ) {
+            (4, 5, 0, 0, PROTOCOL_UDP): parse_udp;
+            (4, 5, 0, 0, PROTOCOL_ICMP): parse_icmp;
+            default: accept;
+        }
+    }
+    state parse_ipv6 {
+        packet.extract(hdr.ipv6);
+        transition select(hdr.ipv6.version, hdr.ipv6.next_header) {
+            (6, PROTOCOL_UDP): parse_udp;
+            (6, PROTOCOL_ICMPV6): parse_icmpv6;
+            default: accept;
+        }
+    }
+    state parse_icmp {
+        packet.extract(hdr.icmp);
+        transition accept;
+    }
+    state parse_icmpv6 {
+        packet.extract(hdr.icmp);
+        transition select(hdr.icmp.type, hdr.icmp.code, hdr.ipv6.payload_length) {
+            (NEIGHBOUR_SOLICITATION, 0, ND_LEN_BYTES): parse_neighbour;
+            default: accept;
+        }
+    }
+    state parse_neighbour {
+        packet.extract(hdr.neighbour);
+        transition accept;
+    }
+    state parse_udp {
+        packet.extract(hdr.udp);
+        transition select(hdr.udp.length) {
+            0..UDP_LEN_BYTES + 1: accept;
+            default: parse_datagram;
+        }
+    }
+    state parse_datagram {
+        packet.extract(hdr.datagram);
+        transition select(hdr.datagram.first ++ hdr.datagram.second, hdr.udp.length) {
+            (HELLO_MAGIC, HELLO_UDP_LEN_BYTES): parse_hello;
+            default: accept;
+        }
+    }
+    state parse_hello {
+        packet.extract(hdr.hello);
+        transition accept;
+    }
+}
+
+// Verifies the checksum of the received IPv4 header; a mismatch sets `checksum_error`. A header
+// with options is not verified, since the packet is dropped for its options.
+control ConferenceVerification(inout conference_headers_t hdr, inout metadata_t meta) {
+    apply {
+        verify_checksum(
+            hdr.ipv4.isValid() && hdr.ipv4.ihl == 5,
+            {
+                hdr.ipv4.version,
+                hdr.ipv4.ihl,
+                hdr.ipv4.type_of_service,
+                hdr.ipv4.total_length,
+                hdr.ipv4.identification,
+                hdr.ipv4.reserved,
+                hdr.ipv4.dont_fragment,
+                hdr.ipv4.more_fragments,
+                hdr.ipv4.fragment_offset,
+                hdr.ipv4.ttl,
+                hdr.ipv4.protocol,
+                hdr.ipv4.src_addr,
+                hdr.ipv4.dst_addr
+            },
+            hdr.ipv4.header_checksum,
+            HashAlgorithm.csum16
+        );
+    }
+}
+
+// Checksums are updated where a field changes (checksum.p4), and not computed again here.
+control ConferenceNoComputation(inout conference_headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+// No frame leaves with a VLAN tag: the tag of VLAN 0 is removed, and frames of others are dropped.
+control ConferenceDeparser(packet_out packet, in conference_headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.neighbour);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.datagram);
+        packet.emit(hdr.hello);
+    }
+}
+
+#endif

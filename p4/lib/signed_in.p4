@@ -1,0 +1,125 @@
+// The sockets that are signed in: which leg of a conference each is, and who receives what it sends.
+#ifndef SIGNED_IN_P4
+#define SIGNED_IN_P4
+
+#include <core.p4>
+#include <v1model.p4>
+#include "conference_headers.p4"
+#include "conference_verdict.p4"
+
+// What v1model's meters find (RFC 2698).
+const bit<2> METER_RED = 2;
+
+// What a leg sends.
+const bit<1> ANY_DATAGRAM = 0;
+const bit<1> RTP_ONLY = 1;
+
+const bit<32> HELLO_SOURCES = 4096;
+const bit<32> HELLO_PORTS = 512;
+
+// Reads the headers, `source` and ingress_port of a datagram with verdict SERVE. Writes `verdict`,
+// and for one that is still to be served `leg`, `group` and priority.
+control SignedIn(
+    inout conference_headers_t hdr,
+    inout conference_verdict_t verdict,
+    inout ipv6_address_t source,
+    inout leg_t leg,
+    inout group_t group,
+    inout standard_metadata_t standard_metadata
+) {
+    direct_counter(CounterType.packets_and_bytes) leg_packets;
+    direct_meter<bit<2>>(MeterType.bytes) leg_rate;
+    // Hellos that go to the controller: of each hash of an address, so that one sender keeps nobody
+    // else out, then of each port.
+    meter(HELLO_SOURCES, MeterType.packets) hello_source_rate;
+    meter(HELLO_PORTS, MeterType.packets) hello_port_rate;
+    mac_address_t leg_mac = 0;
+    group_t media_group = 0;
+    group_t report_group = 0;
+    bit<3> leg_priority = 0;
+    bit<1> sends = 0;
+    bit<2> color = 0;
+    bit<32> cell = 0;
+    bool is_known = false;
+    bool is_report = false;
+
+    // 0 for a group: it has no member.
+    action set_leg(
+        leg_t number,
+        mac_address_t mac,
+        group_t media,
+        group_t reports,
+        bit<3> priority,
+        bit<1> kind
+    ) {
+        leg = number;
+        leg_mac = mac;
+        media_group = media;
+        report_group = reports;
+        leg_priority = priority;
+        sends = kind;
+        leg_rate.read(color);
+    }
+
+    // Written by the controller when a host has proved by hellos that it is a leg, from its socket's
+    // own address. An IPv4 address is ::ffff:a.b.c.d.
+    table sockets {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            source: exact @name("address");
+            hdr.udp.src_port: exact @name("udp_port");
+        }
+        actions = { set_leg; @defaultonly NoAction; }
+        const default_action = NoAction();
+        size = 32768;
+        counters = leg_packets;
+        meters = leg_rate;
+    }
+
+    apply {
+        is_known = sockets.apply().hit && leg_mac == hdr.ethernet.src_addr;
+        if (hdr.hello.isValid()) {
+            verdict = conference_verdict_t.ANSWER_HELLO;
+            if (
+                !is_known
+                || color == METER_RED
+                || hdr.hello.kind != HELLO
+                || hdr.hello.version != HELLO_VERSION
+                || hdr.hello.leg != 16w0 ++ leg
+            ) {
+                // Of another leg, too: a socket that is bound to one may sign in to another.
+                verdict = conference_verdict_t.TO_CONTROLLER;
+                hash(cell, HashAlgorithm.crc16, 32w0, { source }, HELLO_SOURCES);
+                hello_source_rate.execute_meter(cell, color);
+                if (color != METER_RED) {
+                    hello_port_rate.execute_meter((bit<32>) standard_metadata.ingress_port, color);
+                }
+                if (color == METER_RED) {
+                    verdict = conference_verdict_t.DROP_HELLO_RATE;
+                }
+            }
+        } else if (leg_mac == 0) {
+            verdict = conference_verdict_t.DROP_NOT_SIGNED_IN;
+        } else if (!is_known) {
+            verdict = conference_verdict_t.DROP_OTHER_MAC;
+        } else if (color == METER_RED) {
+            verdict = conference_verdict_t.DROP_POLICED;
+        } else {
+            // RFC 5761, section 4: the second byte of RTCP is 192 to 223.
+            is_report = hdr.datagram.isValid()
+                && hdr.datagram.first[7:6] == 2
+                && hdr.datagram.second[7:5] == 6;
+            if (sends == RTP_ONLY && !(hdr.datagram.isValid() && hdr.datagram.first[7:6] == 2)) {
+                verdict = conference_verdict_t.DROP_NOT_RTP;
+            } else {
+                group = sends == RTP_ONLY && is_report ? report_group : media_group;
+                standard_metadata.priority = leg_priority;
+                if (group == 0) {
+                    verdict = conference_verdict_t.DROP_NO_RECEIVER;
+                }
+            }
+        }
+    }
+}
+
+#endif

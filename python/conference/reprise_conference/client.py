@@ -1,0 +1,139 @@
+"""Requests to the conference service. All bodies are JSON, as GET /openapi.json describes them."""
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+TIMEOUT_S = 10.0
+
+
+class Problem(Exception):
+    """The service refused a request (RFC 9457). `kind` is for programs, `detail` for people."""
+
+    def __init__(self, status: int, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+
+
+class Client:
+    """Requests of one participant, or of an administrator, with a token."""
+
+    def __init__(
+        self, url: str, token: str, *, context: ssl.SSLContext | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
+        self._parts = parts
+        self._token = token
+        self._context = context
+
+    def put_conference(self, conference: str, title: str = "") -> dict[str, Any]:
+        """Makes a conference, or changes its title."""
+        return self.request("PUT", ("conferences", conference), {"title": title})
+
+    def conference(self, conference: str) -> dict[str, Any]:
+        """The conference, with its participants and their tracks."""
+        return self.request("GET", ("conferences", conference))
+
+    def delete_conference(self, conference: str) -> None:
+        """Ends a conference, with everybody in it."""
+        self.request("DELETE", ("conferences", conference))
+
+    def join(self, conference: str, participant: str, display_name: str = "") -> dict[str, Any]:
+        """Joins; returns the participant, with its legs and their keys."""
+        path = ("conferences", conference, "participants", participant)
+        return self.request("PUT", path, {"display_name": display_name})
+
+    def leave(self, conference: str, participant: str) -> None:
+        """Leaves, or removes a participant."""
+        self.request("DELETE", ("conferences", conference, "participants", participant))
+
+    def publish(
+        self,
+        conference: str,
+        participant: str,
+        track: str,
+        *,
+        kind: str,
+        qualities: Iterable[Mapping[str, Any]],
+        transport: str = "rtp",
+        sdp: str = "",
+    ) -> dict[str, Any]:
+        """Publishes a track; returns the participant, with its legs and their keys."""
+        path = ("conferences", conference, "participants", participant, "tracks", track)
+        body = {
+            "kind": kind,
+            "transport": transport,
+            "qualities": [dict(quality) for quality in qualities],
+            "sdp": sdp,
+        }
+        return self.request("PUT", path, body)
+
+    def unpublish(self, conference: str, participant: str, track: str) -> None:
+        """Ends a track."""
+        path = ("conferences", conference, "participants", participant, "tracks", track)
+        self.request("DELETE", path)
+
+    def mute(self, conference: str, participant: str, track: str, muted: bool = True) -> None:
+        """Mutes a track, or ends that."""
+        path = ("conferences", conference, "participants", participant, "tracks", track, "mute")
+        self.request("PUT", path, {"muted": muted})
+
+    def subscribe(
+        self,
+        conference: str,
+        participant: str,
+        publisher: str,
+        track: str,
+        *,
+        quality: str | None = None,
+        leg: str | None = None,
+    ) -> dict[str, Any]:
+        """Receives a track; returns the participant, with its legs and their keys."""
+        path = ("conferences", conference, "participants", participant, "subscriptions")
+        body = {name: value for name, value in (("quality", quality), ("leg", leg)) if value}
+        return self.request("PUT", (*path, publisher, track), body)
+
+    def unsubscribe(self, conference: str, participant: str, publisher: str, track: str) -> None:
+        """Receives a track no longer."""
+        path = ("conferences", conference, "participants", participant, "subscriptions")
+        self.request("DELETE", (*path, publisher, track))
+
+    def request(self, method: str, path: Iterable[str], body: object = None) -> Any:
+        """Any request below /v1. Raises `Problem` if the service refuses it."""
+        connection = self._connect()
+        try:
+            text = None if body is None else json.dumps(body)
+            headers = {"Authorization": f"Bearer {self._token}"}
+            if text is not None:
+                headers["Content-Type"] = "application/json"
+            target = "/".join(("/v1", *(quote(part, safe="") for part in path)))
+            connection.request(method, target, text, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise _problem(answer.status, content)
+        return json.loads(content) if content else None
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "https":
+            context = self._context or ssl.create_default_context()
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _problem(status: int, content: bytes) -> Problem:
+    try:
+        body = json.loads(content)
+        return Problem(status, body["type"], body["detail"])
+    except (ValueError, KeyError, TypeError):
+        return Problem(status, "", f"status {status}: {content[:200].decode(errors='replace')}")

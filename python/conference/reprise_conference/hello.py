@@ -1,0 +1,110 @@
+"""Hellos: the datagrams by which a socket is signed in (docs/join.md, "Sign a socket in").
+
+Nothing here sends, receives or reads a clock.
+"""
+
+import enum
+import hashlib
+import hmac
+import struct
+
+LEN = 66
+"""Bytes of every hello."""
+SIGNED = 34
+NONCE_LEN = 16
+_HEADER = struct.Struct("!2sBBHIQ16s")
+_MAGIC, _VERSION = b"RH", 1
+_HELLO, _CHALLENGE, _WELCOME, _ALIVE = 1, 2, 3, 5
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+"""The pause between hellos until one is answered; it doubles up to the longest."""
+REFRESH_S = 1.0
+"""The pause between hellos of a socket that is signed in."""
+UNANSWERED_MAX = 3
+"""So many hellos without an answer in a row, and the socket is not signed in any more."""
+
+
+class Received(enum.Enum):
+    """What a datagram from the switch means."""
+
+    OTHER = enum.auto()
+    """It is media, or of no use."""
+    SIGNED_IN = enum.auto()
+    """The socket is signed in; it was not before."""
+    ALIVE = enum.auto()
+    """The socket is still signed in."""
+    CHALLENGED = enum.auto()
+    """The service wants another hello."""
+
+
+class SigningIn:
+    """Signs one socket in, and keeps it signed in. Times are seconds of any clock."""
+
+    def __init__(self, leg: int, key: bytes) -> None:
+        if len(key) != 32:
+            raise ValueError(f"expected a key of 32 bytes, got {len(key)}")
+        self.leg = leg
+        self.is_signed_in = False
+        self.next_s = 0.0
+        """When the next hello is due."""
+        self._key = key
+        self._nonce = bytes(NONCE_LEN)
+        self._sent = b""
+        self._n_unanswered = 0
+        self._pause_s = FIRST_PAUSE_S
+
+    def hello(self, now_s: float, wall_ms: int) -> bytes | None:
+        """The hello to send now, if it is time; `wall_ms` is the clock in ms since 1970."""
+        if now_s < self.next_s:
+            return None
+        if self._n_unanswered >= UNANSWERED_MAX:
+            self.is_signed_in = False
+        if self.is_signed_in:
+            self.next_s = now_s + REFRESH_S
+        else:
+            self.next_s = now_s + self._pause_s
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._n_unanswered += 1
+        self._sent = sign(self._key, _HELLO, self.leg, wall_ms, self._nonce)
+        return self._sent
+
+    def receive(self, data: bytes, now_s: float) -> Received:
+        """Takes a datagram that came from the switch."""
+        if len(data) != LEN or data[:2] != _MAGIC:
+            return Received.OTHER
+        _, version, kind, reserved, leg, _, nonce = _HEADER.unpack(data[:SIGNED])
+        if version != _VERSION or reserved != 0 or leg != self.leg:
+            return Received.OTHER
+        if kind == _ALIVE:
+            is_ours = self._sent and data == self._sent[:3] + bytes([_ALIVE]) + self._sent[4:]
+            return self._answered(now_s) if is_ours else Received.OTHER
+        if not is_signed_with(self._key, data):
+            return Received.OTHER
+        if kind == _WELCOME and nonce == self._nonce:
+            return self._answered(now_s)
+        if kind == _CHALLENGE and nonce != self._nonce:
+            self._nonce = nonce
+            self.next_s = now_s
+            self._pause_s = FIRST_PAUSE_S
+            return Received.CHALLENGED
+        return Received.OTHER
+
+    def _answered(self, now_s: float) -> Received:
+        self._n_unanswered = 0
+        self._pause_s = FIRST_PAUSE_S
+        if self.is_signed_in:
+            return Received.ALIVE
+        self.is_signed_in = True
+        self.next_s = now_s + REFRESH_S
+        return Received.SIGNED_IN
+
+
+def sign(key: bytes, kind: int, leg: int, wall_ms: int, nonce: bytes) -> bytes:
+    """Encodes and signs a hello."""
+    text = _HEADER.pack(_MAGIC, _VERSION, kind, 0, leg, wall_ms, nonce)
+    return text + hmac.digest(key, text, hashlib.sha256)
+
+
+def is_signed_with(key: bytes, data: bytes) -> bool:
+    """Whether a hello has the signature of this key."""
+    return hmac.compare_digest(hmac.digest(key, data[:SIGNED], hashlib.sha256), data[SIGNED:])

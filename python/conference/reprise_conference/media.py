@@ -1,0 +1,109 @@
+"""A UDP socket that is signed in to a leg."""
+
+import socket
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from reprise_conference.hello import LEN, Received, SigningIn
+
+
+class NotSignedInError(TimeoutError):
+    """The service did not welcome the socket in time."""
+
+
+class MediaSocket:
+    """A UDP socket for one leg. It signs in by itself, again after each restart of switch or service.
+
+    `leg` is a leg as the service describes it: `participant["legs"][NAME]`. Hellos are answered inside
+    `receive`, which therefore has to be called, in one thread; `send` may be called in another one.
+    """
+
+    def __init__(self, leg: Mapping[str, Any], local: tuple[str, int] | None = None) -> None:
+        address = leg["media"]["addresses"][0]
+        self._switch = (address["address"], address["port"])
+        family = socket.AF_INET6 if ":" in self._switch[0] else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        if local is not None:
+            self._socket.bind(local)
+        # Connected: the kernel drops what comes from elsewhere.
+        self._socket.connect(self._switch)
+        self._signing_in = SigningIn(leg["number"], bytes.fromhex(leg["key"]))
+
+    @property
+    def is_signed_in(self) -> bool:
+        return self._signing_in.is_signed_in
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    def sign_in(self, timeout_s: float = 5.0) -> None:
+        """Waits until the socket is signed in."""
+        until = time.monotonic() + timeout_s
+        while not self.is_signed_in:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                host, port = self._switch
+                raise NotSignedInError(
+                    f"no welcome from {host} port {port} (UDP) within {timeout_s} s: is the way there "
+                    "free, and does the leg still exist?"
+                )
+            self.receive(left_s)
+
+    def send(self, packet: bytes) -> None:
+        """Sends a packet of the leg's track."""
+        self._socket.send(packet)
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """The next packet of what the leg has subscribed to; None if none comes in time.
+
+        Returns early, with None, when the socket has just been signed in.
+        """
+        until = time.monotonic() + timeout_s
+        while True:
+            now = time.monotonic()
+            hello = self._signing_in.hello(now, time.time_ns() // 1_000_000)
+            if hello is not None:
+                self._try_send(hello)
+            if now >= until:
+                return None
+            self._socket.settimeout(max(0.001, min(until, self._signing_in.next_s) - now))
+            try:
+                data = self._socket.recv(65_536)
+            except TimeoutError:
+                continue
+            except ConnectionRefusedError:
+                # The switch is away; hellos go on.
+                time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+                continue
+            if len(data) != LEN:
+                return data
+            match self._signing_in.receive(data, time.monotonic()):
+                case Received.OTHER:
+                    return data
+                case Received.SIGNED_IN:
+                    return None
+
+    def _try_send(self, hello: bytes) -> None:
+        try:
+            self._socket.send(hello)
+        except OSError:
+            # No route now, or nobody listens: the next hello is due soon.
+            return
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+#include "../../p4/conference.p4"
