@@ -166,6 +166,16 @@ pub fn table(rows: &[Vec<String>], n_left: usize) {
     }
 }
 
+/// Logs a service's events to standard error, from level INFO on.
+pub fn log_to_standard_error() {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::INFO)
+        .with_target(false);
+    // Fails if a logger is already set.
+    let _ = log.try_init();
+}
+
 #[cfg(test)]
 mod tests {
     use super::{bytes, grouped};
@@ -196,14 +206,4 @@ mod tests {
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(1_234_567), "1,234,567");
     }
-}
-
-/// Logs a service's events to standard error, from level INFO on.
-pub fn log_to_standard_error() {
-    let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::INFO)
-        .with_target(false);
-    // Fails if a logger is already set.
-    let _ = log.try_init();
 }

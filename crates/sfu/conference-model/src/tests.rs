@@ -394,6 +394,7 @@ fn a_request_that_is_made_again_changes_nothing() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of requests")]
 fn random_request(rng: &mut Rng, model: &Model) -> Request {
     let conference = name(["c", "d"][rng.usize(..2)]);
     let who = |rng: &mut Rng| ["ann", "bob", "cid", "dan"][rng.usize(..4)].to_owned();
