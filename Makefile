@@ -39,7 +39,7 @@ test lint lint-% test-%: export REPRISE_PROGRAMS = $(CURDIR)/$(PROGRAMS)
 WORKERS ?= 4
 PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
 # Those with the longest tests first, since a file's tests are one after the other.
-PYTHON_TESTS := tests/e2e tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench tests/model
+PYTHON_TESTS := tests/e2e tests/service tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench tests/model
 # The first run is against a switch in memory, the second against reprise-switch.
 FINSY_TESTS := .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
 
@@ -145,7 +145,7 @@ lint-rust: checked
 lint-python: .venv/stamp
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom examples
+	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom python/conference/reprise_conference examples
 
 test-generated: checked ## the descriptors of P4Runtime and gNMI are current
 	$(PART) "descriptors" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \

@@ -47,7 +47,8 @@ def hand_made() -> Run:
     """Four packets to participants 2 and 3, the fourth of which has no copies.
 
     Participant 2 gets one copy twice and another out of order. Participant 3 misses one.
-    Participant 1, who should get none, gets one. First copies come after 10, 20, 30 us, last ones after 50, 40, 30 us.
+    Participant 1, who should get none, gets one. First copies come after 10, 20, 30 us, last ones
+    after 50, 40, 30 us.
     """
     whole = run_of(STEADY, cell_of(3), n_packets=4)
     samples = (

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 TIMEOUT_S = 10.0
 
 
-class Problem(Exception):
+class ProblemError(Exception):
     """The service refused a request (RFC 9457). `kind` is for programs, `detail` for people."""
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
@@ -23,9 +23,7 @@ class Problem(Exception):
 class Client:
     """Requests of one participant, or of an administrator, with a token."""
 
-    def __init__(
-        self, url: str, token: str, *, context: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, url: str, token: str, *, context: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
@@ -105,8 +103,8 @@ class Client:
         path = ("conferences", conference, "participants", participant, "subscriptions")
         self.request("DELETE", (*path, publisher, track))
 
-    def request(self, method: str, path: Iterable[str], body: object = None) -> Any:
-        """Any request below /v1. Raises `Problem` if the service refuses it."""
+    def request(self, method: str, path: Iterable[str], body: object = None) -> dict[str, Any]:
+        """Any request below /v1. Raises `ProblemError` if the service refuses it."""
         connection = self._connect()
         try:
             text = None if body is None else json.dumps(body)
@@ -121,7 +119,8 @@ class Client:
             connection.close()
         if answer.status >= 400:
             raise _problem(answer.status, content)
-        return json.loads(content) if content else None
+        found: dict[str, Any] = json.loads(content) if content else {}
+        return found
 
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
@@ -131,9 +130,11 @@ class Client:
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
 
-def _problem(status: int, content: bytes) -> Problem:
+def _problem(status: int, content: bytes) -> ProblemError:
     try:
         body = json.loads(content)
-        return Problem(status, body["type"], body["detail"])
+        return ProblemError(status, body["type"], body["detail"])
     except (ValueError, KeyError, TypeError):
-        return Problem(status, "", f"status {status}: {content[:200].decode(errors='replace')}")
+        return ProblemError(
+            status, "", f"status {status}: {content[:200].decode(errors='replace')}"
+        )

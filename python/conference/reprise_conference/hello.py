@@ -70,19 +70,17 @@ class SigningIn:
 
     def receive(self, data: bytes, now_s: float) -> Received:
         """Takes a datagram that came from the switch."""
-        if len(data) != LEN or data[:2] != _MAGIC:
+        if len(data) != LEN:
             return Received.OTHER
-        _, version, kind, reserved, leg, _, nonce = _HEADER.unpack(data[:SIGNED])
-        if version != _VERSION or reserved != 0 or leg != self.leg:
+        magic, version, kind, reserved, leg, _, nonce = _HEADER.unpack(data[:SIGNED])
+        if (magic, version, reserved, leg) != (_MAGIC, _VERSION, 0, self.leg):
             return Received.OTHER
-        if kind == _ALIVE:
-            is_ours = self._sent and data == self._sent[:3] + bytes([_ALIVE]) + self._sent[4:]
-            return self._answered(now_s) if is_ours else Received.OTHER
-        if not is_signed_with(self._key, data):
-            return Received.OTHER
-        if kind == _WELCOME and nonce == self._nonce:
+        is_signed = is_signed_with(self._key, data)
+        if kind == _ALIVE and data == _alive(self._sent):
             return self._answered(now_s)
-        if kind == _CHALLENGE and nonce != self._nonce:
+        if kind == _WELCOME and is_signed and nonce == self._nonce:
+            return self._answered(now_s)
+        if kind == _CHALLENGE and is_signed and nonce != self._nonce:
             self._nonce = nonce
             self.next_s = now_s
             self._pause_s = FIRST_PAUSE_S
@@ -103,6 +101,11 @@ def sign(key: bytes, kind: int, leg: int, wall_ms: int, nonce: bytes) -> bytes:
     """Encodes and signs a hello."""
     text = _HEADER.pack(_MAGIC, _VERSION, kind, 0, leg, wall_ms, nonce)
     return text + hmac.digest(key, text, hashlib.sha256)
+
+
+def _alive(sent: bytes) -> bytes:
+    """The switch's answer to a hello of a socket that is signed in."""
+    return sent[:3] + bytes([_ALIVE]) + sent[4:]
 
 
 def is_signed_with(key: bytes, data: bytes) -> bool:

@@ -14,10 +14,11 @@ class NotSignedInError(TimeoutError):
 
 
 class MediaSocket:
-    """A UDP socket for one leg. It signs in by itself, again after each restart of switch or service.
+    """A UDP socket for one leg. It signs in by itself, again after a restart of switch or service.
 
-    `leg` is a leg as the service describes it: `participant["legs"][NAME]`. Hellos are answered inside
-    `receive`, which therefore has to be called, in one thread; `send` may be called in another one.
+    `leg` is a leg as the service describes it: `participant["legs"][NAME]`. Hellos are answered
+    inside `receive`, which therefore has to be called, in one thread; `send` may be called in
+    another one.
     """
 
     def __init__(self, leg: Mapping[str, Any], local: tuple[str, int] | None = None) -> None:
@@ -48,8 +49,8 @@ class MediaSocket:
             if left_s <= 0:
                 host, port = self._switch
                 raise NotSignedInError(
-                    f"no welcome from {host} port {port} (UDP) within {timeout_s} s: is the way there "
-                    "free, and does the leg still exist?"
+                    f"no welcome from {host} port {port} (UDP) within {timeout_s} s: is the way "
+                    "there free, and does the leg still exist?"
                 )
             self.receive(left_s)
 

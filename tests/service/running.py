@@ -1,0 +1,174 @@
+"""A switch on a UDP socket and a conference service, each a process that a test can kill."""
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from reprise_conference import Client, MediaSocket, NotSignedInError, ProblemError
+
+from lab.controller import REPRISE
+from lab.switch import SWITCH
+
+SECRET = "0123456789abcdef0123456789abcdef"
+LIMIT_S = 120.0
+"""Only against hangs."""
+
+
+def token(**claims: object) -> str:
+    """A token that the service believes."""
+    claims.setdefault("exp", int(time.time()) + 3_600)
+    header = _base64(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
+    text = f"{header}.{_base64(json.dumps(claims).encode())}"
+    signature = hmac.digest(SECRET.encode(), text.encode(), hashlib.sha256)
+    return f"{text}.{_base64(signature)}"
+
+
+def participant_token(conference: str, participant: str, **grants: object) -> str:
+    allowed = {"publish": ["audio", "video"], "max_kbps": 10_000, "subscribe": True}
+    return token(conference=conference, sub=participant, grants=allowed | grants)
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def free_port(kind: int) -> int:
+    """A port that was free a moment ago."""
+    with socket.socket(socket.AF_INET, kind) as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+class Process:
+    """A process, whose output goes to a file."""
+
+    def __init__(self, argv: Iterable[object], log: Path) -> None:
+        self._argv = [str(word) for word in argv]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._argv, stdout=log, stderr=log)
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(by)
+            self._process.wait(LIMIT_S)
+            self._process = None
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+
+class Running:
+    """A switch with 127.0.0.1 as its address for media, and a service."""
+
+    def __init__(self, folder: Path) -> None:
+        grpc, http = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
+        self.media_port = free_port(socket.SOCK_DGRAM)
+        self.url = f"http://127.0.0.1:{http}"
+        (folder / "secret").write_text(SECRET)
+        config = folder / "reprise.toml"
+        config.write_text(
+            f"""
+listen = "127.0.0.1:{http}"
+store = "{folder / "store"}"
+secrets = ["{folder / "secret"}"]
+
+[switch]
+name = "s1"
+p4runtime = "127.0.0.1:{grpc}"
+addresses = [
+    {{ port = 1, ip = "127.0.0.1", mac = "02:00:7f:00:00:01", udp_port = {self.media_port} }},
+]
+"""
+        )
+        port = f"1@udp:127.0.0.1:{self.media_port}"
+        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port]
+        self.switch = Process(argv, folder / "switch.log")
+        self.service = Process([REPRISE, "serve", "--config", config], folder / "service.log")
+        self.administrator = Client(self.url, token(grants={"administer": True}))
+
+    def __enter__(self) -> Self:
+        os.environ.pop("REPRISE_TOKEN", None)
+        self.switch.start()
+        self.service.start()
+        self.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.service.stop()
+        self.switch.stop()
+
+    def wait(self) -> None:
+        """Waits until the service answers."""
+        until = time.monotonic() + LIMIT_S
+        while True:
+            try:
+                self.administrator.put_conference("c")
+                return
+            except (OSError, ProblemError):
+                if time.monotonic() > until:
+                    raise AssertionError(self.service.said) from None
+                time.sleep(0.05)
+
+    def client(self, participant: str, conference: str = "c", **grants: object) -> Client:
+        """A participant that has joined."""
+        client = Client(self.url, participant_token(conference, participant, **grants))
+        client.join(conference, participant)
+        return client
+
+
+def publish(client: Client, participant: str, conference: str = "c") -> dict[str, Any]:
+    """Publishes a camera; returns its leg."""
+    quality = {"name": "one", "max_kbps": 10_000, "leg": "cam"}
+    there = client.publish(conference, participant, "cam", kind="video", qualities=[quality])
+    leg: dict[str, Any] = there["legs"]["cam"]
+    return leg
+
+
+def subscribe(client: Client, participant: str, to: str, conference: str = "c") -> dict[str, Any]:
+    """Receives a camera; returns the leg."""
+    there = client.subscribe(conference, participant, to, "cam", leg=f"of-{to}")
+    leg: dict[str, Any] = there["legs"][f"of-{to}"]
+    return leg
+
+
+def opened(leg: dict[str, Any]) -> MediaSocket:
+    """A socket that is signed in to a leg. The switch may have to come back first."""
+    opened = MediaSocket(leg)
+    until = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            opened.sign_in()
+            return opened
+        except NotSignedInError:
+            if time.monotonic() > until:
+                raise
+
+
+def rtp(number: int, content: bytes = b"picture") -> bytes:
+    """An RTP packet (RFC 3550, section 5.1)."""
+    return b"\x80\x60" + number.to_bytes(2, "big") + bytes(4) + b"\0\0\0\x11" + content
+
+
+def received(leg: MediaSocket, n: int, timeout_s: float = LIMIT_S) -> list[bytes]:
+    """The next packets, `n` at most."""
+    found: list[bytes] = []
+    until = time.monotonic() + timeout_s
+    while len(found) < n and (left_s := until - time.monotonic()) > 0:
+        if (packet := leg.receive(left_s)) is not None:
+            found.append(packet)
+    return found

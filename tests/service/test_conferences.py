@@ -1,0 +1,193 @@
+"""People join by themselves; each receives what it has subscribed to, and nothing else."""
+
+import random
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from reprise_conference import Client, MediaSocket, ProblemError
+
+from tests.service.running import (
+    LIMIT_S,
+    Running,
+    opened,
+    participant_token,
+    publish,
+    received,
+    rtp,
+    subscribe,
+    token,
+)
+
+PLI = bytes.fromhex("81ce00020000002200000011")
+"""A request for a picture (RFC 4585, section 6.3.1)."""
+SILENCE_S = 0.5
+"""How long a test waits for what must not come."""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with Running(tmp_path) as running:
+        yield running
+
+
+def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: Running) -> None:
+    ann, bob = running.client("ann"), running.client("bob")
+    with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
+        packets = [rtp(number) for number in range(50)]
+        for packet in packets:
+            camera.send(packet)
+        assert received(screen, 50) == packets
+        screen.send(PLI)
+        assert received(camera, 1) == [PLI]
+        # It publishes nothing.
+        screen.send(rtp(1))
+        assert received(camera, 1, SILENCE_S) == []
+        # The switch follows an answered request within milliseconds.
+        ann.mute("c", "ann", "cam")
+        until_nothing_comes(camera, screen)
+        ann.mute("c", "ann", "cam", muted=False)
+        until_something_comes(camera, screen)
+        bob.unsubscribe("c", "bob", "ann", "cam")
+        camera.send(rtp(4))
+        ann.leave("c", "ann")
+        assert running.administrator.conference("c")["participants"].keys() == {"bob"}
+
+
+def until_nothing_comes(camera: MediaSocket, screen: MediaSocket) -> None:
+    until = time.monotonic() + LIMIT_S
+    camera.send(rtp(2))
+    while received(screen, 1, SILENCE_S):
+        assert time.monotonic() < until
+        camera.send(rtp(2))
+
+
+def until_something_comes(camera: MediaSocket, screen: MediaSocket) -> None:
+    until = time.monotonic() + LIMIT_S
+    camera.send(rtp(3))
+    while not received(screen, 1, 0.05):
+        assert time.monotonic() < until
+        camera.send(rtp(3))
+
+
+def test_a_token_is_good_for_its_participant_conference_and_grants_only(running: Running) -> None:
+    running.administrator.put_conference("d")
+    running.client("ann")
+    bob = running.client("bob", subscribe=False, publish=["audio"])
+
+    def status(client: Client, method: str, *path: str, body: object = None) -> int:
+        with pytest.raises(ProblemError) as refused:
+            client.request(method, path, body)
+        assert refused.value.kind.startswith("urn:reprise:")
+        return refused.value.status
+
+    of_ann = ("conferences", "c", "participants", "ann")
+    assert status(bob, "DELETE", *of_ann) == 403
+    assert status(bob, "PUT", *of_ann, "tracks", "cam", "mute", body={"muted": True}) == 403
+    assert status(bob, "GET", "conferences", "d") == 403
+    assert status(bob, "PUT", "conferences", "e", body={}) == 403
+    video = {"kind": "video", "qualities": [{"name": "one", "max_kbps": 1}]}
+    of_bob = ("conferences", "c", "participants", "bob")
+    assert status(bob, "PUT", *of_bob, "tracks", "cam", body=video) == 403
+    assert status(bob, "PUT", *of_bob, "subscriptions", "ann", "cam", body={}) == 403
+    audio = {"kind": "audio", "qualities": [{"name": "one", "max_kbps": 10_001}]}
+    assert status(bob, "PUT", *of_bob, "tracks", "mic", body=audio) == 403
+    assert status(bob, "PUT", *of_bob, "tracks", "mic", body={"kind": "smell"}) == 422
+    assert status(bob, "GET", "nowhere") == 404
+    expired = Client(running.url, participant_token("c", "ann") + "x")
+    assert status(expired, "GET", "conferences", "c") == 401
+    # Bob sees neither Ann's address nor her keys.
+    assert "legs" not in bob.conference("c")["participants"]["ann"]
+
+
+def test_no_stream_crosses_whatever_a_participant_sends(running: Running) -> None:
+    running.administrator.put_conference("d")
+    ann, bob = running.client("ann"), running.client("bob")
+    eve, fay = running.client("eve", "d"), running.client("fay", "d")
+    camera, screen = opened(publish(ann, "ann")), opened(subscribe(bob, "bob", "ann"))
+    of_eve = publish(eve, "eve", "d")
+    theirs, seen = opened(of_eve), opened(subscribe(fay, "fay", "eve", "d"))
+    chance = random.Random(2_026)
+    keys = b"RH\x01\x01\0\0"
+    for number in range(2_000):
+        leg = chance.randrange(1, 9).to_bytes(4, "big")
+        hello = bytearray(keys + leg + chance.randbytes(56))
+        if chance.random() < 0.5:
+            hello[chance.randrange(len(hello))] ^= 1 << chance.randrange(8)
+        theirs.send(bytes(hello))
+        # With Ann's synchronisation source.
+        theirs.send(rtp(number % 65_536, b"of eve"))
+        if number % 100 == 0:
+            time.sleep(0.01)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+        for number in range(100):
+            nobody.sendto(rtp(number, b"of nobody"), ("127.0.0.1", running.media_port))
+    camera.send(rtp(7, b"of ann"))
+    assert received(screen, 1) == [rtp(7, b"of ann")]
+    assert received(screen, 1, SILENCE_S) == []
+    others = received(seen, 2_000, 2 * SILENCE_S)
+    assert others
+    assert all(packet.endswith(b"of eve") for packet in others)
+    # A socket that signs in to a leg of another conference, whose key it has, leaves its own.
+    assert theirs.is_signed_in
+    for one in (camera, screen, theirs, seen):
+        one.close()
+
+
+def test_a_killed_service_costs_no_packet_and_the_next_one_goes_on(running: Running) -> None:
+    ann, bob = running.client("ann"), running.client("bob")
+    with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
+        running.service.stop(signal.SIGKILL)
+        for number in range(200):
+            camera.send(rtp(number))
+            assert received(screen, 1) == [rtp(number)]
+        running.service.start()
+        running.wait()
+        for number in range(200, 400):
+            camera.send(rtp(number))
+            assert received(screen, 1) == [rtp(number)]
+        cid = running.client("cid")
+        with opened(subscribe(cid, "cid", "ann")) as another:
+            camera.send(rtp(400))
+            assert received(another, 1) == [rtp(400)]
+            assert received(screen, 1) == [rtp(400)]
+
+
+def test_a_killed_switch_is_whole_again_without_anybodys_help(running: Running) -> None:
+    ann, bob = running.client("ann"), running.client("bob")
+    with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
+        running.switch.stop(signal.SIGKILL)
+        running.switch.start()
+        until = time.monotonic() + LIMIT_S
+        number = 0
+        while not (found := received(screen, 1, 0.05)):
+            assert time.monotonic() < until, running.service.said
+            number += 1
+            try:
+                camera.send(rtp(number))
+            except ConnectionRefusedError:
+                continue
+        assert found[0].startswith(b"\x80\x60")
+        screen.send(PLI)
+        assert received(camera, 1) == [PLI]
+
+
+def test_a_participant_ends_with_its_token(running: Running) -> None:
+    soon = participant_token("c", "ann")
+    client = Client(running.url, soon)
+    client.join("c", "ann")
+    brief = Client(running.url, _brief("bob"))
+    brief.join("c", "bob")
+    until = time.monotonic() + LIMIT_S
+    while "bob" in running.administrator.conference("c")["participants"]:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert "ann" in running.administrator.conference("c")["participants"]
+
+
+def _brief(participant: str) -> str:
+    grants = {"subscribe": True}
+    return token(conference="c", sub=participant, exp=int(time.time()) + 2, grants=grants)
