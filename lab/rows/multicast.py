@@ -22,7 +22,8 @@ class MulticastRow(SwitchRow):
     As in the paper's program, all senders of a quality share its group. So streams of one quality
     have the same viewers, apart from the senders themselves (`lab.rows.shared_groups`), and all
     streams of a conference must be subscribed at once, by `subscribe_all`. `ValueError` is raised
-    for what the paper's SFU cannot do. A copy keeps the stream's addresses, so no UDP socket of the switch could send it.
+    for what the paper's SFU cannot do. A copy keeps the stream's addresses, so no UDP socket of
+    the switch could send it.
     """
 
     source = "multicast README"

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use crate::core::{BeginError, Core};
 use crate::driver::{self, Program, Switch};
 use crate::housekeeping;
-use crate::http::{self, App};
+use crate::http::{self, App, Connections, Peer};
 use crate::rows::OwnAddress;
 use crate::tokens::{self, Keys};
 
@@ -108,9 +108,12 @@ pub async fn serve(
     };
     let (router, _) = http::routes_and_description(app);
     is_ready(address, &core);
-    let served = axum::serve(listener, router)
-        .with_graceful_shutdown(stop)
-        .await;
+    let served = axum::serve(
+        Connections::new(listener),
+        router.into_make_service_with_connect_info::<Peer>(),
+    )
+    .with_graceful_shutdown(stop)
+    .await;
     driver.abort();
     cleaner.abort();
     served.map_err(ServeError::Http)

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::response::Response;
 use conference_api::{Event, EventKind, Name, Problem};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::{App, Failure};
+use super::{App, Failure, Peer};
 use crate::core::now_ms;
 use crate::tokens::Caller;
 
@@ -36,13 +36,17 @@ pub(super) async fn stream(
     State(app): State<App>,
     caller: Caller,
     Path(conference): Path<String>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Failure> {
     let conference = Name::new(conference)?;
     caller.expect_in(&conference)?;
     app.core.model().await.conference(&conference)?;
     let upgrade = upgrade.protocols(["bearer"]).max_message_size(4_096);
-    Ok(upgrade.on_upgrade(move |socket| send_events(app, caller, conference, socket)))
+    Ok(upgrade.on_upgrade(async move |socket| {
+        let _call = peer.begin_call();
+        send_events(app, caller, conference, socket).await;
+    }))
 }
 
 async fn send_events(app: App, caller: Caller, conference: Name, mut socket: WebSocket) {

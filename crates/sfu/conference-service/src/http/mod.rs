@@ -1,6 +1,7 @@
 //! The HTTP interface. `docs/join.md` shows it to people; GET /openapi.json describes it to programs.
 
 mod conferences;
+mod connections;
 mod events;
 mod failure;
 mod views;
@@ -21,6 +22,7 @@ use utoipa_axum::routes;
 use crate::core::Core;
 use crate::tokens::{Caller, Keys, NotAllowed};
 
+pub use connections::{Connections, Peer};
 pub use failure::Failure;
 
 /// The largest body of a request: a track with its session description is far below.
@@ -77,6 +79,7 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async { Failure::no_route() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(axum::middleware::from_fn(connections::count))
         .with_state(app);
     (router, description)
 }
