@@ -175,7 +175,10 @@ async function readList() {
     none,
     administersAll() ? "There is none yet." : `Conference ${session.claims.conference} has not been made yet, or has ended.`,
   );
-  if (!all.some((it) => it.name === shown) && !stream && all.length > 0) show(all[0].name);
+  if (!shown && all.length > 0) {
+    const asked = all.find((it) => it.name === askedFor());
+    show((asked ?? all[0]).name);
+  }
 }
 
 function createListed(name) {
@@ -521,18 +524,13 @@ function signIn(token) {
   byId("make-name").value = claims.conference ?? "";
   say("");
   close("No conference chosen");
-  start().catch(failed);
-}
-
-async function start() {
-  const asked = askedFor();
-  if (asked) show(asked);
-  await readList();
+  readList().catch(failed);
 }
 
 function signOut(why) {
   session = null;
   sessionStorage.removeItem(STORED);
+  history.replaceState(null, "", location.pathname);
   close("");
   byId("list").replaceChildren();
   byId("events").replaceChildren();
