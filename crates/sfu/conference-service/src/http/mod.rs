@@ -4,6 +4,7 @@ mod conferences;
 mod connections;
 mod events;
 mod failure;
+mod page;
 mod views;
 
 use std::sync::Arc;
@@ -77,6 +78,9 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
             get(move || async move { Json((*text).clone()) }),
         )
         .route("/healthz", get(|| async { "ok\n" }))
+        .route("/", get(page::index))
+        .route("/page.css", get(page::style))
+        .route("/page.js", get(page::script))
         .fallback(|| async { Failure::no_route() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(axum::middleware::from_fn(connections::count))
