@@ -93,7 +93,7 @@ pub struct TrackSpec {
 pub struct QualitySpec {
     /// Its name in the track.
     pub name: Name,
-    /// The most that it sends, in kbit/s of IP packets' contents of Ethernet frames; the switch drops what is more.
+    /// The most that it sends, in kbit/s of whole frames; the switch drops what is more.
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_kbps: u32,
     /// The leg that sends it; by default one of its own, named `TRACK.QUALITY`.

@@ -34,7 +34,7 @@ pub struct Claims {
 pub struct Grants {
     /// The kinds of tracks that may be published.
     pub publish: Vec<TrackKind>,
-    /// The most that one quality of a track may send, in kbit/s; 0: the service's default.
+    /// The most that one quality of a track may send, in kbit/s.
     pub max_kbps: u32,
     /// Whether tracks of others may be received.
     pub subscribe: bool,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use conference::address::Mac;
+use conference::limits::PORT_MAX;
 use conference_api::Name;
 use serde::Deserialize;
 
@@ -113,6 +114,13 @@ impl Config {
                 "a file with a secret, or one in public_keys: without them no token is good",
             );
         }
+        let mut addresses = config.switch.addresses.iter();
+        if !addresses.all(|it| (1..=PORT_MAX).contains(&it.port) && it.udp_port > 0) {
+            return bad(
+                "switch.addresses",
+                "ports of the switch (1 to 509), and UDP ports (1 to 65535)",
+            );
+        }
         if config.silence_s < 5 {
             return bad(
                 "silence_s",
@@ -185,5 +193,9 @@ addresses = [{ port = 1, ip = "10.0.1.100", mac = "02:00:00:00:01:64" }]
             "[]",
         );
         assert!(addresses.starts_with("switch.addresses: expected"));
+        assert!(why("port = 1,", "port = 510,").starts_with("switch.addresses: expected"));
+        assert!(
+            why("port = 1,", "port = 1, udp_port = 0,").starts_with("switch.addresses: expected")
+        );
     }
 }

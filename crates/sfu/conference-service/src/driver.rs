@@ -176,7 +176,8 @@ impl Session<'_> {
         let program = &switch.program;
         let cookie = client.pipeline(ResponseType::CookieOnly).await;
         let cookie = cookie.ok().and_then(|it| it.cookie).map(|it| it.cookie);
-        if cookie != Some(program.cookie) {
+        let is_new = cookie != Some(program.cookie);
+        if is_new {
             let (p4info, json) = (program.p4info.clone(), program.json.clone());
             client
                 .set_pipeline_with_cookie(p4info, json, program.cookie)
@@ -196,6 +197,10 @@ impl Session<'_> {
             welcomes: BTreeMap::new(),
             activity: BTreeMap::new(),
         };
+        if is_new {
+            let limits = session.tables.hello_limits();
+            session.write(limits).await?;
+        }
         session.reconcile().await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
         session.follow().await

@@ -5,17 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use conference_model::LegEntries;
-use p4runtime_client::entities::{delete, insert, modify, multicast_group, of_table, replica_port};
-use p4runtime_client::objects::{ObjectError, Table};
+use p4runtime_client::entities::{
+    delete, entity, insert, modify, multicast_group, of_table, replica_port,
+};
+use p4runtime_client::objects::{ObjectError, Table, named};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Engine;
-use p4runtime_proto::p4::v1::{Entity, MeterConfig, TableEntry, Update};
+use p4runtime_proto::p4::v1::{Entity, Index, MeterConfig, MeterEntry, TableEntry, Update};
 
 /// Bytes that a leg may send at once, at least: a picture's first packets.
 const BURST_BYTES_MIN: u64 = 64 * 1024;
 /// A leg may send at once what it may send in this time.
 const BURST_MS: u64 = 100;
+
+/// Hellos a second of a sender's address (more precisely, of all with the same hash): an office behind one address whose
+/// hundred sockets sign in at once.
+const HELLOS_OF_A_SOURCE_PER_S: i64 = 400;
+/// Hellos a second of a port of the switch. Checking one takes some microseconds.
+const HELLOS_OF_A_PORT_PER_S: i64 = 4_000;
 
 /// The tables of `p4/conference.p4` that the service writes.
 #[derive(Clone, Debug)]
@@ -23,6 +31,42 @@ pub struct Tables {
     own_addresses: Table,
     sockets: Table,
     receivers: Table,
+    hello_source_rate: MeterArray,
+    hello_port_rate: MeterArray,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MeterArray {
+    id: u32,
+    size: i64,
+}
+
+impl MeterArray {
+    fn find(p4info: &P4Info, name: &str) -> Result<MeterArray, ObjectError> {
+        let found = named("meter", name, &p4info.meters, |it| it.preamble.as_ref())?;
+        Ok(MeterArray {
+            id: found.preamble.as_ref().map_or(0, |it| it.id),
+            size: found.size,
+        })
+    }
+
+    /// Sets all cells to so many packets a second, and as many at once.
+    fn set_all(self, packets_per_s: i64) -> impl Iterator<Item = Update> {
+        (0..self.size).map(move |index| {
+            modify(entity(Kind::MeterEntry(MeterEntry {
+                meter_id: self.id,
+                index: Some(Index { index }),
+                config: Some(MeterConfig {
+                    cir: packets_per_s,
+                    cburst: packets_per_s,
+                    pir: packets_per_s,
+                    pburst: packets_per_s,
+                    ..MeterConfig::default()
+                }),
+                ..MeterEntry::default()
+            })))
+        })
+    }
 }
 
 impl Tables {
@@ -45,7 +89,17 @@ impl Tables {
                 ("set_leg", 6),
             )?,
             receivers: Table::find(p4info, "receivers", &["leg"], ("send_to", 5))?,
+            hello_source_rate: MeterArray::find(p4info, "hello_source_rate")?,
+            hello_port_rate: MeterArray::find(p4info, "hello_port_rate")?,
         })
+    }
+
+    /// The limits of hellos that go to the service, for a switch that has just got the program.
+    pub(crate) fn hello_limits(&self) -> Vec<Update> {
+        let of_sources = self.hello_source_rate.set_all(HELLOS_OF_A_SOURCE_PER_S);
+        of_sources
+            .chain(self.hello_port_rate.set_all(HELLOS_OF_A_PORT_PER_S))
+            .collect()
     }
 
     pub(crate) fn sockets(&self) -> &Table {

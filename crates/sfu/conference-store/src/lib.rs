@@ -30,7 +30,7 @@ pub enum StoreError {
     },
     /// The file is of another version.
     #[error(
-        "{path}: expected a store of format {expected}, found format {found}: use the version that wrote it, or `reprise restore` from a backup"
+        "{path}: expected a store of format {expected}, found format {found}: use the version that wrote it, or name another file"
     )]
     Format {
         /// The file.

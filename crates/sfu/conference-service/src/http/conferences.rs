@@ -18,7 +18,7 @@ type Body<T> = Result<Json<T>, JsonRejection>;
 
 fn content<T>(body: Body<T>) -> Result<T, Failure> {
     body.map(|Json(content)| content)
-        .map_err(|error| Failure::invalid(error.body_text()))
+        .map_err(|error| Failure::of_body(&error))
 }
 
 /// The names in a request's path.
@@ -28,16 +28,21 @@ fn names<const N: usize>(texts: Vec<String>) -> Result<[Name; N], Failure> {
     names.try_into().map_err(|_| Failure::no_route())
 }
 
-/// The caller's own participant, with its legs and their keys.
-async fn own(app: &App, conference: &Name, who: &Name) -> Result<Json<Participant>, Failure> {
+/// A participant after a write: with its legs, whose keys only itself gets.
+async fn own(
+    app: &App,
+    caller: &Caller,
+    (conference, who): (&Name, &Name),
+) -> Result<Json<Participant>, Failure> {
     let model = app.core.model().await;
     let record = model.participant(conference, who)?;
-    Ok(Json(views::participant_of(
-        &model,
-        &app.media,
-        record,
-        Legs::WithKeys,
-    )))
+    let legs = if caller.participant() == Some(who) {
+        Legs::WithKeys
+    } else {
+        Legs::Shown
+    };
+    let view = views::participant_of(&model, &app.media, record, legs);
+    Ok(Json(view))
 }
 
 /// Lists the conferences that the token is for.
@@ -192,7 +197,7 @@ pub(super) async fn put_participant(
         expires_ms: caller.expires_ms(),
     };
     app.core.ask(request).await?;
-    own(&app, &conference, &participant).await
+    own(&app, &caller, (&conference, &participant)).await
 }
 
 /// Shows a participant.
@@ -312,7 +317,7 @@ pub(super) async fn put_track(
         spec,
     };
     app.core.ask(request).await?;
-    own(&app, &conference, &participant).await
+    own(&app, &caller, (&conference, &participant)).await
 }
 
 /// Ends a track.
@@ -432,7 +437,7 @@ pub(super) async fn put_subscription(
         spec: content(body)?,
     };
     app.core.ask(request).await?;
-    own(&app, &conference, &participant).await
+    own(&app, &caller, (&conference, &participant)).await
 }
 
 /// Receives a track no longer.

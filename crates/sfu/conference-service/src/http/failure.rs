@@ -1,10 +1,12 @@
 //! Failures as answers (RFC 9457).
 
+use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use conference_api::{BadName, Problem};
 use conference_model::{Refusal, RefusalKind};
 
+use super::BODY_MAX;
 use crate::core::CoreError;
 use crate::tokens::NotAllowed;
 
@@ -33,6 +35,22 @@ impl Failure {
     pub(super) fn no_route() -> Failure {
         let detail = "no such address: GET /openapi.json describes those that there are".to_owned();
         Failure::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+    }
+
+    pub(super) fn wrong_method() -> Failure {
+        let detail = "no such method here: GET /openapi.json describes those that there are";
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Failure::new(status, "wrong-method", "No such method", detail.to_owned())
+    }
+
+    /// The request has no body that can be read.
+    pub(super) fn of_body(error: &JsonRejection) -> Failure {
+        if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            let detail = format!("expected a body of at most {BODY_MAX} bytes");
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            return Failure::new(status, "too-large", "The body is too large", detail);
+        }
+        Failure::invalid(error.body_text())
     }
 
     /// The request's body or path is not what it must be.

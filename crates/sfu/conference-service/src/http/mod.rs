@@ -82,6 +82,7 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .fallback(|| async { Failure::no_route() })
+        .method_not_allowed_fallback(|| async { Failure::wrong_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(axum::middleware::from_fn(connections::count))
         .with_state(app);
