@@ -3,6 +3,7 @@
 mod conferences;
 mod events;
 mod failure;
+mod front;
 mod views;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::core::Core;
 use crate::tokens::{Caller, Keys, NotAllowed};
 
 pub use failure::Failure;
+pub use front::{Front, Leading};
 
 /// The largest body of a request: a track with its session description is far below.
 const BODY_MAX: usize = 64 * 1024;
@@ -74,7 +76,6 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
             "/openapi.json",
             get(move || async move { Json((*text).clone()) }),
         )
-        .route("/healthz", get(|| async { "ok\n" }))
         .fallback(|| async { Failure::no_route() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(app);
