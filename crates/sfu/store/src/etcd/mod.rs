@@ -138,6 +138,9 @@ impl Etcd {
         let batches = transactions::pack(&prefix, groups)?;
         let mut last = leader.last.lock().await;
         for batch in batches {
+            if *self.is_lost.borrow() {
+                return Err(StoreError::NoLeader);
+            }
             let Some(before) = last.take() else {
                 let why = "the outcome of an earlier write is not known: read everything first";
                 return Err(StoreError::Failed(why.to_owned()));
@@ -503,6 +506,34 @@ mod tests {
         let before = leader.last.lock().await.expect("it is known");
         leader.write(before, late()).await.expect("in time");
         assert_eq!(store.read_all().await.expect("it is read").len(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn etcd_itself_refuses_a_write_of_a_service_that_does_not_lead() {
+        let test = "etcd_itself_refuses_a_write_of_a_service_that_does_not_lead";
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(cluster) = EtcdCluster::start(test, folder.path(), 1) else {
+            return;
+        };
+        let config = EtcdConfig {
+            endpoints: cluster.endpoints(),
+            prefix: "/reprise/".to_owned(),
+            tls: None,
+        };
+        let old = Etcd::lead(&config).await.expect("it leads");
+        let before = old.leader.last.lock().await.expect("it is known");
+        let late = || vec![TxnOp::put("/reprise/records/a", "late", None)];
+        // Without the old one's knowing.
+        revoke(&old.leader.nodes, old.leader.lease).await;
+        let refused = old.leader.write(before, late()).await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
+        let new = Etcd::lead(&config).await.expect("it leads");
+        assert!(new.term() > old.term());
+        let refused = old.leader.write(before, late()).await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
+        let refused = old.leader.fence().await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
+        assert_eq!(new.read_all().await.expect("it is read"), []);
     }
 
     #[tokio::test(flavor = "multi_thread")]
