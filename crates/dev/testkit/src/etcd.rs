@@ -1,6 +1,7 @@
 //! A cluster of etcd on ports of 127.0.0.1 that nobody else has.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -42,12 +43,14 @@ impl EtcdCluster {
             let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
             return None;
         }
-        let urls: Vec<[String; 2]> = (0..n_nodes).map(|_| free_urls()).collect();
+        let urls = free_urls(2 * n_nodes);
+        let urls: Vec<&[String]> = urls.chunks(2).collect();
         let peers = urls.iter().enumerate();
         let peers: Vec<String> = peers
-            .map(|(number, [_, peer])| format!("n{number}={peer}"))
+            .map(|(number, urls)| format!("n{number}={}", urls[1]))
             .collect();
-        let nodes = urls.iter().enumerate().map(|(number, [client, peer])| {
+        let nodes = urls.iter().enumerate().map(|(number, urls)| {
+            let (client, peer) = (&urls[0], &urls[1]);
             let data = folder.join(format!("n{number}"));
             let arguments = [
                 ("name", format!("n{number}")),
@@ -67,7 +70,7 @@ impl EtcdCluster {
                 client: client.clone(),
             }
         });
-        let cluster = EtcdCluster {
+        let mut cluster = EtcdCluster {
             nodes: nodes.collect(),
             folder: folder.to_owned(),
         };
@@ -101,7 +104,7 @@ impl EtcdCluster {
         assert!(sent.expect("kill runs").success());
     }
 
-    fn wait(&self) {
+    fn wait(&mut self) {
         let began = Instant::now();
         loop {
             let answers = self
@@ -111,9 +114,13 @@ impl EtcdCluster {
             if answers {
                 return;
             }
+            let ended = self.nodes.iter_mut();
+            let ended: Vec<_> = ended
+                .filter_map(|node| node.child.try_wait().expect("it is a child"))
+                .collect();
             assert!(
-                began.elapsed() < BEGIN,
-                "etcd takes no writes: {}",
+                ended.is_empty() && began.elapsed() < BEGIN,
+                "etcd takes no writes, and these ended: {ended:?}: {}",
                 logs(&self.folder)
             );
             std::thread::sleep(Duration::from_millis(100));
@@ -157,8 +164,19 @@ fn logs(folder: &Path) -> String {
     texts.collect()
 }
 
-/// URLs with ports that were free a moment ago.
-fn free_urls() -> [String; 2] {
-    let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    sockets.map(|socket| format!("http://{}", socket.local_addr().expect("it is bound")))
+/// Addresses that were free a moment ago, below the ports that the system gives to connections: the nodes' own, which
+/// begin before all nodes listen, could take one of those.
+fn free_urls(n_urls: usize) -> Vec<String> {
+    let salt = RandomState::new().hash_one(std::process::id());
+    let ports = (10_000..32_000).cycle();
+    let from = usize::try_from(salt % 22_000).unwrap_or_default();
+    let free = ports
+        .skip(from)
+        .filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let sockets: Vec<TcpListener> = free.take(n_urls).collect();
+    let url = |socket: &TcpListener| {
+        let address = socket.local_addr().expect("it is bound");
+        format!("http://{address}")
+    };
+    sockets.iter().map(url).collect()
 }
