@@ -20,6 +20,7 @@
 pub mod builder;
 #[cfg(feature = "certificates")]
 pub mod certificates;
+pub mod etcd;
 #[cfg(feature = "frames")]
 pub mod frames;
 #[cfg(feature = "dataplane")]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use conference::address::Mac;
 use conference::limits::PORT_MAX;
 use conference_api::Name;
+use conference_store::{EtcdConfig, EtcdTls};
 use serde::Deserialize;
 
 use crate::rows::OwnAddress;
@@ -20,8 +21,10 @@ pub const MEDIA_PORT: u16 = 5004;
 pub struct Config {
     /// Where the service serves HTTP.
     pub listen: SocketAddr,
-    /// The store's file.
-    pub store: PathBuf,
+    /// The store's file, if the store is not in etcd.
+    pub store: Option<PathBuf>,
+    /// Where etcd is, if the store is there.
+    pub etcd: Option<EtcdSection>,
     /// Files with secrets whose tokens (HS256) are good; one of at least 32 bytes each.
     #[serde(default)]
     pub secrets: Vec<PathBuf>,
@@ -33,6 +36,32 @@ pub struct Config {
     pub silence_s: u64,
     /// The switch.
     pub switch: SwitchConfig,
+}
+
+/// Table `[etcd]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdSection {
+    /// The nodes: `http://HOST:PORT`, or `https://HOST:PORT` with TLS.
+    pub endpoints: Vec<String>,
+    /// What all keys begin with.
+    #[serde(default = "prefix")]
+    pub prefix: String,
+    /// The file with the certificates that sign those of the nodes, for TLS.
+    pub ca: Option<PathBuf>,
+    /// The file with the service's certificate, if the nodes ask for one.
+    pub certificate: Option<PathBuf>,
+    /// The file with the certificate's key.
+    pub key: Option<PathBuf>,
+}
+
+/// Where the records are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreConfig {
+    /// In a file.
+    File(PathBuf),
+    /// In etcd.
+    Etcd(EtcdConfig),
 }
 
 /// A switch.
@@ -67,6 +96,10 @@ pub struct AddressConfig {
 
 fn silence_s() -> u64 {
     30
+}
+
+fn prefix() -> String {
+    "/reprise/".to_owned()
 }
 
 fn device_id() -> u64 {
@@ -121,6 +154,7 @@ impl Config {
                 "ports of the switch (1 to 509), and UDP ports (1 to 65535)",
             );
         }
+        config.store()?;
         if config.silence_s < 5 {
             return bad(
                 "silence_s",
@@ -130,10 +164,56 @@ impl Config {
         Ok(config)
     }
 
+    /// Where the records are.
+    ///
+    /// # Errors
+    /// Neither place is named, or both are, or etcd's cannot be.
+    pub fn store(&self) -> Result<StoreConfig, BadConfig> {
+        match (&self.store, &self.etcd) {
+            (Some(file), None) => Ok(StoreConfig::File(file.clone())),
+            (None, Some(etcd)) => Ok(StoreConfig::Etcd(etcd.config()?)),
+            _ => Err(BadConfig::Value {
+                key: "store",
+                expected: "a file, or a table [etcd] with endpoints; one of both",
+            }),
+        }
+    }
+
     /// After how long a silent socket is signed out.
     #[must_use]
     pub fn silence(&self) -> Duration {
         Duration::from_secs(self.silence_s)
+    }
+}
+
+impl EtcdSection {
+    fn config(&self) -> Result<EtcdConfig, BadConfig> {
+        let bad = |key, expected| Err(BadConfig::Value { key, expected });
+        let scheme = if self.ca.is_some() {
+            "https://"
+        } else {
+            "http://"
+        };
+        if self.endpoints.is_empty() || !self.endpoints.iter().all(|it| it.starts_with(scheme)) {
+            return bad(
+                "etcd.endpoints",
+                "one or more of http://HOST:PORT without etcd.ca, or of https://HOST:PORT with it",
+            );
+        }
+        if !self.prefix.ends_with('/') {
+            return bad("etcd.prefix", "a text that ends with /");
+        }
+        let identity = self.certificate.clone().zip(self.key.clone());
+        let is_half = self.certificate.is_some() != self.key.is_some();
+        if is_half || (identity.is_some() && self.ca.is_none()) {
+            return bad("etcd.certificate", "also etcd.key and etcd.ca");
+        }
+        let ca = self.ca.clone();
+        Ok(EtcdConfig {
+            endpoints: self.endpoints.clone(),
+            prefix: self.prefix.clone(),
+            tls: ca.map(|ca| EtcdTls { ca, identity }),
+        })
     }
 }
 
@@ -169,6 +249,45 @@ addresses = [{ port = 1, ip = "10.0.1.100", mac = "02:00:00:00:01:64" }]
         assert_eq!((config.silence_s, config.switch.device_id), (30, 1));
         let own = OwnAddress::from(&config.switch.addresses[0]);
         assert_eq!((own.port, own.media_port, own.mac[5]), (1, 5004, 0x64));
+    }
+
+    #[test]
+    fn the_store_is_a_file_or_in_etcd() {
+        let line = "store = \"/var/lib/reprise/store\"\n";
+        let with = |etcd: &str| format!("{}\n[etcd]\n{etcd}", GOOD.replace(line, ""));
+        let plain = with("endpoints = [\"http://a:2379\"]");
+        let config = Config::read(&plain).expect("it is good");
+        let Ok(StoreConfig::Etcd(etcd)) = config.store() else {
+            unreachable!("{config:?}");
+        };
+        assert_eq!((etcd.prefix.as_str(), etcd.tls), ("/reprise/", None));
+        let tls =
+            "endpoints = [\"https://a:2379\"]\nca = \"/ca\"\ncertificate = \"/c\"\nkey = \"/k\"";
+        let config = Config::read(&with(tls)).expect("it is good");
+        let Ok(StoreConfig::Etcd(etcd)) = config.store() else {
+            unreachable!("{config:?}");
+        };
+        let identity = etcd.tls.and_then(|tls| tls.identity);
+        assert_eq!(identity, Some(("/c".into(), "/k".into())));
+        let why = |text: &str| Config::read(text).expect_err("refused").to_string();
+        let both = format!("{GOOD}\n[etcd]\nendpoints = [\"http://a:2379\"]");
+        assert!(why(&both).starts_with("store: expected a file, or"));
+        assert!(why(&GOOD.replace(line, "")).starts_with("store: expected a file, or"));
+        for (etcd, key) in [
+            ("endpoints = []", "etcd.endpoints"),
+            ("endpoints = [\"https://a:2379\"]", "etcd.endpoints"),
+            (
+                "endpoints = [\"http://a:2379\"]\nprefix = \"/x\"",
+                "etcd.prefix",
+            ),
+            (
+                "endpoints = [\"http://a:2379\"]\nkey = \"/k\"",
+                "etcd.certificate",
+            ),
+        ] {
+            let why = why(&with(etcd));
+            assert!(why.starts_with(&format!("{key}: expected")), "{why}");
+        }
     }
 
     #[test]

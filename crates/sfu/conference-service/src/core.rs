@@ -8,6 +8,8 @@
 //!
 //! If the store fails in step 2, nobody knows whether it has the change. Then the model is read from the store again
 //! before anything else is changed.
+//!
+//! When another service leads, [`Core::ended`] returns, and nothing is changed here any more.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use conference_api::Event;
 use conference_model::{Change, Key, Model, Outside, Record, Refusal, Request, Undo};
-use conference_store::{Embedded, StoreError, Write};
+use conference_store::{Store, StoreError, Write};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, broadcast, mpsc, oneshot};
 
 /// Requests that the store gets at once, at most.
@@ -36,11 +38,14 @@ pub enum CoreError {
     /// More requests wait than the service can answer in time.
     #[error("the service has more requests than it can answer in time: try again in a second")]
     Busy,
+    /// The store cannot write what it changes at once.
+    #[error("{0}")]
+    TooLarge(String),
     /// The store failed. Whether the request was done is not known.
     #[error("{0}: whether the request was done is not known; make it again")]
     Store(String),
-    /// The service ends.
-    #[error("the service ends: ask the one that takes over")]
+    /// The service ends, or another one leads.
+    #[error("the service ends, or another one leads: ask the one that leads")]
     Ended,
 }
 
@@ -81,7 +86,8 @@ impl Core {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn begin(store: Embedded) -> Result<Core, BeginError> {
+    pub async fn begin(store: impl Into<Store>) -> Result<Core, BeginError> {
+        let store = store.into();
         let model = read(&store).await?;
         let shared = Arc::new(Shared {
             touched: Mutex::new(model.legs().collect()),
@@ -113,6 +119,11 @@ impl Core {
             mpsc::error::TrySendError::Closed(_) => CoreError::Ended,
         })?;
         answered.await.unwrap_or(Err(CoreError::Ended))
+    }
+
+    /// Waits until no request is served any more: another service leads.
+    pub async fn ended(&self) {
+        self.requests.closed().await;
     }
 
     /// All conferences, as the store has them.
@@ -150,7 +161,7 @@ impl Shared {
     }
 }
 
-async fn read(store: &Embedded) -> Result<Model, BeginError> {
+async fn read(store: &Store) -> Result<Model, BeginError> {
     let mut records = Vec::new();
     for (key, value) in store.read_all().await? {
         let key: Key = key.parse()?;
@@ -159,7 +170,7 @@ async fn read(store: &Embedded) -> Result<Model, BeginError> {
     }
     let (model, orphans) = Model::load(records);
     if !orphans.is_empty() {
-        let gone = orphans.iter().map(|key| (key.to_string(), None));
+        let gone = orphans.iter().map(|key| vec![(key.to_string(), None)]);
         store.write(gone.collect()).await?;
     }
     Ok(model)
@@ -167,7 +178,7 @@ async fn read(store: &Embedded) -> Result<Model, BeginError> {
 
 struct Writer {
     shared: Arc<Shared>,
-    store: Embedded,
+    store: Store,
     queue: mpsc::Receiver<Job>,
     n_events: u64,
 }
@@ -175,16 +186,25 @@ struct Writer {
 impl Writer {
     async fn run(mut self) {
         let mut jobs = Vec::new();
-        while self.queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
-            self.serve(std::mem::take(&mut jobs)).await;
+        let store = self.store.clone();
+        loop {
+            let n_jobs = tokio::select! {
+                n_jobs = self.queue.recv_many(&mut jobs, BATCH_MAX) => n_jobs,
+                () = store.lost() => return,
+            };
+            if n_jobs == 0 || !self.serve(std::mem::take(&mut jobs)).await {
+                return;
+            }
         }
     }
 
-    async fn serve(&mut self, jobs: Vec<Job>) {
+    /// Returns whether this service still leads.
+    async fn serve(&mut self, jobs: Vec<Job>) -> bool {
         let shared = Arc::clone(&self.shared);
         let now_ms = now_ms();
         let mut model = shared.model.write().await;
         let mut done: Vec<(Job, Change, Undo)> = Vec::new();
+        let mut groups = Vec::new();
         for job in jobs {
             let mut new_key = random_key;
             let mut outside = Outside {
@@ -193,17 +213,24 @@ impl Writer {
             };
             match model.plan(&job.request, &mut outside) {
                 Ok(change) => {
+                    let group = group_of(&change);
+                    if let Err(error) = self.store.check_group(&group) {
+                        answer(job, Err(CoreError::TooLarge(error.to_string())));
+                        continue;
+                    }
                     let undo = model.apply(&change);
                     done.push((job, change, undo));
+                    if !group.is_empty() {
+                        groups.push(group);
+                    }
                 }
                 Err(refusal) => answer(job, Err(refusal.into())),
             }
         }
-        let batch = batch_of(done.iter().map(|(_, change, _)| change));
-        let stored = if batch.is_empty() {
+        let stored = if groups.is_empty() {
             Ok(())
         } else {
-            self.store.write(batch).await
+            self.store.write(groups).await
         };
         match stored {
             Ok(()) => {
@@ -212,6 +239,7 @@ impl Writer {
                     self.tell(change, undo, now_ms);
                     answer(job, Ok(()));
                 }
+                true
             }
             Err(error) => {
                 tracing::error!(%error, "the store failed");
@@ -222,20 +250,28 @@ impl Writer {
                     let failed = Err(CoreError::Store(error.to_string()));
                     answer(job, if change.is_empty() { Ok(()) } else { failed });
                 }
-                self.read_again(&mut model).await;
-                shared.touch(model.legs().collect::<Vec<_>>());
+                let leads = tokio::select! {
+                    leads = self.read_again(&mut model) => leads,
+                    () = self.store.lost() => false,
+                };
+                if leads {
+                    shared.touch(model.legs().collect::<Vec<_>>());
+                }
+                leads
             }
         }
     }
 
-    /// Reads the store until that succeeds. Nobody reads or changes conferences meanwhile.
-    async fn read_again(&self, model: &mut Model) {
+    /// Reads the store until that succeeds. Nobody reads or changes conferences meanwhile. Returns whether this service
+    /// still leads.
+    async fn read_again(&self, model: &mut Model) -> bool {
         loop {
             match read(&self.store).await {
                 Ok(read) => {
                     *model = read;
-                    return;
+                    return true;
                 }
+                Err(BeginError::Store(StoreError::NoLeader)) => return false,
                 Err(error) => tracing::error!(%error, "the store cannot be read"),
             }
             tokio::time::sleep(RETRY).await;
@@ -258,14 +294,12 @@ impl Writer {
     }
 }
 
-/// The last write of each key.
-fn batch_of<'c>(changes: impl Iterator<Item = &'c Change>) -> Vec<Write> {
-    let writes = changes.flat_map(|change| &change.writes);
-    let mut last = std::collections::BTreeMap::new();
-    for (key, record) in writes {
-        last.insert(key.to_string(), record.as_ref().map(Record::to_json));
-    }
-    last.into_iter().collect()
+/// What the store writes for one request.
+fn group_of(change: &Change) -> Vec<Write> {
+    let writes = change.writes.iter();
+    writes
+        .map(|(key, record)| (key.to_string(), record.as_ref().map(Record::to_json)))
+        .collect()
 }
 
 fn answer(job: Job, result: Result<(), CoreError>) {
@@ -290,6 +324,7 @@ pub fn now_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use conference_api::{ConferenceSpec, EventKind, Name, ParticipantSpec};
+    use conference_store::Embedded;
 
     use super::*;
 

@@ -15,7 +15,7 @@ use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     Entity, PacketIn, PacketMetadata, PacketOut, Update, stream_message_response,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::HelloFrame;
@@ -81,12 +81,13 @@ pub enum SessionError {
     NoPackets,
 }
 
-/// Serves a switch for ever.
-pub async fn serve(core: Core, switch: Switch, nonces: Nonces) {
+/// Serves a switch for ever. `is_whole` has whether the switch has what the conferences need.
+pub async fn serve(core: Core, switch: Switch, nonces: Nonces, is_whole: watch::Sender<bool>) {
     let began = Instant::now();
     let mut was = String::new();
     loop {
-        let Err(error) = Session::serve(&core, &switch, &nonces, began).await;
+        let Err(error) = Session::serve(&core, &switch, &nonces, began, &is_whole).await;
+        is_whole.send_replace(false);
         let now = error.to_string();
         // A switch that is away for an hour is one line.
         if now != was {
@@ -169,6 +170,7 @@ impl Session<'_> {
         switch: &Switch,
         nonces: &Nonces,
         began: Instant,
+        is_whole: &watch::Sender<bool>,
     ) -> Result<Never, SessionError> {
         let mut client = Client::connect_once(&switch.address, switch.device_id).await?;
         client.set_call_timeout(CALL);
@@ -203,6 +205,7 @@ impl Session<'_> {
         }
         session.reconcile().await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
+        is_whole.send_replace(true);
         session.follow().await
     }
 

@@ -1,20 +1,22 @@
 //! The whole service: store, conferences, the switch, and the HTTP interface.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use conference_api::{Media, MediaAddress, Name};
-use conference_store::{Embedded, StoreError};
+use conference_store::{Embedded, Etcd, Store, StoreError};
 use hello::Nonces;
 use p4runtime_client::SwitchAddress;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use crate::config::StoreConfig;
 use crate::core::{BeginError, Core};
 use crate::driver::{self, Program, Switch};
 use crate::housekeeping;
-use crate::http::{self, App, Connections, Peer};
+use crate::http::{App, Connections, Front, Leading, Peer};
 use crate::rows::OwnAddress;
 use crate::tokens::{self, Keys};
 
@@ -23,10 +25,10 @@ use crate::tokens::{self, Keys};
 pub struct Settings {
     /// Where it serves HTTP.
     pub listen: SocketAddr,
-    /// The store's file.
-    pub store: PathBuf,
+    /// Where the records are.
+    pub store: StoreConfig,
     /// The keys of tokens.
-    pub keys: Keys,
+    pub keys: Arc<Keys>,
     /// The switch's name.
     pub switch_name: Name,
     /// Where the switch serves P4Runtime.
@@ -63,7 +65,8 @@ pub enum ServeError {
     Http(std::io::Error),
 }
 
-/// Serves until `stop` is done. Calls `is_ready` with the address once requests are served.
+/// Serves until `stop` is done. Calls `is_ready` with the address once requests are served: when the service leads for
+/// the first time.
 ///
 /// # Errors
 /// The service cannot begin.
@@ -76,14 +79,81 @@ pub async fn serve(
     let listening = TcpListener::bind(address).await;
     let listener = listening.map_err(|error| ServeError::Listen { address, error })?;
     let address = listener.local_addr().map_err(ServeError::Http)?;
-    let store = Embedded::open(&settings.store)?;
-    let election_id = u128::from(store.term());
-    let core = Core::begin(store).await?;
+    let (leading, front) = watch::channel(None);
+    let (stopping, stopped) = watch::channel(false);
+    let until_stopped = |mut stopped: watch::Receiver<bool>| async move {
+        // The sender's end is an end, too.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    };
+    let routes = Front::routes(front).into_make_service_with_connect_info::<Peer>();
+    let http = axum::serve(Connections::new(listener), routes)
+        .with_graceful_shutdown(until_stopped(stopped.clone()))
+        .into_future();
+    let http = tokio::spawn(http);
+    tokio::spawn(async move {
+        stop.await;
+        stopping.send_replace(true);
+    });
+    let mut is_ready = Some(|core: &Core| is_ready(address, core));
+    let ended = loop {
+        let store = tokio::select! {
+            store = open(&settings.store) => store,
+            () = until_stopped(stopped.clone()) => break Ok(()),
+        };
+        let store = match store {
+            Ok(store) => store,
+            Err(error) => break Err(error.into()),
+        };
+        let until = until_stopped(stopped.clone());
+        let led = lead(&settings, store.clone(), &leading, &mut is_ready, until).await;
+        leading.send_replace(None);
+        store.resign().await;
+        match led {
+            Ok(Role::Stopped) => break Ok(()),
+            Ok(Role::Lost) => tracing::warn!("another service leads: this one stands by"),
+            Err(BeginError::Store(StoreError::NoLeader | StoreError::Failed(_)))
+                if matches!(settings.store, StoreConfig::Etcd(_)) => {}
+            Err(error) => break Err(error.into()),
+        }
+    };
+    if ended.is_err() {
+        http.abort();
+        return ended;
+    }
+    match http.await {
+        Ok(served) => served.map_err(ServeError::Http),
+        Err(error) => Err(ServeError::Http(std::io::Error::other(error))),
+    }
+}
+
+async fn open(store: &StoreConfig) -> Result<Store, StoreError> {
+    match store {
+        StoreConfig::File(path) => Embedded::open(path).map(Store::from),
+        StoreConfig::Etcd(config) => Etcd::lead(config).await.map(Store::from),
+    }
+}
+
+/// Why a service leads no more.
+enum Role {
+    /// It was stopped.
+    Stopped,
+    /// Another service leads, perhaps.
+    Lost,
+}
+
+/// Leads until `stop` is done, or until another service may lead. The switch has no connection from this one then.
+async fn lead(
+    settings: &Settings,
+    store: Store,
+    leading: &watch::Sender<Option<Leading>>,
+    is_ready: &mut Option<impl FnOnce(&Core)>,
+    stop: impl Future<Output = ()>,
+) -> Result<Role, BeginError> {
+    let core = Core::begin(store.clone()).await?;
+    let own = settings.own_addresses.iter();
     let media = Media {
-        switch: settings.switch_name,
-        addresses: settings
-            .own_addresses
-            .iter()
+        switch: settings.switch_name.clone(),
+        addresses: own
             .map(|own| MediaAddress {
                 address: own.address,
                 port: own.media_port,
@@ -91,30 +161,31 @@ pub async fn serve(
             .collect(),
     };
     let switch = Switch {
-        address: settings.switch,
+        address: settings.switch.clone(),
         device_id: settings.device_id,
-        election_id,
-        program: settings.program,
-        own_addresses: settings.own_addresses,
+        election_id: u128::from(store.term()),
+        program: settings.program.clone(),
+        own_addresses: settings.own_addresses.clone(),
         silence: settings.silence,
     };
     let nonces = Nonces::new(tokens::new_secret());
-    let driver = tokio::spawn(driver::serve(core.clone(), switch, nonces));
-    let cleaner = tokio::spawn(housekeeping::run(core.clone()));
+    let (whole, is_whole) = watch::channel(false);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(driver::serve(core.clone(), switch, nonces, whole));
+    tasks.spawn(housekeeping::run(core.clone()));
     let app = App {
         core: core.clone(),
-        keys: Arc::new(settings.keys),
+        keys: Arc::clone(&settings.keys),
         media: Arc::new(media),
     };
-    let (router, _) = http::routes_and_description(app);
-    is_ready(address, &core);
-    let served = axum::serve(
-        Connections::new(listener),
-        router.into_make_service_with_connect_info::<Peer>(),
-    )
-    .with_graceful_shutdown(stop)
-    .await;
-    driver.abort();
-    cleaner.abort();
-    served.map_err(ServeError::Http)
+    leading.send_replace(Some(Leading::new(app, store, is_whole)));
+    if let Some(is_ready) = is_ready.take() {
+        is_ready(&core);
+    }
+    let role = tokio::select! {
+        () = stop => Role::Stopped,
+        () = core.ended() => Role::Lost,
+    };
+    tasks.shutdown().await;
+    Ok(role)
 }

@@ -121,17 +121,17 @@ impl Embedded {
         .await
     }
 
-    /// Writes a batch: all of it, or nothing.
+    /// Writes groups of writes, in their order and in one transaction: all of them, or nothing.
     ///
     /// # Errors
-    /// The file is gone, or the disk is full. The batch may be there all the same.
-    pub async fn write(&self, batch: Vec<Write>) -> Result<(), StoreError> {
+    /// The file is gone, or the disk is full. The writes may be there all the same.
+    pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
         self.blocking(move |file| {
             file.expect_there()?;
             let transaction = file.database.begin_write()?;
             {
                 let mut table = transaction.open_table(RECORDS)?;
-                for (key, value) in &batch {
+                for (key, value) in groups.iter().flatten() {
                     match value {
                         Some(value) => table.insert(key.as_str(), value.as_str())?,
                         None => table.remove(key.as_str())?,
@@ -142,6 +142,14 @@ impl Embedded {
             Ok(())
         })
         .await
+    }
+
+    /// Looks whether the file is there.
+    ///
+    /// # Errors
+    /// It was removed, moved or replaced.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        self.blocking(OpenFile::expect_there).await
     }
 
     /// Runs what waits for the disk on a thread for that.
@@ -244,11 +252,11 @@ mod tests {
         let store = Embedded::open(&path).expect("it opens");
         assert_eq!(store.term(), 1);
         store
-            .write(vec![put("b", "2"), put("a", "1")])
+            .write(vec![vec![put("b", "2"), put("a", "1")]])
             .await
             .expect("written");
         store
-            .write(vec![put("a", "3"), ("b".to_owned(), None)])
+            .write(vec![vec![put("a", "3")], vec![("b".to_owned(), None)]])
             .await
             .expect("written");
         let in_use = Embedded::open(&path).expect_err("in use").to_string();
@@ -268,13 +276,22 @@ mod tests {
         let store = Embedded::open(&path).expect("it opens");
         let elsewhere = folder.path().join("elsewhere");
         fs::rename(&path, &elsewhere).expect("moved");
-        let gone = store.write(vec![put("a", "1")]).await.expect_err("gone");
+        let gone = store
+            .write(vec![vec![put("a", "1")]])
+            .await
+            .expect_err("gone");
         assert!(matches!(gone, StoreError::Gone(_)), "{gone}");
         fs::write(&path, "").expect("another file");
-        let gone = store.write(vec![put("a", "1")]).await.expect_err("gone");
+        let gone = store
+            .write(vec![vec![put("a", "1")]])
+            .await
+            .expect_err("gone");
         assert!(matches!(gone, StoreError::Gone(_)), "{gone}");
         fs::rename(&elsewhere, &path).expect("moved back");
-        store.write(vec![put("a", "1")]).await.expect("it is back");
+        store
+            .write(vec![vec![put("a", "1")]])
+            .await
+            .expect("it is back");
     }
 
     #[test]

@@ -6,11 +6,105 @@
 #![warn(missing_docs)]
 
 mod embedded;
+mod etcd;
 
 pub use embedded::Embedded;
+pub use etcd::{Etcd, EtcdConfig, EtcdTls};
 
 /// One write: a key and its new value; `None` deletes.
 pub type Write = (String, Option<String>);
+
+/// A store. Clones are the same one.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// In a file.
+    Embedded(Embedded),
+    /// In etcd.
+    Etcd(Etcd),
+}
+
+impl From<Embedded> for Store {
+    fn from(store: Embedded) -> Store {
+        Store::Embedded(store)
+    }
+}
+
+impl From<Etcd> for Store {
+    fn from(store: Etcd) -> Store {
+        Store::Etcd(store)
+    }
+}
+
+impl Store {
+    /// A number that is greater with each service that leads.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        match self {
+            Store::Embedded(store) => store.term(),
+            Store::Etcd(store) => store.term(),
+        }
+    }
+
+    /// All records, in the order of their keys. No write from before this call is done after it.
+    ///
+    /// # Errors
+    /// The store does not answer, or another service leads.
+    pub async fn read_all(&self) -> Result<Vec<(String, String)>, StoreError> {
+        match self {
+            Store::Embedded(store) => store.read_all().await,
+            Store::Etcd(store) => store.read_all().await,
+        }
+    }
+
+    /// Writes groups of writes, in their order. All writes of a group are done, or none.
+    ///
+    /// # Errors
+    /// Another service leads, or a group is too large: then nothing was written. Or the store does not answer: then
+    /// nobody knows what was done, and [`read_all`](Self::read_all) is the next call.
+    pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
+        match self {
+            Store::Embedded(store) => store.write(groups).await,
+            Store::Etcd(store) => store.write(groups).await,
+        }
+    }
+
+    /// Refuses a group that the store cannot write at once.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub fn check_group(&self, group: &[Write]) -> Result<(), StoreError> {
+        match self {
+            Store::Embedded(_) => Ok(()),
+            Store::Etcd(store) => store.check_group(group),
+        }
+    }
+
+    /// Asks the store whether it would take a write.
+    ///
+    /// # Errors
+    /// It would not.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        match self {
+            Store::Embedded(store) => store.check().await,
+            Store::Etcd(store) => store.check().await,
+        }
+    }
+
+    /// Waits until this service does not lead any more. One with a file leads as long as it has that.
+    pub async fn lost(&self) {
+        match self {
+            Store::Embedded(_) => std::future::pending().await,
+            Store::Etcd(store) => store.lost().await,
+        }
+    }
+
+    /// Stops leading, so that another service leads at once.
+    pub async fn resign(&self) {
+        if let Store::Etcd(store) = self {
+            store.resign().await;
+        }
+    }
+}
 
 /// Why a store could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +139,23 @@ pub enum StoreError {
         "{0} was removed, moved or replaced: nothing that is written to it would be there after a restart. Put it back, or restart the service"
     )]
     Gone(String),
+    /// The settings cannot be used.
+    #[error("{0}")]
+    Settings(String),
+    /// One request has more writes than the store takes at once. Nothing was written.
+    #[error(
+        "the request changes {n_writes} records with {n_bytes} bytes, but etcd takes {writes_max} with {bytes_max} at once: split it, or make the conference smaller"
+    )]
+    TooLarge {
+        /// The request's writes.
+        n_writes: usize,
+        /// Their bytes, with those of their keys and of the message around them.
+        n_bytes: usize,
+        /// The most writes.
+        writes_max: usize,
+        /// The most bytes.
+        bytes_max: usize,
+    },
     /// Another service leads now.
     #[error("another service leads now")]
     NoLeader,

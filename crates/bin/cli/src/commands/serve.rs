@@ -4,11 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use conference_api::{Claims, ConferenceSpec, Grants, Name, TrackKind};
 use conference_model::Request;
-use conference_service::config::Config;
+use conference_service::config::{Config, StoreConfig};
 use conference_service::core::{Core, now_ms};
 use conference_service::rows::OwnAddress;
 use conference_service::serve::{Settings, serve};
@@ -56,8 +57,10 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
     }
     let settings = Settings {
         listen: config.listen,
-        store: config.store.clone(),
-        keys,
+        store: config
+            .store()
+            .map_err(|error| Failure::in_file(file, &error))?,
+        keys: Arc::new(keys),
         switch_name: config.switch.name.clone(),
         switch: SwitchAddress::plain(&config.switch.p4runtime),
         device_id: config.switch.device_id,
@@ -202,8 +205,8 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     };
     let settings = Settings {
         listen,
-        store: folder.path().join("store"),
-        keys,
+        store: StoreConfig::File(folder.path().join("store")),
+        keys: Arc::new(keys),
         switch_name: name("dev"),
         switch: SwitchAddress::plain(&switch.p4runtime),
         device_id: 1,

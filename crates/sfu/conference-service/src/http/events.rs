@@ -59,6 +59,7 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
     let reason = loop {
         let message = tokio::select! {
             () = &mut end => break "the token has expired",
+            () = app.core.ended() => break "the service ends, or another one leads",
             _ = pings.tick() => Message::Ping(Vec::new().into()),
             received = socket.recv() => match received {
                 // Nothing is asked over the stream.

@@ -53,6 +53,19 @@ impl Failure {
         Failure::invalid(error.body_text())
     }
 
+    /// The same request may be served in a second, perhaps by another service.
+    pub(super) fn unavailable(detail: String) -> Failure {
+        Failure {
+            retry_s: Some(1),
+            ..Failure::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "Not available now",
+                detail,
+            )
+        }
+    }
+
     /// The request's body or path is not what it must be.
     pub(super) fn invalid(detail: String) -> Failure {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -131,19 +144,14 @@ impl From<CoreError> for Failure {
         let detail = error.to_string();
         match error {
             CoreError::Refused(refusal) => refusal.into(),
+            CoreError::TooLarge(detail) => {
+                Failure::new(StatusCode::INSUFFICIENT_STORAGE, "full", "No room", detail)
+            }
             CoreError::Busy => Failure {
                 retry_s: Some(1),
                 ..Failure::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too busy", detail)
             },
-            CoreError::Store(_) | CoreError::Ended => Failure {
-                retry_s: Some(1),
-                ..Failure::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "unavailable",
-                    "Not available now",
-                    detail,
-                )
-            },
+            CoreError::Store(_) | CoreError::Ended => Failure::unavailable(detail),
         }
     }
 }

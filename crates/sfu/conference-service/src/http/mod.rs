@@ -4,6 +4,7 @@ mod conferences;
 mod connections;
 mod events;
 mod failure;
+mod front;
 mod page;
 mod views;
 
@@ -25,6 +26,7 @@ use crate::tokens::{Caller, Keys, NotAllowed};
 
 pub use connections::{Connections, Peer};
 pub use failure::Failure;
+pub use front::{Front, Leading};
 
 /// The largest body of a request: a track with its session description is far below.
 const BODY_MAX: usize = 64 * 1024;
@@ -77,14 +79,12 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
             "/openapi.json",
             get(move || async move { Json((*text).clone()) }),
         )
-        .route("/healthz", get(|| async { "ok\n" }))
         .route("/", get(page::index))
         .route("/page.css", get(page::style))
         .route("/page.js", get(page::script))
         .fallback(|| async { Failure::no_route() })
         .method_not_allowed_fallback(|| async { Failure::wrong_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(axum::middleware::from_fn(connections::count))
         .with_state(app);
     (router, description)
 }

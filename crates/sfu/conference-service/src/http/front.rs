@@ -1,0 +1,82 @@
+//! What is served always: whether the service is well, and everything else while it leads.
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use conference_store::Store;
+use tokio::sync::watch;
+use tower_service::Service;
+
+use super::connections::count;
+use super::{App, Failure, routes_and_description};
+
+/// The service while it leads.
+#[derive(Clone, Debug)]
+pub struct Leading {
+    store: Store,
+    is_switch_whole: watch::Receiver<bool>,
+    routes: Router,
+}
+
+impl Leading {
+    /// What a leader serves.
+    #[must_use]
+    pub fn new(app: App, store: Store, is_switch_whole: watch::Receiver<bool>) -> Leading {
+        let (routes, _) = routes_and_description(app);
+        Leading {
+            store,
+            is_switch_whole,
+            routes,
+        }
+    }
+}
+
+/// The HTTP interface, of a service that leads or stands by.
+#[derive(Clone, Debug)]
+pub struct Front {
+    leading: watch::Receiver<Option<Leading>>,
+}
+
+impl Front {
+    /// The routes. Requests go to the service that `leading` has when they come.
+    pub fn routes(leading: watch::Receiver<Option<Leading>>) -> Router {
+        Router::new()
+            .route("/healthz", get(|| async { "ok\n" }))
+            .route("/readyz", get(readiness))
+            .fallback(pass_on)
+            .layer(axum::middleware::from_fn(count))
+            .with_state(Front { leading })
+    }
+
+    fn leading(&self) -> Option<Leading> {
+        self.leading.borrow().clone()
+    }
+}
+
+/// Whether the service leads, the store answers, and the switch has what the conferences need.
+async fn readiness(State(front): State<Front>) -> Response {
+    let why = match front.leading() {
+        None => {
+            "this service stands by: another one leads, or the store does not answer".to_owned()
+        }
+        Some(leading) => match leading.store.check().await {
+            Err(error) => format!("the store: {error}"),
+            Ok(()) if !*leading.is_switch_whole.borrow() => {
+                "the switch is away, or does not yet have what the conferences need".to_owned()
+            }
+            Ok(()) => return "ready\n".into_response(),
+        },
+    };
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+}
+
+async fn pass_on(State(front): State<Front>, request: Request) -> Response {
+    let Some(mut leading) = front.leading() else {
+        let detail = "this service stands by: ask the one that leads, or try again in a second";
+        return Failure::unavailable(detail.to_owned()).into_response();
+    };
+    let Ok(response) = leading.routes.call(request).await;
+    response
+}

@@ -1,0 +1,564 @@
+//! A store in etcd (v3), for a service that stands by when another one leads.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `PREFIX/leader` | who leads; bound to a lease. Its create revision is the term |
+//! | `PREFIX/format` | the format of the records |
+//! | `PREFIX/records/KEY` | a record |
+//!
+//! Each write is a transaction. It compares that the leader's key has the create revision of this term, so a service
+//! that has been replaced can write nothing. It also compares the key's modification revision with that of the
+//! service's write before, and writes the key again. A write whose answer was lost may still be on its way: reading
+//! everything writes the leader's key first, and then that write cannot be done any more.
+
+mod nodes;
+mod transactions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_client::{
+    Compare, CompareOp, Error, GetOptions, KeyValue, LeaseGrantResponse, PutOptions, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
+};
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+pub use self::nodes::EtcdTls;
+
+use self::nodes::{CALL, CallError, Nodes};
+use crate::{StoreError, Write};
+
+const FORMAT: u32 = 1;
+/// After so many seconds without a sign of life, another service may lead.
+const TTL_S: i64 = 5;
+const TTL: Duration = Duration::from_secs(5);
+/// How often the lease is kept alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// The pause before another try to keep the lease alive. All nodes are asked well within the lease's time.
+const KEEP_ALIVE_RETRY: Duration = Duration::from_millis(100);
+/// How often a service that stands by looks whether another one leads.
+const LOOK: Duration = Duration::from_millis(500);
+/// Records that are read at once. Fewer, if they are larger than the 4 MiB that the client takes.
+const PAGE: i64 = 1_024;
+
+/// Where the store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdConfig {
+    /// The nodes, as `http://HOST:PORT` or `https://HOST:PORT`.
+    pub endpoints: Vec<String>,
+    /// What all keys begin with. It ends with `/`.
+    pub prefix: String,
+    /// Files for TLS.
+    pub tls: Option<EtcdTls>,
+}
+
+/// A store in etcd, of the service that leads. Clones are the same one.
+#[derive(Clone)]
+pub struct Etcd {
+    leader: Arc<Leader>,
+    is_lost: watch::Receiver<bool>,
+}
+
+struct Leader {
+    nodes: Arc<Nodes>,
+    prefix: String,
+    lease: i64,
+    /// The create revision of the leader's key.
+    term: i64,
+    /// The leader's key's modification revision after the last write; none if that write's outcome is not known.
+    last: Mutex<Option<i64>>,
+    is_lost: Arc<watch::Sender<bool>>,
+}
+
+impl std::fmt::Debug for Etcd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "etcd {} term {}", self.leader.prefix, self.leader.term)
+    }
+}
+
+/// What an attempt to lead came to.
+enum Attempt {
+    Leads(Etcd),
+    /// The value of the leader's key.
+    StandsBy(String),
+}
+
+impl Etcd {
+    /// Waits until this service leads, for ever if another one does, or if etcd does not answer.
+    ///
+    /// # Errors
+    /// The settings cannot be, or the records are of another version.
+    pub async fn lead(config: &EtcdConfig) -> Result<Etcd, StoreError> {
+        let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
+        let mut was = String::new();
+        loop {
+            let now = match attempt(&nodes, &config.prefix).await {
+                Ok(Attempt::Leads(etcd)) => return Ok(etcd),
+                Ok(Attempt::StandsBy(leader)) => format!("{leader} leads"),
+                Err(error @ (StoreError::Failed(_) | StoreError::NoLeader)) => error.to_string(),
+                Err(error) => return Err(error),
+            };
+            // A leader of a week is one line.
+            if now != was {
+                tracing::info!(why = %now, "this service stands by");
+                was = now;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The create revision of the leader's key: greater with each leader.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        u64::try_from(self.leader.term).unwrap_or(0)
+    }
+
+    /// All records, in the order of their keys, as they are at one revision. No write from before this call is done
+    /// after it.
+    ///
+    /// # Errors
+    /// Another service leads, or etcd does not answer.
+    pub async fn read_all(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let revision = self.leader.fence().await?;
+        self.leader.records_at(revision).await
+    }
+
+    /// Writes groups of writes, in their order. All writes of a group are done, or none. So many groups as have room
+    /// go into one transaction (1.5 MiB, 64,000 writes); so after an error those of earlier transactions are done.
+    ///
+    /// # Errors
+    /// Another service leads. Or a group has no room in a transaction: then nothing was written. Or etcd does not
+    /// answer: then nobody knows what was done, and nothing can be written until [`read_all`](Self::read_all) has
+    /// found it out.
+    pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
+        let leader = &self.leader;
+        let prefix = leader.records();
+        let batches = transactions::pack(&prefix, groups)?;
+        let mut last = leader.last.lock().await;
+        for batch in batches {
+            if *self.is_lost.borrow() {
+                return Err(StoreError::NoLeader);
+            }
+            let Some(before) = last.take() else {
+                let why = "the outcome of an earlier write is not known: read everything first";
+                return Err(StoreError::Failed(why.to_owned()));
+            };
+            let operations = transactions::operations(&prefix, batch);
+            *last = Some(leader.write(before, operations).await?);
+        }
+        Ok(())
+    }
+
+    /// Refuses a group that no transaction has room for.
+    ///
+    /// # Errors
+    /// It has more writes or bytes than etcd takes at once.
+    pub fn check_group(&self, group: &[Write]) -> Result<(), StoreError> {
+        transactions::check(&self.leader.records(), group)
+    }
+
+    /// Asks etcd whether this service leads.
+    ///
+    /// # Errors
+    /// Another service leads, or etcd does not answer.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        let leader = &self.leader;
+        let there = get(&leader.nodes, &leader.key()).await?;
+        if there.is_some_and(|it| it.create_revision() == leader.term) {
+            return Ok(());
+        }
+        Err(leader.lose())
+    }
+
+    /// Waits until this service does not lead any more, or cannot know whether it does.
+    pub async fn lost(&self) {
+        let mut is_lost = self.is_lost.clone();
+        // The sender is in what this has.
+        let _ = is_lost.wait_for(|is_lost| *is_lost).await;
+    }
+
+    /// Stops leading, so that another service leads at once. If etcd does not answer, the lease ends by itself.
+    pub async fn resign(&self) {
+        self.leader.lose();
+        revoke(&self.leader.nodes, self.leader.lease).await;
+    }
+}
+
+impl Leader {
+    fn key(&self) -> String {
+        leader_key(&self.prefix)
+    }
+
+    fn records(&self) -> String {
+        format!("{}records/", self.prefix)
+    }
+
+    fn lose(&self) -> StoreError {
+        self.is_lost.send_replace(true);
+        StoreError::NoLeader
+    }
+
+    fn leads(&self) -> Compare {
+        Compare::create_revision(self.key(), CompareOp::Equal, self.term)
+    }
+
+    /// Writes the leader's key again, with its value and lease.
+    fn touch(&self) -> TxnOp {
+        let options = PutOptions::new().with_lease(self.lease);
+        TxnOp::put(self.key(), who(), Some(options))
+    }
+
+    /// One transaction; the revision after it.
+    async fn write(&self, before: i64, mut operations: Vec<TxnOp>) -> Result<i64, StoreError> {
+        let is_next = Compare::mod_revision(self.key(), CompareOp::Equal, before);
+        operations.push(self.touch());
+        let transaction = Txn::new()
+            .when([self.leads(), is_next])
+            .and_then(operations)
+            .or_else([TxnOp::get(self.key(), None)]);
+        let sent = self.nodes.call(
+            CALL,
+            |mut client| async move { client.txn(transaction).await },
+        );
+        let answer = sent.await.map_err(|error| self.failed(error))?;
+        if answer.succeeded() {
+            return Ok(revision_of(&answer));
+        }
+        if found(&answer).is_some_and(|it| it.create_revision() == self.term) {
+            let why = "etcd has a write that this service had given up: read everything first";
+            return Err(StoreError::Failed(why.to_owned()));
+        }
+        Err(self.lose())
+    }
+
+    /// Makes writes that are still on their way impossible; the revision after that.
+    async fn fence(&self) -> Result<i64, StoreError> {
+        let mut last = self.last.lock().await;
+        *last = None;
+        let transaction = Txn::new().when([self.leads()]).and_then([self.touch()]);
+        let sent = self.nodes.read(|mut client| {
+            let transaction = transaction.clone();
+            async move { client.txn(transaction).await }
+        });
+        let answer = sent.await.map_err(|error| self.failed(error))?;
+        if !answer.succeeded() {
+            return Err(self.lose());
+        }
+        let revision = revision_of(&answer);
+        *last = Some(revision);
+        Ok(revision)
+    }
+
+    fn failed(&self, error: CallError) -> StoreError {
+        match error.code() {
+            // The lease has ended.
+            Some(Code::NotFound) => self.lose(),
+            _ => error.into(),
+        }
+    }
+
+    async fn records_at(&self, revision: i64) -> Result<Vec<(String, String)>, StoreError> {
+        let prefix = self.records();
+        let end = end_of(&prefix);
+        let (mut from, mut page) = (prefix.clone().into_bytes(), PAGE);
+        let mut records = Vec::new();
+        loop {
+            let options = GetOptions::new()
+                .with_range(end.clone())
+                .with_revision(revision)
+                .with_limit(page);
+            let sent = self.nodes.read(|mut client| {
+                let (from, options) = (from.clone(), options.clone());
+                async move { client.get(from, Some(options)).await }
+            });
+            let mut answer = match sent.await {
+                // Larger than the client takes.
+                Err(error) if error.code() == Some(Code::OutOfRange) && page > 1 => {
+                    page /= 2;
+                    continue;
+                }
+                answer => answer?,
+            };
+            let is_more = answer.more();
+            for record in answer.take_kvs() {
+                let (key, value) = record.into_key_value();
+                from.clone_from(&key);
+                let key = text(key)?;
+                let key = key.strip_prefix(&prefix).unwrap_or(&key).to_owned();
+                records.push((key, text(value)?));
+            }
+            if !is_more {
+                return Ok(records);
+            }
+            // The next key after the last one.
+            from.push(0);
+        }
+    }
+}
+
+/// Tries to lead.
+async fn attempt(nodes: &Arc<Nodes>, prefix: &str) -> Result<Attempt, StoreError> {
+    let key = leader_key(prefix);
+    if let Some(leader) = get(nodes, &key).await? {
+        let leader = String::from_utf8_lossy(leader.value()).into_owned();
+        return Ok(Attempt::StandsBy(leader));
+    }
+    let asked = Instant::now();
+    let granted = nodes.call(CALL, |mut client| async move {
+        client.lease_grant(TTL_S, None).await
+    });
+    let lease = LeaseGrantResponse::id(&granted.await?);
+    let begun = begin_term(nodes, prefix, lease).await;
+    match begun {
+        Ok(Some(etcd)) => {
+            let (nodes, is_lost) = (Arc::clone(nodes), Arc::clone(&etcd.leader.is_lost));
+            tokio::spawn(keep_alive(nodes, lease, asked, is_lost));
+            Ok(Attempt::Leads(etcd))
+        }
+        Ok(None) => {
+            revoke(nodes, lease).await;
+            Ok(Attempt::StandsBy("another service".to_owned()))
+        }
+        // The key may be there all the same. It ends with the lease.
+        Err(error) => {
+            revoke(nodes, lease).await;
+            Err(error)
+        }
+    }
+}
+
+/// Makes the leader's key, if it is not there.
+async fn begin_term(
+    nodes: &Arc<Nodes>,
+    prefix: &str,
+    lease: i64,
+) -> Result<Option<Etcd>, StoreError> {
+    let key = leader_key(prefix);
+    let format = format!("{prefix}format");
+    let options = PutOptions::new().with_lease(lease);
+    let campaign = Txn::new()
+        .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
+        .and_then([
+            TxnOp::get(format.clone(), None),
+            TxnOp::put(key, who(), Some(options)),
+        ]);
+    let sent = nodes.call(CALL, |mut client| async move { client.txn(campaign).await });
+    let answer = sent.await?;
+    if !answer.succeeded() {
+        return Ok(None);
+    }
+    let term = revision_of(&answer);
+    let (is_lost, receiver) = watch::channel(false);
+    let leader = Leader {
+        nodes: Arc::clone(nodes),
+        prefix: prefix.to_owned(),
+        lease,
+        term,
+        last: Mutex::new(None),
+        is_lost: Arc::new(is_lost),
+    };
+    let after = match found(&answer) {
+        None => {
+            let put = TxnOp::put(format, FORMAT.to_string(), None);
+            leader.write(term, vec![put]).await?
+        }
+        Some(there) if there.value() == FORMAT.to_string().as_bytes() => term,
+        Some(there) => {
+            let found = String::from_utf8_lossy(there.value()).parse();
+            return Err(StoreError::Format {
+                path: format!("etcd's key {format}"),
+                expected: FORMAT,
+                found: found.unwrap_or(u32::MAX),
+            });
+        }
+    };
+    *leader.last.lock().await = Some(after);
+    Ok(Some(Etcd {
+        leader: Arc::new(leader),
+        is_lost: receiver,
+    }))
+}
+
+/// Keeps a lease alive until nobody has the store any more, or the lease may have ended.
+async fn keep_alive(
+    nodes: Arc<Nodes>,
+    lease: i64,
+    asked: Instant,
+    is_lost: Arc<watch::Sender<bool>>,
+) {
+    // The lease lives at least so long after the request that etcd answered.
+    let mut alive = asked;
+    let mut pause = KEEP_ALIVE;
+    loop {
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = is_lost.closed() => return revoke(&nodes, lease).await,
+        }
+        let asked = Instant::now();
+        let kept = nodes.call(KEEP_ALIVE, |mut client| async move {
+            client.lease_keep_alive(lease).await
+        });
+        let ended = match kept.await {
+            Ok(_) => {
+                (alive, pause) = (asked, KEEP_ALIVE);
+                None
+            }
+            Err(CallError {
+                error: Some(Error::LeaseKeepAliveError(_)),
+                ..
+            }) => Some("the lease has ended".to_owned()),
+            Err(error) => {
+                pause = KEEP_ALIVE_RETRY;
+                (alive.elapsed() >= TTL).then(|| error.to_string())
+            }
+        };
+        if let Some(why) = ended {
+            tracing::warn!(%why, "this service does not lead any more");
+            is_lost.send_replace(true);
+            return;
+        }
+    }
+}
+
+/// Ends a lease. One that cannot be reached ends by itself.
+async fn revoke(nodes: &Nodes, lease: i64) {
+    let revoked = nodes.read(|mut client| async move { client.lease_revoke(lease).await });
+    if let Err(error) = revoked.await
+        && error.code() != Some(Code::NotFound)
+    {
+        tracing::info!(%error, "a lease is left to end by itself");
+    }
+}
+
+async fn get(nodes: &Nodes, key: &str) -> Result<Option<KeyValue>, StoreError> {
+    let mut there = nodes
+        .read(|mut client| async move { client.get(key, None).await })
+        .await?;
+    Ok(there.take_kvs().pop())
+}
+
+fn leader_key(prefix: &str) -> String {
+    format!("{prefix}leader")
+}
+
+/// Who this is, for people.
+fn who() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("process {} on {}", std::process::id(), host.trim())
+}
+
+fn revision_of(answer: &TxnResponse) -> i64 {
+    answer
+        .header()
+        .map_or(0, etcd_client::ResponseHeader::revision)
+}
+
+/// What the first operation of a transaction, a get, has found.
+fn found(answer: &TxnResponse) -> Option<KeyValue> {
+    match answer.op_responses().into_iter().next()? {
+        TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
+        _ => None,
+    }
+}
+
+fn text(bytes: Vec<u8>) -> Result<String, StoreError> {
+    String::from_utf8(bytes)
+        .map_err(|error| StoreError::Failed(format!("expected a text in UTF-8: {error}")))
+}
+
+/// The end of the range of all keys with a prefix that ends with an ASCII character.
+fn end_of(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::etcd::EtcdCluster;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_write_that_arrives_after_everything_was_read_is_refused() {
+        let test = "a_write_that_arrives_after_everything_was_read_is_refused";
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(cluster) = EtcdCluster::start(test, folder.path(), 1) else {
+            return;
+        };
+        let config = EtcdConfig {
+            endpoints: cluster.endpoints(),
+            prefix: "/reprise/".to_owned(),
+            tls: None,
+        };
+        let store = Etcd::lead(&config).await.expect("it leads");
+        let leader = &store.leader;
+        let before = leader.last.lock().await.expect("it is known");
+        let late = || vec![TxnOp::put("/reprise/records/a", "late", None)];
+        assert_eq!(store.read_all().await.expect("it is read"), []);
+        let refused = leader.write(before, late()).await.expect_err("late");
+        assert!(matches!(refused, StoreError::Failed(_)), "{refused}");
+        assert_eq!(store.read_all().await.expect("it is read"), []);
+        let before = leader.last.lock().await.expect("it is known");
+        leader.write(before, late()).await.expect("in time");
+        assert_eq!(store.read_all().await.expect("it is read").len(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn etcd_itself_refuses_a_write_of_a_service_that_does_not_lead() {
+        let test = "etcd_itself_refuses_a_write_of_a_service_that_does_not_lead";
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(cluster) = EtcdCluster::start(test, folder.path(), 1) else {
+            return;
+        };
+        let config = EtcdConfig {
+            endpoints: cluster.endpoints(),
+            prefix: "/reprise/".to_owned(),
+            tls: None,
+        };
+        let old = Etcd::lead(&config).await.expect("it leads");
+        let before = old.leader.last.lock().await.expect("it is known");
+        let late = || vec![TxnOp::put("/reprise/records/a", "late", None)];
+        // Without the old one's knowing.
+        revoke(&old.leader.nodes, old.leader.lease).await;
+        let refused = old.leader.write(before, late()).await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
+        let new = Etcd::lead(&config).await.expect("it leads");
+        assert!(new.term() > old.term());
+        let refused = old.leader.write(before, late()).await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
+        let refused = old.leader.fence().await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
+        assert_eq!(new.read_all().await.expect("it is read"), []);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn records_of_another_format_are_left_as_they_are() {
+        let test = "records_of_another_format_are_left_as_they_are";
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(cluster) = EtcdCluster::start(test, folder.path(), 1) else {
+            return;
+        };
+        let config = EtcdConfig {
+            endpoints: cluster.endpoints(),
+            prefix: "/reprise/".to_owned(),
+            tls: None,
+        };
+        let nodes = Nodes::new(&config.endpoints, None).expect("nodes");
+        let put = |mut client: etcd_client::Client| async move {
+            client.put("/reprise/format", "7", None).await
+        };
+        nodes.call(CALL, put).await.expect("written");
+        let refused = Etcd::lead(&config).await.expect_err("another format");
+        assert!(
+            matches!(refused, StoreError::Format { found: 7, .. }),
+            "{refused}"
+        );
+        let leader = get(&nodes, "/reprise/leader").await.expect("an answer");
+        assert!(leader.is_none(), "{leader:?}");
+    }
+}
