@@ -32,7 +32,8 @@ pub use model::{
     SwitchCounters, TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted,
     ValueSetId, WeightedCall, limits,
 };
-pub(crate) use model::{Controlled, Frame, bits, color, invalid, missing, refuse, value};
+pub use model::color;
+pub(crate) use model::{Controlled, Frame, bits, invalid, missing, refuse, value};
 pub use offload::{Offload, OffloadNotice, OffloadStatus};
 pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,
