@@ -33,9 +33,9 @@
 //! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register. If the program
 //!    needs the register in both, the offload punts the packets that use it, or refuses the program. For a register of
 //!    its own, the offload reports the cells that packets wrote, except cells with an uncommitted control-plane write.
-//!    Of a meter, engine and offload each have buckets, which are full when they begin to forward and when the control
-//!    plane sets the rates. A packet that runs a meter in the offload and is punted later has taken tokens there, and
-//!    takes the engine's tokens too.
+//!    Of a meter, engine and offload each have buckets, which are full when the control plane sets the rates; the
+//!    offload's also when it begins to forward. A packet that runs a meter in the offload and is punted later has taken
+//!    tokens there, and takes the engine's tokens too. The engine alone counts it.
 //! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
 //!    and every new packet sees all earlier commits. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch

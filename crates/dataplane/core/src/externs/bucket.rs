@@ -66,6 +66,12 @@ mod tests {
         program::{MeterUnit, ir::MeterKind},
     };
 
+    /// A number below 2^`bits`, small ones as often as large ones.
+    fn below_power(rng: &mut Rng, bits: u32) -> u64 {
+        let bits = rng.u32(1..bits);
+        rng.u64(..1 << bits)
+    }
+
     struct Both {
         meter: Meter,
         kind: MeterKind,
@@ -84,9 +90,9 @@ mod tests {
             let committed_rate = rate(rng);
             let config = MeterConfig {
                 committed_rate,
-                committed_burst: rng.u64(..1 << rng.u32(1..16)),
+                committed_burst: below_power(rng, 16),
                 peak_rate: committed_rate + rate(rng),
-                peak_burst: rng.u64(..1 << rng.u32(1..16)),
+                peak_burst: below_power(rng, 16),
                 excess_burst: 0,
             };
             let full = |rate, burst| Bucket::full(rate, burst, 0).expect("small numbers");
@@ -128,7 +134,7 @@ mod tests {
         for seed in 0..ROUNDS {
             let mut rng = Rng::with_seed(seed);
             // Multiples of 2^-6 tokens a microsecond.
-            let mut both = Both::new(&mut rng, |rng| 15_625 * rng.u64(..1 << rng.u32(1..12)));
+            let mut both = Both::new(&mut rng, |rng| 15_625 * below_power(rng, 12));
             let mut micros = 0;
             let gap_max = 1 << rng.u32(1..20);
             for packet in 0..PACKETS {
@@ -143,7 +149,7 @@ mod tests {
     fn of_any_rate_no_more_than_one_token_comes_earlier_or_later() {
         for seed in 0..ROUNDS {
             let mut rng = Rng::with_seed(seed);
-            let mut both = Both::new(&mut rng, |rng| rng.u64(..1 << rng.u32(1..24)));
+            let mut both = Both::new(&mut rng, |rng| below_power(rng, 24));
             let mut micros = 0;
             let gap_max = 1 << rng.u32(1..20);
             let (mut green, mut served) = (0_i64, 0_i64);
