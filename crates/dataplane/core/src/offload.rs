@@ -66,8 +66,8 @@
 use std::os::fd::BorrowedFd;
 
 use crate::{
-    CloneSession, CounterId, CounterValue, Digest, DropReason, Latencies, MeterConfig, MeterCounts, MeterId,
-    Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters, TableId,
+    CloneSession, CounterId, CounterValue, Digest, DropReason, Latencies, MeterConfig, MeterCounts,
+    MeterId, Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters, TableId,
     color::{GREEN, YELLOW},
     engine::{Change, EntryIndex, Interpreted, State, ir::Int},
     traffic_manager::{TrafficManager, digests::DigestQueue},

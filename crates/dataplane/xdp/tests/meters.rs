@@ -17,9 +17,9 @@ use dataplane::{
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{MeterLayout, NEVER, Room};
 use fastrand::Rng;
-use testkit::namespace::in_root_namespace;
+use testkit::namespace::{in_root_namespace, interface_index};
 use testkit::repository::root;
-use testkit::xdp::beside::{Beside, frame, left, packets};
+use testkit::xdp::beside::{Beside, burst as bursts, frame, left, packets};
 use testkit::xdp::kernel::{End, Kernel};
 use testkit::xdp::program_at;
 
@@ -221,9 +221,8 @@ impl Metered {
     fn assert_colors(&mut self, expected: &[[u8; 2]]) {
         let n = expected.len();
         self.0.send(0, (0..n).map(|n| frame(1, n as u32)));
-        let colored = |(n, colors): (usize, &[u8; 2])| {
-            left(1, n as u32, u16::from_be_bytes(*colors))
-        };
+        let colored =
+            |(n, colors): (usize, &[u8; 2])| left(1, n as u32, u16::from_be_bytes(*colors));
         let expected: Vec<_> = expected.iter().enumerate().map(colored).collect();
         assert_eq!(self.0.receive(1, n), expected);
     }
@@ -336,6 +335,37 @@ fn an_entry_in_place_of_another_has_a_meter_of_its_own() {
 }
 
 #[test]
+fn processors_share_a_bucket() {
+    in_root_namespace(|| {
+        const BURSTS: u32 = 100;
+        const N_GREEN: u64 = 2_000;
+        const N_YELLOW: u64 = 1_000;
+        // Of packets that lose every race for a bucket, each processor may pass one.
+        const SPARE: u64 = 16;
+        let mut metered = Metered::new(None);
+        metered.set_cell(Some(burst(N_GREEN, N_GREEN + N_YELLOW)));
+        std::thread::scope(|scope| {
+            for port in ["out0", "out2"] {
+                let interface = interface_index(port);
+                scope.spawn(move || bursts::send(interface, &frame(0, 0), &[1], BURSTS));
+            }
+        });
+        let n_sent = u64::from(2 * BURSTS * bursts::FRAMES);
+        metered.0.await_ended(n_sent);
+        let counts = metered.cell_counts();
+        let [green, yellow, red] = [counts.green, counts.yellow, counts.red].map(|it| it.packets);
+        assert_eq!(green + yellow + red, n_sent);
+        assert!((N_GREEN..N_GREEN + SPARE).contains(&green), "{counts:?}");
+        let n_served = N_GREEN + N_YELLOW;
+        assert!(
+            (n_served..n_served + SPARE).contains(&(green + yellow)),
+            "{counts:?}"
+        );
+        metered.0.assert_accounted();
+    });
+}
+
+#[test]
 fn a_meter_with_an_excess_burst_is_the_native_engine_s() {
     in_root_namespace(|| {
         let excess = MeterConfig {
@@ -348,7 +378,9 @@ fn a_meter_with_an_excess_burst_is_the_native_engine_s() {
         metered.0.send(0, (0..3).map(|n| frame(1, n)));
         metered.0.forward_punted(3);
         let expected = [G, Y, R].into_iter().zip(0..);
-        let expected: Vec<_> = expected.map(|(color, n)| left(1, n, color.into())).collect();
+        let expected: Vec<_> = expected
+            .map(|(color, n)| left(1, n, color.into()))
+            .collect();
         assert_eq!(metered.0.receive(1, 3), expected);
         // The punted frames count once.
         assert_eq!(metered.cell_counts(), counts([1, 1, 1]));

@@ -8,8 +8,8 @@ pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex, EntryView};
 
 use super::ir::{CalculationId, Int};
 use crate::{
-    ActionProfileId, CounterId, CounterValue, DropReason, MeterConfig, MeterId, Nanos, Program, RegisterId,
-    SwitchCounters, TableCounters, TableId, ValueSetId,
+    ActionProfileId, CounterId, CounterValue, DropReason, MeterConfig, MeterId, Nanos, Program,
+    RegisterId, SwitchCounters, TableCounters, TableId, ValueSetId,
     externs::{Externs, departures::Departures, payload::PayloadExterns},
     match_action::{Call, Tables},
     model::PortSet,

@@ -160,9 +160,8 @@ mod tests {
                 let bytes = rng.usize(60..BYTES_MAX);
                 let (expected, found) = both.colors(micros, bytes);
                 let cost = both.cost(bytes).cast_signed();
-                let gain = |is: fn(u8) -> bool| {
-                    cost * (i64::from(is(found)) - i64::from(is(expected)))
-                };
+                let gain =
+                    |is: fn(u8) -> bool| cost * (i64::from(is(found)) - i64::from(is(expected)));
                 green += gain(|color| color == GREEN);
                 served += gain(|color| color != RED);
                 let what = format!("seed {seed}, packet {packet}: {green} and {served} of {most}");

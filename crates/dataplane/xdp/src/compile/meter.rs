@@ -56,7 +56,11 @@ impl Emit<'_> {
     }
 
     /// Runs the meter of the entry in [`BODY`], if the table was hit.
-    pub(super) fn direct_meter(&mut self, layout: &MeterLayout, table: &DirectMeter) -> Emitted<()> {
+    pub(super) fn direct_meter(
+        &mut self,
+        layout: &MeterLayout,
+        table: &DirectMeter,
+    ) -> Emitted<()> {
         let missed = self.asm.label();
         self.asm.jump_if_imm(Jump::Eq, BODY, 0, missed);
         self.asm.mov(R1, BODY);
@@ -129,14 +133,12 @@ impl Emit<'_> {
         self.asm.mov(R4, R3);
         self.asm.alu_imm(Alu::Div, R3, MICROS_PER_SECOND);
         self.asm.alu_imm(Alu::Mod, R4, MICROS_PER_SECOND);
-        self.asm
-            .load(Size::B8, R1, CELL, at(MeterLayout::RATE));
+        self.asm.load(Size::B8, R1, CELL, at(MeterLayout::RATE));
         self.asm.alu(Alu::Mul, R3, R1);
         self.asm.alu(Alu::Mul, R4, R1);
         self.asm.alu_imm(Alu::Div, R4, MICROS_PER_SECOND);
         self.asm.alu(Alu::Add, R3, R4);
-        self.asm
-            .load(Size::B8, R4, CELL, at(MeterLayout::BURST));
+        self.asm.load(Size::B8, R4, CELL, at(MeterLayout::BURST));
         self.asm.mov(R1, R3);
         self.asm.alu(Alu::Sub, R1, R4);
         let paid = self.asm.label();

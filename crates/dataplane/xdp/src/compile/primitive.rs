@@ -92,9 +92,8 @@ impl Emit<'_> {
         }
         // The journal (the counters that a packet increments at its end) has one entry for each statement that counts,
         // whatever the number of iterations.
-        let counts = |it: &Primitive| {
-            matches!(it, Primitive::Count { .. } | Primitive::ExecuteMeter { .. })
-        };
+        let counts =
+            |it: &Primitive| matches!(it, Primitive::Count { .. } | Primitive::ExecuteMeter { .. });
         if primitives.iter().any(counts) {
             return Err("a loop that counts".into());
         }

@@ -6,7 +6,8 @@ use std::io;
 use bpf::{Map, n_possible_processors};
 use dataplane::offload::Accounts;
 use dataplane::{
-    CounterId, CounterValue, DropReason, MeterId, Nanos, PortId, Program, Stream, TableCounters, TableId,
+    CounterId, CounterValue, DropReason, MeterId, Nanos, PortId, Program, Stream, TableCounters,
+    TableId,
 };
 
 use super::grace::{Graces, Moment};

@@ -471,7 +471,10 @@ impl Translator {
         if let (Some(layout), Some(body)) = (layout, body) {
             let config = state.direct_meter_config(table, entry);
             let slot = layout.encode_slot(config, bpf::kernel_clock_ns());
-            self.push(TableRef::DirectMeter(position), TableOp::Show { body, slot });
+            self.push(
+                TableRef::DirectMeter(position),
+                TableOp::Show { body, slot },
+            );
         }
     }
 
