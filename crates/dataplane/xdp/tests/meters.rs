@@ -7,12 +7,14 @@
     reason = "a test stops at what it did not expect"
 )]
 
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use dataplane::color::{GREEN, RED, YELLOW};
 use dataplane::engine::ir::{Int, Matcher};
 use dataplane::{
-    CounterValue, MatchField, MeterConfig, MeterCounts, PortId, Switch, SwitchConfig, TableEntry,
+    CounterValue, DropReason, MatchField, MeterConfig, MeterCounts, PortId, Switch, SwitchConfig,
+    TableEntry,
 };
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{MeterLayout, NEVER, Room};
@@ -337,28 +339,38 @@ fn an_entry_in_place_of_another_has_a_meter_of_its_own() {
 #[test]
 fn processors_share_a_bucket() {
     in_root_namespace(|| {
-        const BURSTS: u32 = 100;
-        const N_GREEN: u64 = 2_000;
-        const N_YELLOW: u64 = 1_000;
+        const BURSTS: u32 = 1_000;
+        const N_GREEN: u64 = 60_000;
+        const N_YELLOW: u64 = 40_000;
         // Of packets that lose every race for a bucket, each processor may pass one.
-        const SPARE: u64 = 16;
+        let n_spare = bpf::n_possible_processors().unwrap() as u64;
+        let both = Barrier::new(2);
         let mut metered = Metered::new(None);
         metered.set_cell(Some(burst(N_GREEN, N_GREEN + N_YELLOW)));
         std::thread::scope(|scope| {
             for port in ["out0", "out2"] {
                 let interface = interface_index(port);
-                scope.spawn(move || bursts::send(interface, &frame(0, 0), &[1], BURSTS));
+                let both = &both;
+                scope.spawn(move || {
+                    both.wait();
+                    bursts::send(interface, &frame(0, 0), &[1], BURSTS);
+                });
             }
         });
-        let n_sent = u64::from(2 * BURSTS * bursts::FRAMES);
-        metered.0.await_ended(n_sent);
+        // A port's full ring loses frames. What is left in the rings comes before another frame, which is dropped.
+        for port in [0, 2] {
+            let n_before = metered.0.counters().dropped(DropReason::IngressDrop);
+            while metered.0.counters().dropped(DropReason::IngressDrop) == n_before {
+                metered.0.send(port, [frame(9, 0)]);
+            }
+        }
         let counts = metered.cell_counts();
         let [green, yellow, red] = [counts.green, counts.yellow, counts.red].map(|it| it.packets);
-        assert_eq!(green + yellow + red, n_sent);
-        assert!((N_GREEN..N_GREEN + SPARE).contains(&green), "{counts:?}");
+        assert!(red > 0, "{counts:?}");
+        assert!((N_GREEN..=N_GREEN + n_spare).contains(&green), "{counts:?}");
         let n_served = N_GREEN + N_YELLOW;
         assert!(
-            (n_served..n_served + SPARE).contains(&(green + yellow)),
+            (n_served..=n_served + n_spare).contains(&(green + yellow)),
             "{counts:?}"
         );
         metered.0.assert_accounted();
