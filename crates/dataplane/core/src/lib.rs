@@ -23,6 +23,7 @@ pub use externs::meter::MeterSnapshot;
 pub use externs::payload::{PayloadBatch, PayloadCopy, PayloadExtern};
 pub use interpreter::parts as interpret;
 pub use match_action::{EntrySnapshot, ProfileSnapshot};
+pub use model::color;
 pub use model::{
     ActionCall, ActionId, ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterId,
     CounterValue, CrcParameters, Digest, DropReason, EntryHandle, GeneratorChange, GeneratorConfig,
@@ -32,7 +33,7 @@ pub use model::{
     SwitchCounters, TableAction, TableCounters, TableEntry, TableId, Transmit, Transmitted,
     ValueSetId, WeightedCall, limits,
 };
-pub(crate) use model::{Controlled, Frame, bits, color, invalid, missing, refuse, value};
+pub(crate) use model::{Controlled, Frame, bits, invalid, missing, refuse, value};
 pub use offload::{Offload, OffloadNotice, OffloadStatus};
 pub use program::{
     ActionInfo, KeyField, LoadError, MatchKind, MeterUnit, ParamInfo, PayloadSignature, Program,

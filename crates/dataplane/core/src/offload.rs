@@ -30,10 +30,12 @@
 //!    reset: a control call that writes a counter collects first.
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
-//! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register or run a meter. If
-//!    the program needs the register or meter in both, the offload punts the packets that use it, or refuses the
-//!    program. For a register of its own, the offload reports the cells that packets wrote, except cells with an
-//!    uncommitted control-plane write.
+//! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register. If the program
+//!    needs the register in both, the offload punts the packets that use it, or refuses the program. For a register of
+//!    its own, the offload reports the cells that packets wrote, except cells with an uncommitted control-plane write.
+//!    Of a meter, engine and offload each have buckets, which are full when the control plane sets the rates; the
+//!    offload's also when it begins to forward. A packet that runs a meter in the offload and is punted later has taken
+//!    tokens there, and takes the engine's tokens too. The engine alone counts it.
 //! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
 //!    and every new packet sees all earlier commits. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
@@ -64,11 +66,14 @@
 use std::os::fd::BorrowedFd;
 
 use crate::{
-    CloneSession, CounterId, CounterValue, Digest, DropReason, Latencies, MeterConfig, MeterId,
-    Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters, TableId,
+    CloneSession, CounterId, CounterValue, Digest, DropReason, Latencies, MeterConfig, MeterCounts,
+    MeterId, Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters, TableId,
+    color::{GREEN, YELLOW},
     engine::{Change, EntryIndex, Interpreted, State, ir::Int},
     traffic_manager::{TrafficManager, digests::DigestQueue},
 };
+
+pub use crate::externs::bucket::Bucket;
 
 /// Forwards beside the engine; see the module for the contract.
 pub trait Offload: Send {
@@ -271,12 +276,12 @@ impl<'a> Written<'a> {
 
     /// The rates of a meter cell; `None` if it has no rates and so gives green.
     pub fn meter(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
-        self.state.externs.meters.get(meter, index)?.config()
+        self.state.meter_config(meter, index)
     }
 
     /// The rates of an entry's direct meter; `None` if it has no rates and so gives green.
     pub fn direct_meter(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
-        self.state.tables.table(table)?.meter(entry)
+        self.state.direct_meter_config(table, entry)
     }
 }
 
@@ -363,6 +368,27 @@ impl Accounts<'_> {
         }
     }
 
+    /// Packets and bytes of a colour that a meter cell gave; ignored beyond the end.
+    pub fn meter(&mut self, meter: MeterId, index: usize, color: u8, counted: CounterValue) {
+        if let Some(cell) = self.state.externs.meters.get_mut(meter, index) {
+            add_colored(&mut cell.counts, color, counted);
+        }
+    }
+
+    /// Packets and bytes of a colour that an entry's meter gave; ignored if the entry was removed.
+    pub fn direct_meter(
+        &mut self,
+        table: TableId,
+        entry: EntryIndex,
+        color: u8,
+        counted: CounterValue,
+    ) {
+        let table = self.state.tables.table_mut(table, None);
+        if let Some(meter) = table.and_then(|(table, _)| table.meter_mut(entry)) {
+            add_colored(&mut meter.counts, color, counted);
+        }
+    }
+
     /// A digest; lost if the control plane's queue is full.
     pub fn digest(&mut self, digest: Digest) {
         self.digests.push(digest, &mut self.state.counters);
@@ -378,4 +404,13 @@ impl Accounts<'_> {
     pub fn register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.state.set_register(register, index, value);
     }
+}
+
+fn add_colored(counts: &mut MeterCounts, color: u8, counted: CounterValue) {
+    let of_color = match color {
+        GREEN => &mut counts.green,
+        YELLOW => &mut counts.yellow,
+        _ => &mut counts.red,
+    };
+    of_color.add(counted);
 }

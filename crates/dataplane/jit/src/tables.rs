@@ -288,6 +288,8 @@ impl NativeTables {
                 native.index.remove(key, index_number(entry));
                 native.n_entries -= 1;
             }
+            // Native code runs meters through the state.
+            TableChange::Metered(_) => {}
             TableChange::Default => native.put_default(&program, state),
         }
         self.records[table.index()] = native.record(state);

@@ -62,7 +62,11 @@ fn helper(number: i32) -> &'static str {
 fn store(at: Instruction) -> String {
     let (to, from) = (at.registers & 0xf, at.registers >> 4);
     match at.code {
-        // No other atomic operation is used.
+        // No other atomic operations are used.
+        0xdb if at.immediate == 0xf1 => {
+            let place = offset(to, at.offset);
+            format!("r0 = atomic_cmpxchg((u64 *)({place}), r0, r{from})")
+        }
         0xdb => {
             let place = offset(to, at.offset);
             format!("r{from} = atomic_fetch_add((u64 *)({place}), r{from})")
@@ -229,6 +233,7 @@ mod tests {
         asm.store(Size::B8, R10, -8, R1);
         asm.symbol(R2, Symbol::Value(MapRef(7), 64));
         asm.fetch_add(R2, 8, R1);
+        asm.compare_exchange(R2, 16, R4);
         asm.place(end);
         asm.exit();
         let listing = instructions(&asm.finish().expect("labels are near"), &[]);
@@ -244,6 +249,7 @@ mod tests {
                 "*(u64 *)(r10 - 8) = r1",
                 "r2 = &?[64]",
                 "r1 = atomic_fetch_add((u64 *)(r2 + 8), r1)",
+                "r0 = atomic_cmpxchg((u64 *)(r2 + 16), r0, r4)",
                 "L1:",
                 "exit",
             ]

@@ -445,7 +445,9 @@ impl Core {
     fn table(&mut self, written: &Written<'_>, change: &TableChange<'_>) {
         match change {
             TableChange::Inserted(entry) => self.insert(written, *entry, true),
-            TableChange::Modified(entry) => self.insert(written, *entry, false),
+            TableChange::Modified(entry) | TableChange::Metered(entry) => {
+                self.insert(written, *entry, false);
+            }
             TableChange::Removed { entry, .. } => {
                 let (_, _, key) = self.indices.remove(&entry.index()).unwrap();
                 self.reported.entries.remove(&key);
@@ -662,6 +664,7 @@ pub fn brief(change: &Change<'_>) -> String {
     match change {
         Change::Table(_, TableChange::Inserted(_)) => "insert entry".to_owned(),
         Change::Table(_, TableChange::Modified(_)) => "modify entry".to_owned(),
+        Change::Table(_, TableChange::Metered(_)) => "meter entry".to_owned(),
         Change::Table(_, TableChange::Removed { .. }) => "remove entry".to_owned(),
         Change::Table(_, TableChange::Default) => "default".to_owned(),
         Change::MulticastGroup(id) => format!("group {id}"),

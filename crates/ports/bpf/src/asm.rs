@@ -41,6 +41,8 @@ const MEM: u8 = 0x60;
 const ATOMIC: u8 = 0xc0;
 /// Flag in an atomic operation's immediate: the old value goes to the source register.
 const FETCH: i32 = 0x01;
+/// An atomic operation's immediate: `BPF_CMPXCHG`.
+const CMPXCHG: i32 = 0xf0 | FETCH;
 const LOAD_IMMEDIATE_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
@@ -431,6 +433,13 @@ impl Assembler {
     pub fn fetch_add(&mut self, to: Reg, offset: i16, add: Reg) {
         let code = STX | ATOMIC | Size::B8.code();
         self.add(code, to, add, offset, i32::from(Alu::Add.code()) | FETCH);
+    }
+
+    /// If `*(to + offset)`, 8 bytes, is what `R0` is, replaces it by `new`, atomically. The old value goes to `R0`.
+    /// Linux 5.12.
+    pub fn compare_exchange(&mut self, to: Reg, offset: i16, new: Reg) {
+        let code = STX | ATOMIC | Size::B8.code();
+        self.add(code, to, new, offset, CMPXCHG);
     }
 
     pub fn jump(&mut self, to: Label) {

@@ -39,8 +39,10 @@ pub enum Change<'a> {
 pub enum TableChange<'a> {
     /// An entry was added; [`State::entry`](super::State::entry) returns it.
     Inserted(EntryIndex),
-    /// The action, meter or idle timeout of an entry changed.
+    /// The action or idle timeout of an entry changed.
     Modified(EntryIndex),
+    /// The rates of an entry's meter were set; its buckets are full again.
+    Metered(EntryIndex),
     /// An entry was removed; its index may be reused.
     Removed {
         /// Its former index.

@@ -8,8 +8,8 @@ pub use crate::match_action::{EntryAccount, EntryAction, EntryIndex, EntryView};
 
 use super::ir::{CalculationId, Int};
 use crate::{
-    ActionProfileId, CounterId, CounterValue, DropReason, MeterId, Nanos, Program, RegisterId,
-    SwitchCounters, TableCounters, TableId, ValueSetId,
+    ActionProfileId, CounterId, CounterValue, DropReason, MeterConfig, MeterId, Nanos, Program,
+    RegisterId, SwitchCounters, TableCounters, TableId, ValueSetId,
     externs::{Externs, departures::Departures, payload::PayloadExterns},
     match_action::{Call, Tables},
     model::PortSet,
@@ -220,6 +220,16 @@ impl State {
         let now = self.now;
         let meters = &mut self.externs.meters;
         meters.execute(meter, index, now, ingress_bytes)
+    }
+
+    /// The rates of a meter cell; `None` if it has no rates and so gives green.
+    pub fn meter_config(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
+        self.externs.meters.get(meter, index)?.config()
+    }
+
+    /// The rates of an entry's direct meter; `None` if it has no rates and so gives green.
+    pub fn direct_meter_config(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
+        self.tables.table(table)?.meter(entry)
     }
 
     /// A random number in `low..=high`; `None` if that range is empty.

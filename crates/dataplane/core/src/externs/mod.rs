@@ -1,5 +1,6 @@
 //! Externs: stateful objects and calculations that a program declares.
 
+pub(crate) mod bucket;
 pub(crate) mod counter;
 pub(crate) mod departures;
 pub(crate) mod hash;

@@ -1,5 +1,8 @@
 //! The colours of meters, as v1model's `MeterColor` numbers them.
 
-pub(crate) const GREEN: u8 = 0;
-pub(crate) const YELLOW: u8 = 1;
-pub(crate) const RED: u8 = 2;
+/// Within the committed rate.
+pub const GREEN: u8 = 0;
+/// Above the committed rate, within the peak rate or the excess burst.
+pub const YELLOW: u8 = 1;
+/// Above the peak rate or beyond the excess burst.
+pub const RED: u8 = 2;

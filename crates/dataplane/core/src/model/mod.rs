@@ -2,7 +2,7 @@
 //! drop reasons. Depends on no other module.
 
 pub(crate) mod bits;
-pub(crate) mod color;
+pub mod color;
 mod config;
 mod control;
 mod counters;

@@ -202,6 +202,10 @@ impl Emit<'_> {
             emit.asm.mov(R1, BODY);
             emit.asm.alu_imm(Alu::Add, R1, 1);
             emit.asm.store(Size::B4, SCRATCH, entry, R1);
+            let meter = memory.direct_meters[table.index()].as_ref();
+            if let (Some(layout), Some(meter)) = (meter, ir.direct_meter(table)) {
+                emit.direct_meter(layout, meter)?;
+            }
             is_found = true;
             Ok(())
         })?;

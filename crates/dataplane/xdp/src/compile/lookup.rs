@@ -288,7 +288,7 @@ impl Emit<'_> {
 
     /// Replaces a body's address in `at` by the address of the body's slot that holds for the packet's version. Jumps
     /// to `none` if neither slot does. Overwrites `R1`, `R3` and `R4`.
-    fn slot_that_holds(&mut self, at: Reg, body: &Body, none: Label) {
+    pub(super) fn slot_that_holds(&mut self, at: Reg, body: &Body, none: Label) {
         let (first, second, found) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Size::B8, R1, R10, STACK_VERSION);
         self.asm.load(Size::B8, R3, at, 0);

@@ -14,7 +14,7 @@ use bpf::MapConfig;
 use super::{control, digest::ring_bytes, hash, layout::Layout, needs::Needs};
 use crate::image::{
     Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
-    MapSpec, Polls, Room, TableLayout,
+    MapSpec, MeterLayout, Polls, Room, TableLayout,
 };
 
 /// Keys up to this width are positions in an array: 4096 numbers take four pages.
@@ -39,6 +39,8 @@ pub(super) struct Memory {
     pub heap: Heap,
     pub counters: Counters,
     pub tables: Vec<TableLayout>,
+    pub meters: Vec<Option<MeterLayout>>,
+    pub direct_meters: Vec<Option<MeterLayout>>,
     pub fan_out: Option<FanOut>,
     /// The ring for digests, if the program sends any.
     pub digests: Option<MapRef>,
@@ -142,6 +144,7 @@ impl Memory {
         }
         memory.crc_tables(program)?;
         memory.cells(program, left);
+        memory.meters(program, left);
         if needs.may_multicast() {
             memory.fan_out = Some(memory.fan_out(program));
         }
@@ -178,8 +181,11 @@ impl Memory {
                 digests_lost: 2 * Heap::N_PORTS + n_reasons + 1,
                 tables: Vec::new(),
                 cells: Vec::new(),
+                colors: 0,
             },
             tables: Vec::new(),
+            meters: Vec::new(),
+            direct_meters: Vec::new(),
             fan_out: None,
             digests: None,
             constants: Vec::new(),
@@ -262,10 +268,6 @@ impl Memory {
     ) -> Result<TableLayout, String> {
         if let Some(reason) = self.room.left.get(&table.index()) {
             return Err(reason.clone());
-        }
-        let ir = program.ir();
-        if ir.direct_meter(table).is_some() {
-            return Err("its entries have meters".into());
         }
         let actions = control::actions_of(program, table);
         let args: Vec<Vec<u32>> = actions
@@ -383,6 +385,51 @@ impl Memory {
             self.counters.cells.push(end.map(|_| self.counters.n));
             self.counters.n = end.unwrap_or(self.counters.n);
         }
+    }
+
+    /// Places the cells of meter arrays and of tables' meters. A table whose meters do not fit is left to the engine.
+    fn meters(&mut self, program: &Program, left: &mut Vec<Interpreted>) {
+        let ir = program.ir();
+        self.counters.colors = self.counters.n;
+        for array in &ir.meters {
+            let cells = u32::try_from(array.cells).ok();
+            let layout = cells.and_then(|cells| self.meter(cells));
+            if layout.is_none() {
+                left.push(Interpreted {
+                    place: format!("meter \"{}\"", array.name),
+                    reason: "it has too many cells".into(),
+                });
+            }
+            self.meters.push(layout);
+        }
+        for (table, info) in program.tables() {
+            let has_meter = ir.direct_meter(table).is_some();
+            let is_left = self.tables[table.index()].index == Index::Left;
+            let is_needed = has_meter && !is_left;
+            let n = self.tables[table.index()].body.n;
+            let layout = is_needed.then(|| self.meter(n)).flatten();
+            if is_needed && layout.is_none() {
+                self.tables[table.index()].index = Index::Left;
+                left.push(Interpreted {
+                    place: format!("table \"{}\"", info.name),
+                    reason: "its entries have too many meters".into(),
+                });
+            }
+            self.direct_meters.push(layout);
+        }
+    }
+
+    /// Takes room for a meter's cells and their counters.
+    fn meter(&mut self, n: u32) -> Option<MeterLayout> {
+        let rest = self.room.meter_cells.checked_sub(n)?;
+        let counters = MeterLayout::N_COLORS.checked_mul(n)?;
+        let end = self.counters.n.checked_add(counters);
+        let end = end.filter(|end| *end <= COUNTERS_MAX)?;
+        let first = self.take(MeterLayout::bytes(n)?).ok()?;
+        let layout = MeterLayout::new(first, n, self.counters.n);
+        self.room.meter_cells = rest;
+        self.counters.n = end;
+        Some(layout)
     }
 
     fn ring(&mut self, bytes: u32) -> MapRef {

@@ -2,7 +2,7 @@
 //!
 //! The code follows a frame: find its port ([`ports`]), parse it ([`parser`], [`variable`], along [`paths`] computed
 //! before), verify checksums ([`checksum`], [`hash`]), run controls ([`control`], [`lookup`], [`primitive`],
-//! [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
+//! [`meter`], [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
 //! ingress ([`digest`]). A packet to one port goes through egress in the same program. Copies of a group have a
 //! program of their own ([`copies`]), which reads the headers again from the frame that ingress has written, and the
 //! metadata from the record in front of it ([`note`]).
@@ -10,7 +10,8 @@
 //! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
 //! smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted packet must be
 //! unchanged and not counted. So the code first records in a journal which counters the packet increments. Only the
-//! deparser writes to the frame. Counting, and sending a digest, follow once the packet's end is certain.
+//! deparser writes to the frame. Counting, and sending a digest, follow once the packet's end is certain. Meters are the
+//! exception: they take tokens at once.
 //!
 //! *State.* Fields are in per-processor memory, not on the stack, which has only 512 bytes. So the verifier does not
 //! track their values, and sees few paths through a program.
@@ -27,6 +28,7 @@ mod hash;
 mod layout;
 mod lookup;
 mod memory;
+mod meter;
 mod needs;
 mod note;
 mod parser;
@@ -133,6 +135,8 @@ fn image_of(program: &Program, room: &Room, n_visits_max: usize) -> Emitted<Imag
         constants: memory.constants,
         counters: memory.counters,
         tables: memory.tables,
+        meters: memory.meters,
+        direct_meters: memory.direct_meters,
         left,
     })
 }

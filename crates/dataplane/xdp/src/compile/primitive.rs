@@ -92,7 +92,8 @@ impl Emit<'_> {
         }
         // The journal (the counters that a packet increments at its end) has one entry for each statement that counts,
         // whatever the number of iterations.
-        let counts = |it: &Primitive| matches!(it, Primitive::Count { .. });
+        let counts =
+            |it: &Primitive| matches!(it, Primitive::Count { .. } | Primitive::ExecuteMeter { .. });
         if primitives.iter().any(counts) {
             return Err("a loop that counts".into());
         }
@@ -162,7 +163,7 @@ impl Emit<'_> {
             Primitive::RegisterRead { .. } | Primitive::RegisterWrite { .. } => {
                 Err("a register".into())
             }
-            Primitive::ExecuteMeter { .. } => Err("a meter".into()),
+            Primitive::ExecuteMeter { to, meter, index } => self.execute_meter(to, *meter, index),
             Primitive::Hash {
                 to,
                 base,

@@ -100,6 +100,8 @@ pub struct Counters {
     pub tables: Vec<u32>,
     /// For each of the program's counters, the counter of its first cell; `None` if the counting action is punted.
     pub cells: Vec<Option<u32>>,
+    /// The first counter of meters' colours ([`super::MeterLayout`]); only such counters follow it.
+    pub colors: u32,
 }
 
 impl Counters {

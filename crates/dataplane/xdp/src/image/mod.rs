@@ -48,10 +48,14 @@
 //!     even or has changed, all packets from before are done.
 //! 11. *Digests.* The loader reads the ring [`MapRole::Digests`], if the program has one. If the ring is full, a
 //!     message is counted in [`Counters::digests_lost`] and dropped; its packet goes on.
+//! 12. *Meters.* A cell of a meter ([`MeterLayout`]) is a body without a key. Its slots are written like those of
+//!     tables, under the same versions; an entry's cell is written with the entry. A packet that is punted after it ran
+//!     a meter has taken tokens.
 
 mod digest;
 mod encode;
 mod layout;
+mod meter;
 
 pub use crate::asm::{Code, MapRef, Symbol};
 pub use encode::{EncodeError, EncodedKey};
@@ -61,6 +65,7 @@ pub use layout::{
 };
 
 pub use digest::DigestRecord;
+pub use meter::MeterLayout;
 
 use std::collections::BTreeMap;
 
@@ -117,6 +122,8 @@ pub struct Room {
     pub masks: u32,
     /// Processors that the machine may ever have; their numbers are below this.
     pub processors: u32,
+    /// The most cells of all meters.
+    pub meter_cells: u32,
     /// The most visits: states of the parser at positions in the frame. Packets that need others are punted.
     pub parser_visits: usize,
     /// Tables to punt, by position, with the reason: the kernel cannot hold some of their entries.
@@ -131,6 +138,7 @@ impl Default for Room {
             replicas: 1 << 17,
             masks: 16,
             processors: 256,
+            meter_cells: 1 << 20,
             parser_visits: 1024,
             left: BTreeMap::new(),
         }
@@ -152,6 +160,10 @@ pub struct Image {
     pub scratch: Scratch,
     /// The tables' layouts, by [`dataplane::TableId`].
     pub tables: Vec<TableLayout>,
+    /// The meter arrays, by [`dataplane::MeterId`]; `None` for one that is left to the engine.
+    pub meters: Vec<Option<MeterLayout>>,
+    /// The meters of tables' entries, by [`dataplane::TableId`].
+    pub direct_meters: Vec<Option<MeterLayout>>,
     /// How groups are written; `None` if packets to groups are punted.
     pub fan_out: Option<FanOut>,
     /// Constructs at which packets are punted, with the reasons.

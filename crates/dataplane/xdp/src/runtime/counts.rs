@@ -6,18 +6,20 @@ use std::io;
 use bpf::{Map, n_possible_processors};
 use dataplane::offload::Accounts;
 use dataplane::{
-    CounterId, CounterValue, DropReason, Nanos, PortId, Program, Stream, TableCounters, TableId,
+    CounterId, CounterValue, DropReason, MeterId, Nanos, PortId, Program, Stream, TableCounters,
+    TableId,
 };
 
 use super::grace::{Graces, Moment};
 use super::translator::Translator;
 use super::transmit::{DeviceCount, TimeKey, Transmit};
-use crate::image::{Counters, Image, Index, MapRole};
+use crate::image::{Counters, Image, Index, MapRole, MeterLayout};
 
 pub(crate) struct Counts {
     layout: Counters,
     tables: Vec<TableCounts>,
     cells: Vec<CellCounts>,
+    meters: Vec<MeterCounts>,
     makes_digests: bool,
     /// The last reading of each counter, up to the highest one ever used.
     seen: Vec<CounterValue>,
@@ -55,12 +57,20 @@ struct TableCounts {
     first: u32,
     /// Hits of bodies ([`crate::image::Body`]) that now belong to another entry.
     hits: u64,
+    /// The first counter of the entries' meters.
+    meters: Option<u32>,
 }
 
 struct CellCounts {
     counter: CounterId,
     first: u32,
     n: u32,
+}
+
+struct MeterCounts {
+    meter: MeterId,
+    first: u32,
+    n_cells: u32,
 }
 
 /// The meaning of a counter's packets.
@@ -81,7 +91,16 @@ impl Counts {
                 table,
                 first: *first,
                 hits: 0,
+                meters: of_meter(&image.direct_meters, table.index()).map(|it| it.counters),
             });
+        let meters = program.meters().filter_map(|(meter, _)| {
+            let layout = of_meter(&image.meters, meter.index())?;
+            Some(MeterCounts {
+                meter,
+                first: layout.counters,
+                n_cells: layout.cells.body.n,
+            })
+        });
         let cells = program.counters().zip(&layout.cells);
         let arrays = cells.zip(&program.ir().counters);
         let cells = arrays.filter_map(|(((counter, _), first), array)| {
@@ -94,6 +113,7 @@ impl Counts {
         Counts {
             tables: tables.collect(),
             cells: cells.collect(),
+            meters: meters.collect(),
             makes_digests: image.map(MapRole::Digests).is_some(),
             seen: vec![CounterValue::default(); layout.n as usize],
             layout,
@@ -177,6 +197,7 @@ impl Counts {
         self.dropped(counters, accounts)?;
         self.tables(counters, from.translator, now, accounts)?;
         self.cells(counters, accounts)?;
+        self.meters(counters, accounts)?;
         self.digests(counters, accounts)?;
         self.begun(counters, accounts)?;
         if let Some((_, n_begun)) = checked {
@@ -213,6 +234,11 @@ impl Counts {
         let Some(place) = tables.position(|it| it.table.index() == table) else {
             return Ok(());
         };
+        if let Some(meters) = self.tables[place].meters {
+            // The colours are those of the removed entry.
+            let first = meters + MeterLayout::N_COLORS * body;
+            self.read(counters, first, MeterLayout::N_COLORS)?;
+        }
         let new = self.read(counters, self.tables[place].first + body, 1)?;
         self.tables[place].hits += new.first().map_or(0, |count| count.packets);
         Ok(())
@@ -309,7 +335,12 @@ impl Counts {
         accounts: &mut Accounts<'_>,
     ) -> io::Result<()> {
         for place in 0..self.tables.len() {
-            let TableCounts { table, first, .. } = self.tables[place];
+            let TableCounts {
+                table,
+                first,
+                meters,
+                ..
+            } = self.tables[place];
             let mut lookups = TableCounters {
                 hits: std::mem::take(&mut self.tables[place].hits),
                 misses: 0,
@@ -325,8 +356,47 @@ impl Counts {
                 }
             }
             accounts.table(table, lookups);
+            let Some(meters) = meters else {
+                continue;
+            };
+            let n_bodies = translator.n_used(table);
+            for (body, color, new) in self.colors(counters, meters, n_bodies)? {
+                if let Some(entry) = translator.owner(table, body) {
+                    accounts.direct_meter(table, entry, color, new);
+                }
+            }
         }
         Ok(())
+    }
+
+    fn meters(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
+        for place in 0..self.meters.len() {
+            let MeterCounts {
+                meter,
+                first,
+                n_cells,
+            } = self.meters[place];
+            for (cell, color, new) in self.colors(counters, first, n_cells)? {
+                accounts.meter(meter, cell as usize, color, new);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what the colours of a meter's cells have counted since the last reading: cell, colour, increase.
+    fn colors(
+        &mut self,
+        counters: &Map,
+        first: u32,
+        n_cells: u32,
+    ) -> io::Result<Vec<(u32, u8, CounterValue)>> {
+        let new = self.read(counters, first, MeterLayout::N_COLORS * n_cells)?;
+        let numbered = (0..).zip(new).filter(|(_, new)| new.packets > 0);
+        let of_cell = |(number, new): (u32, _)| {
+            let color = (number % MeterLayout::N_COLORS) as u8;
+            (number / MeterLayout::N_COLORS, color, new)
+        };
+        Ok(numbered.map(of_cell).collect())
     }
 
     fn cells(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
@@ -412,6 +482,10 @@ impl Counts {
             .map(|(value, seen)| gain(*seen, sum(value, n_bytes / n_processors)))
             .collect())
     }
+}
+
+fn of_meter(layouts: &[Option<MeterLayout>], position: usize) -> Option<&MeterLayout> {
+    layouts.get(position)?.as_ref()
 }
 
 /// Sums over all processors.

@@ -15,11 +15,15 @@ use crate::image::EncodedKey;
 /// The most ops ([`Op`]) that are made visible together, unless a single commit has more.
 const GATHERED_MAX: usize = 1024;
 
-/// A table of the program, or the table of multicast groups.
+/// A table of the program, the table of multicast groups, or a meter's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TableRef {
     Program(usize),
     Groups,
+    /// A meter array, by position.
+    Meter(usize),
+    /// The meters of a table's entries, by the table's position.
+    DirectMeter(usize),
 }
 
 /// An op: a part of a commit, which packets see wholly or not at all.

@@ -128,6 +128,13 @@ fn written_to(
         let made = Table::new(layout.clone(), maps);
         tables.insert(TableRef::Program(table.index()), made);
     }
+    let direct = (0..).map(TableRef::DirectMeter).zip(&image.direct_meters);
+    let meters = (0..).map(TableRef::Meter).zip(&image.meters).chain(direct);
+    for (at, layout) in meters {
+        if let Some(layout) = layout {
+            tables.insert(at, Table::new(layout.cells.clone(), maps));
+        }
+    }
     let groups = image.fan_out.clone().map(|fan_out| {
         let layout = fan_out.groups.clone();
         let table = Table::new(layout.clone(), maps);

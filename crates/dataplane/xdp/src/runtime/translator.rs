@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use dataplane::engine::ir::Matcher;
 use dataplane::engine::{Change, EntryAction, EntryIndex, State, TableChange};
 use dataplane::offload::Written;
-use dataplane::{PortId, Program, TableId};
+use dataplane::{MeterId, PortId, Program, TableId};
 
 use super::messages::{Failure, Freed, Interface, Message, Op, TableRef};
 use super::table::TableOp;
-use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayout};
+use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, MeterLayout, TableLayout};
 
 /// How long a control call waits for a body that packets may still see: two grace periods, and the writer's other
 /// work.
@@ -82,6 +82,7 @@ impl NoRoom {
                 format!("table \"{name}\"")
             }
             TableRef::Groups => "multicast groups".to_owned(),
+            TableRef::Meter(_) | TableRef::DirectMeter(_) => "meters".to_owned(),
         }
     }
 
@@ -93,6 +94,7 @@ impl NoRoom {
                 table.map_or(0, |(table, _)| state.entries(table).count())
             }
             TableRef::Groups => written.multicast_groups().count(),
+            TableRef::Meter(_) | TableRef::DirectMeter(_) => 0,
         }
     }
 }
@@ -162,6 +164,8 @@ impl Bodies {
 /// The pending ops of the next commit, and which entry has which body.
 pub(crate) struct Translator {
     tables: HashMap<TableRef, Bodies>,
+    meters: Vec<Option<MeterLayout>>,
+    direct_meters: Vec<Option<MeterLayout>>,
     freed: Receiver<Freed>,
     to_writer: Sender<Message>,
     /// Ports that the program forwards to.
@@ -193,6 +197,8 @@ impl Translator {
         let copied = copied.map(|table| table.index());
         Translator {
             tables,
+            meters: image.meters.clone(),
+            direct_meters: image.direct_meters.clone(),
             freed,
             to_writer,
             ports: HashSet::new(),
@@ -258,6 +264,16 @@ impl Translator {
                 self.insert(state, table, entry)?;
             }
         }
+        for (meter, _) in state.program().meters() {
+            let cells = self.meters[meter.index()].as_ref();
+            let n = cells.map_or(0, |layout| layout.cells.body.n);
+            for index in 0..n as usize {
+                // Cells are green until they are written.
+                if state.meter_config(meter, index).is_some() {
+                    self.set_meter(state, meter, index);
+                }
+            }
+        }
         let groups: Vec<u32> = written.multicast_groups().collect();
         groups
             .into_iter()
@@ -290,6 +306,14 @@ impl Translator {
             }
             Change::Table(table, TableChange::Modified(entry)) => {
                 self.show(state, *table, *entry);
+                Ok(())
+            }
+            Change::Table(table, TableChange::Metered(entry)) => {
+                self.set_direct_meter(state, *table, *entry);
+                Ok(())
+            }
+            Change::Meter(meter, index) => {
+                self.set_meter(state, *meter, *index);
                 Ok(())
             }
             Change::Table(table, TableChange::Removed { entry, key, .. }) => {
@@ -327,6 +351,7 @@ impl Translator {
         };
         self.put(at, entry.index(), key, view.priority)?;
         self.show(state, table, entry);
+        self.set_direct_meter(state, table, entry);
         Ok(())
     }
 
@@ -424,6 +449,33 @@ impl Translator {
         };
         let slot = slot(&bodies.layout, state, table, Some(view.action));
         self.show_slot(table, body, slot);
+    }
+
+    /// Writes the rates of a meter's cell, with full buckets.
+    fn set_meter(&mut self, state: &State, meter: MeterId, index: usize) {
+        let layout = self.meters.get(meter.index()).and_then(Option::as_ref);
+        if let (Some(layout), Ok(body)) = (layout, u32::try_from(index)) {
+            let config = state.meter_config(meter, index);
+            let slot = layout.encode_slot(config, bpf::kernel_clock_ns());
+            let at = TableRef::Meter(meter.index());
+            self.push(at, TableOp::Show { body, slot });
+        }
+    }
+
+    /// Writes the rates of an entry's meter, with full buckets.
+    fn set_direct_meter(&mut self, state: &State, table: TableId, entry: EntryIndex) {
+        let position = table.index();
+        let bodies = self.tables.get(&TableRef::Program(position));
+        let body = bodies.and_then(|bodies| bodies.of.get(&entry.index()).copied());
+        let layout = self.direct_meters.get(position).and_then(Option::as_ref);
+        if let (Some(layout), Some(body)) = (layout, body) {
+            let config = state.direct_meter_config(table, entry);
+            let slot = layout.encode_slot(config, bpf::kernel_clock_ns());
+            self.push(
+                TableRef::DirectMeter(position),
+                TableOp::Show { body, slot },
+            );
+        }
     }
 
     fn set_default(&mut self, state: &State, table: TableId) {
@@ -572,7 +624,9 @@ impl Translator {
 fn left(at: TableRef, reason: String) -> ChangeError {
     match at {
         TableRef::Program(table) => ChangeError::Table(table, reason),
-        TableRef::Groups => ChangeError::Failed(reason),
+        TableRef::Groups | TableRef::Meter(_) | TableRef::DirectMeter(_) => {
+            ChangeError::Failed(reason)
+        }
     }
 }
 

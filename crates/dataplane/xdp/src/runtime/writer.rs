@@ -169,6 +169,9 @@ impl Writer {
                 reason: error.to_string(),
             },
             TableRef::Groups => io::Error::other(format!("multicast groups: {error}")).into(),
+            TableRef::Meter(_) | TableRef::DirectMeter(_) => {
+                io::Error::other(format!("meters: {error}")).into()
+            }
         })
     }
 
@@ -187,7 +190,7 @@ impl Writer {
         };
         match table {
             TableRef::Groups => self.fan_outs.remove(body).map(Grave::FanOut),
-            TableRef::Program(_) => None,
+            TableRef::Program(_) | TableRef::Meter(_) | TableRef::DirectMeter(_) => None,
         }
     }
 

@@ -15,12 +15,12 @@ use dataplane::engine::{
     State,
     ir::{Int, Matcher},
 };
-use dataplane::{Digest, DropReason, PortId, Program, TableId};
+use dataplane::{Digest, DropReason, MeterConfig, PortId, Program, TableId};
 use dataplane_xdp::asm::Code;
 use dataplane_xdp::compile::compile;
 use dataplane_xdp::image::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, DigestRecord, EncodedKey, Image, Index, Interface,
-    MapRole, NEVER, Noted, Origin, Room, TableLayout,
+    MapRole, MeterLayout, NEVER, Noted, Origin, Room, TableLayout,
 };
 
 /// The index of the loopback interface. `BPF_PROG_TEST_RUN` presents frames as if this interface had received them.
@@ -352,6 +352,24 @@ impl Kernel {
                 self.sync_table(state, table, &layout);
             }
         }
+        for (meter, _) in program.meters() {
+            let layout = self.image.meters[meter.index()].clone();
+            let n = layout.as_ref().map_or(0, |it| it.cells.body.n);
+            for cell in 0..n {
+                let config = state.meter_config(meter, cell as usize);
+                self.sync_meter(layout.as_ref(), cell, config);
+            }
+        }
+    }
+
+    /// Writes a meter's cell. Packets of a cell with rates are punted, because the interpreter's clock is not the
+    /// kernel's.
+    fn sync_meter(&mut self, layout: Option<&MeterLayout>, cell: u32, config: Option<MeterConfig>) {
+        let Some(MeterLayout { cells, .. }) = layout else {
+            return;
+        };
+        let action = config.map_or(MeterLayout::GREEN, |_| ACTION_PUNT);
+        self.put_body(cells, cell, 0, &cells.encode_slot(action, &[]));
     }
 
     fn sync_table(&mut self, state: &State, table: TableId, layout: &TableLayout) {
@@ -361,6 +379,7 @@ impl Kernel {
         let entries: Vec<_> = state.entries(table).collect();
         let mut bodies = HashMap::new();
         let mut masks = Masks::default();
+        let meters = self.image.direct_meters[table.index()].clone();
         let n = entries.len() as u64;
         for (position, (entry, view)) in entries.iter().enumerate() {
             let number = position as u32 + 1;
@@ -375,6 +394,8 @@ impl Kernel {
             bodies.insert(number, *entry);
             let slot = slot_of(state, table, layout, Some(view.action));
             self.put_body(layout, number, link, &slot);
+            let config = state.direct_meter_config(table, *entry);
+            self.sync_meter(meters.as_ref(), number, config);
             match layout.encode_key(view.key) {
                 Ok(EncodedKey::None) => {}
                 Ok(EncodedKey::Position(place)) => {
@@ -488,6 +509,8 @@ impl Kernel {
                 let entry = u32::from_ne_bytes(entry.try_into().unwrap());
                 entry.checked_sub(1).map(|entry| noted.first + entry)
             })
+            // The interpreter's meters are not compared.
+            .filter(|counter| *counter < self.image.counters.colors)
             .collect();
         counted.sort_unstable();
         let out_port = PortId(word(places.out_port) as u16);

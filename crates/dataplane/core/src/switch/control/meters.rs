@@ -49,6 +49,7 @@ impl Switch {
     /// The same as for [`Switch::meter_cell`].
     pub fn reset_meter_counts(&mut self, meter: MeterId, index: u64) -> Controlled {
         let index = self.place_in_meter(meter, index)?;
+        self.collect();
         if let Some(cell) = self.loaded_mut()?.externs.meters.get_mut(meter, index) {
             cell.counts = MeterCounts::default();
         }
@@ -65,6 +66,7 @@ impl Switch {
         key: &[MatchField],
         priority: i32,
     ) -> Controlled {
+        self.collect();
         let target = self.target(table)?;
         target.metered()?;
         let entry = target.find(key, priority)?;
@@ -140,6 +142,6 @@ impl Switch {
         if let Some(meter) = target.table.meter_mut(entry) {
             meter.set(config);
         }
-        self.done(&Change::Table(table, TableChange::Modified(entry)))
+        self.done(&Change::Table(table, TableChange::Metered(entry)))
     }
 }

@@ -38,6 +38,17 @@ impl Switch {
         self.notify_offload(change);
     }
 
+    /// Reports changes of one control call; an offload shows them together.
+    pub(super) fn notify_together(&mut self, changes: &[Change<'_>]) {
+        let was_in_batch = std::mem::replace(&mut self.is_in_batch, true);
+        for (position, change) in changes.iter().enumerate() {
+            if position + 1 == changes.len() {
+                self.is_in_batch = was_in_batch;
+            }
+            self.notify(change);
+        }
+    }
+
     /// Reports a change, as the last step of a control call.
     fn done(&mut self, change: &Change<'_>) -> Controlled {
         self.notify(change);

@@ -57,7 +57,13 @@ impl Switch {
             }
             (Some(was), Some(_)) => {
                 target.table.restore(was);
-                self.done(&Change::Table(*table, TableChange::Modified(was.entry)))
+                let entry = was.entry;
+                let has_meter = self.model.state.program.ir.direct_meter(*table).is_some();
+                let action = Change::Table(*table, TableChange::Modified(entry));
+                let meter = Change::Table(*table, TableChange::Metered(entry));
+                let changes = [action, meter];
+                self.notify_together(&changes[..1 + usize::from(has_meter)]);
+                Ok(())
             }
             (Some(was), None) => {
                 target.table.put_back(target.info, was);

@@ -238,7 +238,12 @@ impl Switch {
         slot.idle_timeout_ns = entry.idle_timeout_ns;
         target.table.begin_idle_timeout(index, now);
         target.count_uses(Some(&old), Some(&action));
-        self.done(&Change::Table(table, TableChange::Modified(index)))
+        let change = Change::Table(table, TableChange::Modified(index));
+        if entry.meter.is_none() {
+            return self.done(&change);
+        }
+        self.notify_together(&[change, Change::Table(table, TableChange::Metered(index))]);
+        Ok(())
     }
 
     /// Removes an entry.
