@@ -8,7 +8,8 @@ use crate::{MutedBy, Name, Route, TrackPath, Why};
 /// Something that has happened in a conference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its number: later events of a service have greater ones.
+    /// Its number, at least the time in microseconds since 1970: later events have greater ones, also of the next service
+    /// if clocks agree.
     pub number: u64,
     /// When it happened, in milliseconds since 1970.
     pub time_ms: u64,
