@@ -63,7 +63,7 @@ def bash(script: str, environment: dict[str, str], folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     )
     return done.stdout
