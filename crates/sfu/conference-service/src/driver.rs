@@ -176,10 +176,13 @@ impl Session<'_> {
         client.set_call_timeout(CALL);
         become_primary(&mut client, switch.election_id).await?;
         let program = &switch.program;
-        let cookie = client.pipeline(ResponseType::CookieOnly).await;
-        let cookie = cookie.ok().and_then(|it| it.cookie).map(|it| it.cookie);
-        let is_new = cookie != Some(program.cookie);
-        if is_new {
+        let cookie = match client.pipeline(ResponseType::CookieOnly).await {
+            Ok(config) => config.cookie.map(|it| it.cookie),
+            Err(ClientError::NoPipeline | ClientError::NoP4Info) => None,
+            // A new program would end all forwarding: a switch that only answers late keeps its own.
+            Err(error) => return Err(error.into()),
+        };
+        if cookie != Some(program.cookie) {
             let (p4info, json) = (program.p4info.clone(), program.json.clone());
             client
                 .set_pipeline_with_cookie(p4info, json, program.cookie)
@@ -199,11 +202,10 @@ impl Session<'_> {
             welcomes: BTreeMap::new(),
             activity: BTreeMap::new(),
         };
-        if is_new {
-            let limits = session.tables.hello_limits();
-            session.write(limits).await?;
-        }
         session.reconcile().await?;
+        // Each time: a service that was killed after it had set the program may have set no limit.
+        let limits = session.tables.hello_limits();
+        session.write(limits).await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
         is_whole.send_replace(true);
         session.follow().await

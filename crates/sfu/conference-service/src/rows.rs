@@ -94,7 +94,7 @@ impl Tables {
         })
     }
 
-    /// The limits of hellos that go to the service, for a switch that has just got the program.
+    /// The limits of hellos that go to the service.
     pub(crate) fn hello_limits(&self) -> Vec<Update> {
         let of_sources = self.hello_source_rate.set_all(HELLOS_OF_A_SOURCE_PER_S);
         of_sources

@@ -118,7 +118,8 @@ impl Drop for OwnSwitch {
 }
 
 impl OwnSwitch {
-    fn start(media: SocketAddr) -> Result<OwnSwitch, Failure> {
+    /// Starts it. Only this user reaches its P4Runtime socket, which is in the folder.
+    fn start(media: SocketAddr, folder: &Path) -> Result<OwnSwitch, Failure> {
         let program = beside_this("reprise-switch");
         let failed = |error: &dyn std::fmt::Display| {
             Failure::new(format!("cannot run {}: {error}", program.display()))
@@ -132,7 +133,8 @@ impl OwnSwitch {
             }
             None => Command::new(&program),
         };
-        command.args(["--grpc", "127.0.0.1:0", "-i", &format!("1@udp:{media}")]);
+        let grpc = format!("unix:{}", folder.join("switch.sock").display());
+        command.args(["--grpc", &grpc, "-i", &format!("1@udp:{media}")]);
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(&error))?;
         let stderr = child.stderr.take();
@@ -194,7 +196,7 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     let mut keys = Keys::default();
     keys.add_secret(&secret)
         .map_err(|error| Failure::new(error.to_string()))?;
-    let switch = OwnSwitch::start(media)?;
+    let switch = OwnSwitch::start(media, folder.path())?;
     let address = match switch.media.ip() {
         ip if ip.is_unspecified() => {
             return Err(Failure::new(format!(
