@@ -77,6 +77,7 @@ class Running:
 
     def __init__(self, folder: Path) -> None:
         grpc, http = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
+        self._switch_address = f"127.0.0.1:{grpc}"
         self.media_port = free_port(socket.SOCK_DGRAM)
         self.url = f"http://127.0.0.1:{http}"
         (folder / "secret").write_text(SECRET)
@@ -111,6 +112,12 @@ addresses = [
     def __exit__(self, *_: object) -> None:
         self.service.stop()
         self.switch.stop()
+
+    def p4rt(self, command: str) -> str:
+        """What the switch's P4Runtime shell prints for a command, errors included."""
+        argv = [REPRISE, "p4rt", "--switch", self._switch_address, "-c", command]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        return done.stdout + done.stderr
 
     def wait(self) -> None:
         """Waits until the service answers."""

@@ -156,6 +156,22 @@ def test_a_killed_service_costs_no_packet_and_the_next_one_goes_on(running: Runn
             assert received(screen, 1) == [rtp(400)]
 
 
+def test_hellos_are_limited_though_a_service_was_killed_before_it_set_limits(
+    running: Running,
+) -> None:
+    meter = "meter list hello_port_rate 1"
+    until = time.monotonic() + LIMIT_S
+    while "cir=4000" not in running.p4rt(meter):
+        assert time.monotonic() < until, running.service.said
+    running.service.stop(signal.SIGKILL)
+    reset = running.p4rt("meter reset hello_port_rate *")
+    assert "cir=" not in running.p4rt(meter), reset
+    running.service.start()
+    until = time.monotonic() + LIMIT_S
+    while "cir=4000" not in running.p4rt(meter):
+        assert time.monotonic() < until, running.service.said
+
+
 def test_a_killed_switch_is_whole_again_without_anybodys_help(running: Running) -> None:
     ann, bob = running.client("ann"), running.client("bob")
     with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
