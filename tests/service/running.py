@@ -115,7 +115,7 @@ addresses = [
 
     def p4rt(self, command: str) -> str:
         """What the switch's P4Runtime shell prints for a command, errors included."""
-        argv = [REPRISE, "p4rt", "--switch", self._switch_address, "-c", command]
+        argv: list[str | Path] = [REPRISE, "p4rt", "--switch", self._switch_address, "-c", command]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         return done.stdout + done.stderr
 
