@@ -25,7 +25,7 @@ CHECKED_TEST := $(CHECKED) test --release --locked --workspace
 CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-targets
 
 # `build` compiles these, and they are in PROGRAMS afterwards.
-BUILD := cargo build --release --locked -p reprise -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c \
+BUILD := cargo build --release --locked -p reprise -p reprise-conference -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c \
 	-p aom-bench -p pipeline-bench -p conference --lib --bins --example membership_churn
 # What a conference runs.
 demo: BUILD := cargo build --release --locked -p reprise -p reprise-switch --bins

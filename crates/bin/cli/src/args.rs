@@ -2,7 +2,7 @@
 
 mod aom;
 mod examples;
-mod service;
+mod other_program;
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use examples::{
     ENTRIES_EXAMPLES, EXAMPLES, EXPORT_EXAMPLES, FMT_EXAMPLES, REFRESH_EXAMPLES, SHOW_EXAMPLES,
     WATCH_EXAMPLES, of_two_columns, p4rt_help,
 };
-pub use service::{Join, ServeService, Service};
+pub use other_program::Service;
 
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
 #[derive(Parser, Debug)]

@@ -10,15 +10,15 @@ mod args;
 mod commands;
 mod compat;
 mod compiler;
-mod conference_program;
 mod doctor;
 mod entries;
+mod other_program;
 mod p4rt;
 mod session;
 
 use std::process::ExitCode;
 
-use args::{AnySwitch, Args, Command, Conference, Global, Machine, P4, Service};
+use args::{AnySwitch, Args, Command, Conference, Global, Machine, P4};
 // All modules refer to these as `crate::failure` and so on.
 use command_line::{failure, files, output};
 use failure::Failure;
@@ -41,7 +41,7 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::P4(command) => p4(global, command),
         Command::Switch(command) => runtime.block_on(any_switch(global, command)),
-        Command::Service(command) => runtime.block_on(service(global, command)),
+        Command::Service(_) => other_program::run(),
         Command::Conference(command) => runtime.block_on(conference(global, command)),
         Command::Machine(Machine::Doctor { interfaces }) => doctor::run(global, &interfaces),
     }
@@ -83,13 +83,6 @@ async fn any_switch(global: &Global, command: AnySwitch) -> Result<(), Failure> 
         AnySwitch::Entries(command) => commands::entries::run(global, command).await,
         AnySwitch::P4rt(args) => p4rt::run(global, args).await,
         AnySwitch::Watch { times } => commands::watch::run(global, times).await,
-    }
-}
-
-async fn service(global: &Global, command: Service) -> Result<(), Failure> {
-    match command {
-        Service::Serve(options) => commands::serve::run(global, options).await,
-        Service::Join(join) => commands::join::run(global, join).await,
     }
 }
 

@@ -1,9 +1,9 @@
 //! A connection to a switch with an SFU program, and changes of its conference.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::time::{Duration, Instant};
 
+use command_line::interrupt::unless_interrupted;
 use conference::backend::{SfuProgram, Snapshot};
 use conference::difference::{Line, Sign, difference};
 use conference::limits::PRIMARY_WAIT_S;
@@ -15,7 +15,6 @@ use p4runtime_client::Client;
 use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -199,19 +198,7 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     Ok(client.await_primary(wait, waits).await?)
 }
 
-/// The result of the work, or `None` once the user or a supervisor stops it. Dropped work leaves
-/// the same state as a killed controller: the next command continues from there.
-pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return Some(work.await);
-    };
-    tokio::select! {
-        done = work => Some(done),
-        _ = tokio::signal::ctrl_c() => None,
-        _ = terminate.recv() => None,
-    }
-}
-
+/// What was in progress is as after a kill: the next command continues from there.
 fn interrupted() -> Failure {
     Failure::new(
         "interrupted: each group is in its old or its new state, `reprise show` says which, and the next change completes or undoes this one",

@@ -1,5 +1,6 @@
 //! Code that commands share: [`failure`] reports a failed command in one line, [`files`] reads and writes files with
-//! messages that say what was expected, and [`output`] writes to standard output and standard error.
+//! messages that say what was expected, [`interrupt`] stops work when a signal comes, and [`output`] writes to standard
+//! output and standard error.
 //!
 //! This file has the messages for wrong command lines. clap repeats the messages of the standard library's parsers,
 //! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here do.
@@ -8,6 +9,7 @@
 
 pub mod failure;
 pub mod files;
+pub mod interrupt;
 pub mod output;
 
 use std::error::Error as _;

@@ -179,16 +179,3 @@ pub(super) fn p4rt_help() -> String {
         p4rt::NOTATION
     )
 }
-
-pub(super) const SERVE_EXAMPLES: &str = "\
-Examples:
-  reprise serve --dev                                # prints an address and two commands to paste
-  reprise serve --config /etc/reprise/reprise.toml
-  reprise serve --config reprise.toml --check-config";
-
-pub(super) const JOIN_EXAMPLES: &str = "\
-Examples, with the token that `reprise serve --dev` prints:
-  ffmpeg -re -f lavfi -i testsrc2 -c:v libx264 -tune zerolatency -g 50 \\
-      -f rtp rtp://127.0.0.1:5006 -sdp_file camera.sdp
-  reprise join http://127.0.0.1:8080 --token TOKEN --publish video=camera.sdp
-  ffplay -protocol_whitelist file,udp,rtp ann.video.sdp      # written by another participant's join";

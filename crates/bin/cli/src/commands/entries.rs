@@ -16,7 +16,8 @@ use crate::entries::file::{self, Entries, ProgramFiles};
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
-use crate::session::{Progress, connect_primary, unless_interrupted};
+use crate::session::{Progress, connect_primary};
+use command_line::interrupt::unless_interrupted;
 
 pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
     let Command::Apply {

@@ -1,16 +1,45 @@
-//! `reprise serve` and `reprise join`.
+//! The command line: its commands and options, and the texts of `--help`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 use conference_api::{Name, TrackPath};
 
-use super::examples::{JOIN_EXAMPLES, SERVE_EXAMPLES};
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  reprise serve --dev                                # prints an address and two commands to paste
+  reprise serve --config /etc/reprise/reprise.toml
+  reprise serve --config reprise.toml --check-config";
+
+const JOIN_EXAMPLES: &str = "\
+Examples, with the token that `reprise serve --dev` prints:
+  ffmpeg -re -f lavfi -i testsrc2 -c:v libx264 -tune zerolatency -g 50 \\
+      -f rtp rtp://127.0.0.1:5006 -sdp_file camera.sdp
+  reprise join http://127.0.0.1:8080 --token TOKEN --publish video=camera.sdp
+  ffplay -protocol_whitelist file,udp,rtp ann.video.sdp      # written by another participant's join";
 
 /// Conferences that people join by themselves.
+#[derive(Parser, Debug)]
+// What a user types.
+#[command(name = "reprise", version, max_term_width = 100)]
+pub struct Args {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Global {
+    /// Print JSON instead of text: one document, or a document a line if the command keeps running.
+    #[arg(long, global = true, display_order = 900)]
+    pub json: bool,
+}
+
+/// The commands. `reprise` lists them, too.
 #[derive(Subcommand, Debug)]
-pub enum Service {
+pub enum Command {
     /// Run a conference service, until SIGTERM or Ctrl-C.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeService),

@@ -1,9 +1,8 @@
-//! The conference's P4 program, which `reprise` carries.
+//! The conference's P4 program, which the service carries.
 
 use conference_service::driver::Program;
 use p4_compiler::{Options, SourceProvider};
 
-use crate::compiler;
 use crate::failure::Failure;
 
 /// The program and its parts, by their paths.
@@ -59,7 +58,7 @@ impl SourceProvider for Carried {
     }
 }
 
-/// Compiles it. The paths in it are the same wherever `reprise` is, so the cookie changes with the program only.
+/// Compiles it. The paths in it are the same wherever the service is, so the cookie changes with the program only.
 pub fn compile() -> Result<Program, Failure> {
     let (name, text) = SOURCES[0];
     let output = p4_compiler::compile(name, text, &Carried, &Options::default());
@@ -70,7 +69,7 @@ pub fn compile() -> Result<Program, Failure> {
             said.join("\n")
         )));
     };
-    let json = compiler::json_bytes(&json)?;
+    let json = json.to_json_pretty()?.into_bytes();
     let cookie = fnv(&json);
     Ok(Program {
         p4info,
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_that_reprise_carries_compiles_and_has_what_the_service_writes() {
+    fn the_program_that_the_service_carries_compiles_and_has_what_the_service_writes() {
         let program = compile().expect("it compiles");
         conference_service::rows::Tables::find(&program.p4info).expect("its tables");
         assert_eq!(compile().expect("it compiles").cookie, program.cookie);

@@ -23,7 +23,7 @@ use crate::conference_program;
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
-use crate::session::unless_interrupted;
+use command_line::interrupt::unless_interrupted;
 
 /// How long the tokens of `--dev` are good.
 const DEV_TOKEN_S: u64 = 12 * 3600;

@@ -17,7 +17,7 @@ use crate::args::{Global, Join};
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
-use crate::session::unless_interrupted;
+use command_line::interrupt::unless_interrupted;
 
 /// How long a first welcome may take.
 const SIGN_IN: Duration = Duration::from_secs(10);

@@ -1,0 +1,37 @@
+//! `reprise-conference`: the commands of conferences that people join by themselves. `reprise serve` and the others run it,
+//! so that who needs only a switch and a compiler does not compile an HTTP service.
+
+#![warn(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the macros panic if the reader has closed the pipe; `output` does not"
+)]
+
+mod args;
+mod commands;
+mod conference_program;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser;
+// All modules refer to these as `crate::failure` and so on.
+use command_line::{failure, files, output};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let args = Args::try_parse().unwrap_or_else(|error| output::of_command_line(&error));
+    let json = args.global.json;
+    failure::conclude(run(args), "reprise", json)
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let global = &args.global;
+    match args.command {
+        Command::Serve(options) => runtime.block_on(commands::serve::run(global, options)),
+        Command::Join(join) => runtime.block_on(commands::join::run(global, join)),
+    }
+}

@@ -1,0 +1,17 @@
+//! Work that a user or a supervisor may stop.
+
+use std::future::Future;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The result of the work, or `None` once SIGINT or SIGTERM stops it: the work is dropped where it waits.
+pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return Some(work.await);
+    };
+    tokio::select! {
+        done = work => Some(done),
+        _ = tokio::signal::ctrl_c() => None,
+        _ = terminate.recv() => None,
+    }
+}
