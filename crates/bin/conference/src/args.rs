@@ -19,6 +19,12 @@ Examples, with the token that `reprise serve --dev` prints:
   reprise join http://127.0.0.1:8080 --token TOKEN --publish video=camera.sdp
   ffplay -protocol_whitelist file,udp,rtp ann.video.sdp      # written by another participant's join";
 
+const WHY_EXAMPLES: &str = "\
+Examples, with REPRISE_TOKEN set to the participant's or an administrator's token:
+  reprise why bob ann/video
+  reprise why bob ann/video --url http://sfu.example:8080 --json | jq .causes
+  reprise why bob ann/video --conference weekly               # an administrator of all conferences";
+
 /// Conferences that people join by themselves.
 #[derive(Parser, Debug)]
 // What a user types.
@@ -46,6 +52,9 @@ pub enum Command {
     /// Join a conference with programs of this machine that speak plain RTP.
     #[command(after_help = JOIN_EXAMPLES)]
     Join(Join),
+    /// Show what stands between a publisher and a receiver: why somebody gets no picture.
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(Why),
 }
 
 #[derive(clap::Args, Debug)]
@@ -103,6 +112,24 @@ pub struct Join {
     /// The folder for a session description of each received track, PARTICIPANT.TRACK.sdp, which players take.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub sdp: PathBuf,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Why {
+    /// Who should receive.
+    pub participant: Name,
+    /// The track.
+    #[arg(value_name = "PUBLISHER/TRACK", value_parser = path)]
+    pub track: TrackPath,
+    /// The service, as http://HOST:PORT.
+    #[arg(long, env = "REPRISE_URL", default_value = "http://127.0.0.1:8080")]
+    pub url: String,
+    /// The participant's token, or an administrator's.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: String,
+    /// The conference, if the token is for all.
+    #[arg(long, value_name = "NAME")]
+    pub conference: Option<Name>,
 }
 
 fn published(text: &str) -> Result<(Name, PathBuf), String> {

@@ -32,6 +32,7 @@ fn run(args: Args) -> Result<(), Failure> {
     let global = &args.global;
     match args.command {
         Command::Serve(options) => runtime.block_on(commands::serve::run(global, options)),
+        Command::Why(why) => runtime.block_on(commands::why::run(global, &why)),
         Command::Join(join) => runtime.block_on(commands::join::run(global, join)),
     }
 }

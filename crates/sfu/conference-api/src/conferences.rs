@@ -175,6 +175,12 @@ pub struct Quality {
     pub max_kbps: u32,
     /// Whether its socket is signed in.
     pub signed_in: bool,
+    /// Packets in the last second that the switch has got from its socket, hellos among them.
+    #[serde(default)]
+    pub packets_per_s: u64,
+    /// Kilobits in the last second.
+    #[serde(default)]
+    pub kbps: u64,
 }
 
 /// A participant's subscription to a track.

@@ -22,4 +22,4 @@ pub use events::{Event, EventKind, LeftReason};
 pub use name::{BadName, NAME_LEN_MAX, Name};
 pub use problem::Problem;
 pub use token::{Claims, Grants};
-pub use why::{Cause, Why};
+pub use why::{Cause, LegTraffic, Why};

@@ -5,25 +5,42 @@ use utoipa::ToSchema;
 
 use crate::{Name, TrackPath};
 
-/// Why a participant receives a track or not, from the publisher to the receiver.
+/// Why a participant receives a track or not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Why {
     /// Who should receive.
     pub participant: Name,
     /// What.
     pub path: TrackPath,
-    /// What stands in the way, the first one first; empty if packets are forwarded.
+    /// What stands in the way, the nearest to the publisher first; empty if packets are forwarded.
     pub causes: Vec<Cause>,
-    /// Packets from the publisher's leg that the switch has counted.
-    pub packets_in: u64,
-    /// Packets that the switch has sent to the receiver's leg, of all that the leg receives.
-    pub packets_out: u64,
-    /// When the publisher's last packet was counted, in milliseconds since 1970; null if none was.
+    /// What to do about the first cause; empty if there is none.
+    pub next: String,
+    /// The publisher's leg.
+    pub publisher: LegTraffic,
+    /// The receiver's leg, with all that it receives.
+    pub receiver: LegTraffic,
+}
+
+/// What the switch has counted of a leg in one direction. Zeros if the leg is not signed in.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LegTraffic {
+    /// Packets, a publisher's hellos among them.
+    pub packets: u64,
+    /// Bytes of whole frames.
+    pub bytes: u64,
+    /// Packets in the last second.
+    pub packets_per_s: u64,
+    /// Kilobits in the last second.
+    pub kbps: u64,
+    /// When the last packet of media was counted, to the second, in milliseconds since 1970; null if none was.
     pub last_packet_ms: Option<u64>,
 }
 
 /// What can stand between a publisher and a receiver, in this order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// No such participant publishes now.
@@ -34,7 +51,7 @@ pub enum Cause {
     Muted,
     /// The publisher's socket is not signed in.
     PublisherNotSignedIn,
-    /// The publisher's socket is signed in, and sends nothing now.
+    /// The publisher's socket is signed in, and has sent no media for some seconds.
     PublisherSilent,
     /// The publisher sends more than its rate, and the switch drops some.
     Policed,
@@ -44,16 +61,126 @@ pub enum Cause {
     NotSubscribed,
     /// The receiver's socket is not signed in.
     ReceiverNotSignedIn,
-    /// The switch is not connected, so nothing newer is in it.
+    /// The switch is not connected: it may forward, and nothing newer is in it.
     SwitchAway,
     /// The switch does not have what it should have; it is being written.
     NotWritten,
-    /// The receiver's port is down.
+    /// The interface of the receiver's port is down or gone.
     PortDown,
-    /// Copies are too long for the receiver's port.
+    /// The receiver's port drops copies: they are longer than its MTU allows.
     TooLong,
-    /// The device refuses copies.
+    /// The receiver's port drops copies: its queue in the kernel is full.
+    NoRoom,
+    /// The receiver's port drops copies: its host has no route to a receiver.
+    NoRoute,
+    /// The receiver's port drops copies: the device refuses them.
     DeviceRefused,
-    /// Copies from IPv4 without UDP checksum to a receiver over IPv6.
-    NoChecksum,
+}
+
+impl Cause {
+    /// All, in their order.
+    pub const ALL: [Cause; 16] = [
+        Cause::NoPublisher,
+        Cause::NotPublished,
+        Cause::Muted,
+        Cause::PublisherNotSignedIn,
+        Cause::PublisherSilent,
+        Cause::Policed,
+        Cause::NotRtp,
+        Cause::NotSubscribed,
+        Cause::ReceiverNotSignedIn,
+        Cause::SwitchAway,
+        Cause::NotWritten,
+        Cause::PortDown,
+        Cause::TooLong,
+        Cause::NoRoom,
+        Cause::NoRoute,
+        Cause::DeviceRefused,
+    ];
+
+    /// What to do about it.
+    #[must_use]
+    pub fn next(self) -> &'static str {
+        match self {
+            Cause::NoPublisher => "the publisher joins: nobody of this name is in the conference",
+            Cause::NotPublished => {
+                "the publisher publishes the track, or the receiver names another one"
+            }
+            Cause::Muted => "who muted the track unmutes it",
+            Cause::PublisherNotSignedIn => {
+                "the publisher's program says hello to the switch's media address: check that UDP reaches it"
+            }
+            Cause::PublisherSilent => {
+                "the publisher's program sends media from the socket that says hello"
+            }
+            Cause::Policed => {
+                "the publisher sends less, or publishes the track with a greater max_kbps"
+            }
+            Cause::NotRtp => {
+                "the publisher's program sends RTP, or publishes the track with transport \"datagram\""
+            }
+            Cause::NotSubscribed => "the receiver subscribes to the track",
+            Cause::ReceiverNotSignedIn => {
+                "the receiver's program says hello to the switch's media address: check that UDP reaches it"
+            }
+            Cause::SwitchAway => {
+                "an operator starts the switch, or connects it; the service then writes it by itself"
+            }
+            Cause::NotWritten => {
+                "wait a second; if it stays, the service's log says what the switch refuses"
+            }
+            Cause::PortDown => "an operator brings the interface of the receiver's port up",
+            Cause::TooLong => {
+                "the publisher sends shorter packets, or an operator raises the MTU of the receiver's port"
+            }
+            Cause::NoRoom => {
+                "an operator gives the receiver's port a faster interface, or the receiver takes lower qualities"
+            }
+            Cause::NoRoute => "an operator gives the switch's host a route to the receiver",
+            Cause::DeviceRefused => {
+                "an operator looks for what the switch's log says of the receiver's port"
+            }
+        }
+    }
+
+    /// Causes that keep this one from being known. They stand nearer to the publisher, or are the switch's.
+    #[must_use]
+    pub fn hidden_by(self) -> &'static [Cause] {
+        use Cause::{
+            Muted, NoPublisher, NotPublished, NotSubscribed, NotWritten, PublisherNotSignedIn,
+            PublisherSilent, ReceiverNotSignedIn, SwitchAway,
+        };
+        match self {
+            Cause::NoPublisher | NotSubscribed | SwitchAway => &[],
+            NotPublished => &[NoPublisher],
+            Muted | PublisherNotSignedIn => &[NoPublisher, NotPublished],
+            PublisherSilent => &[NoPublisher, NotPublished, PublisherNotSignedIn, SwitchAway],
+            Cause::Policed => &[
+                NoPublisher,
+                NotPublished,
+                PublisherNotSignedIn,
+                PublisherSilent,
+                SwitchAway,
+            ],
+            // Only what does not reach any receiver tells it.
+            Cause::NotRtp => &[
+                NoPublisher,
+                NotPublished,
+                Muted,
+                PublisherNotSignedIn,
+                PublisherSilent,
+                NotSubscribed,
+                ReceiverNotSignedIn,
+                SwitchAway,
+                NotWritten,
+            ],
+            ReceiverNotSignedIn => &[NotSubscribed],
+            NotWritten => &[SwitchAway],
+            Cause::PortDown
+            | Cause::TooLong
+            | Cause::NoRoom
+            | Cause::NoRoute
+            | Cause::DeviceRefused => &[NotSubscribed, ReceiverNotSignedIn, SwitchAway],
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conference_api::{
     Claims, Conference, Name, Participant, ParticipantSpec, Problem, SubscriptionSpec, TrackPath,
-    TrackSpec,
+    TrackSpec, Why,
 };
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::StreamExt;
@@ -63,13 +63,7 @@ impl Bearer {
     /// It is no participant's token.
     pub fn read(token: &str) -> Result<Bearer, ApiError> {
         let bad = |why: &str| ApiError::BadToken(why.to_owned());
-        let [_, claims, _] = token.split('.').collect::<Vec<_>>()[..] else {
-            return Err(bad("it has three parts with dots between them"));
-        };
-        let json = BASE64URL_NOPAD.decode(claims.as_bytes());
-        let json = json.map_err(|_| bad("its second part is in base64url"))?;
-        let claims: Claims =
-            serde_json::from_slice(&json).map_err(|error| bad(&error.to_string()))?;
+        let claims = Bearer::claims(token)?;
         let conference = claims.conference.clone();
         let participant = claims.sub.clone();
         Ok(Bearer {
@@ -77,6 +71,20 @@ impl Bearer {
             participant: participant.ok_or_else(|| bad("it names a participant (\"sub\")"))?,
             claims,
         })
+    }
+
+    /// Reads what a token says, an administrator's too.
+    ///
+    /// # Errors
+    /// It is no token.
+    pub fn claims(token: &str) -> Result<Claims, ApiError> {
+        let bad = |why: &str| ApiError::BadToken(why.to_owned());
+        let [_, claims, _] = token.split('.').collect::<Vec<_>>()[..] else {
+            return Err(bad("it has three parts with dots between them"));
+        };
+        let json = BASE64URL_NOPAD.decode(claims.as_bytes());
+        let json = json.map_err(|_| bad("its second part is in base64url"))?;
+        serde_json::from_slice(&json).map_err(|error| bad(&error.to_string()))
     }
 }
 
@@ -175,6 +183,22 @@ impl Api {
             "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}"
         );
         self.put(path, spec).await
+    }
+
+    /// Tells why a participant receives a track or not.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn why(
+        &self,
+        (conference, participant): (&Name, &Name),
+        path: &TrackPath,
+    ) -> Result<Why, ApiError> {
+        let (publisher, track) = (&path.participant, &path.track);
+        self.get(format!(
+            "/v1/conferences/{conference}/participants/{participant}/why/{publisher}/{track}"
+        ))
+        .await
     }
 
     /// Follows a conference's events.

@@ -140,6 +140,26 @@ impl Model {
         self.by_socket.get(&socket_of(binding)).copied()
     }
 
+    /// The legs between which a track goes to a participant: the publisher's, with the quality that the participant gets
+    /// or would get, and the receiver's.
+    #[must_use]
+    pub fn path_legs(
+        &self,
+        (conference, participant): (&Name, &Name),
+        path: &TrackPath,
+    ) -> (Option<u16>, Option<u16>) {
+        let receiver = self.participant(conference, participant).ok();
+        let subscription = receiver.and_then(|it| it.subscriptions.get(path));
+        let publisher = self.participant(conference, &path.participant).ok();
+        let sends = || {
+            let track = publisher?.tracks.get(&path.track)?;
+            let quality = chosen(track, subscription.and_then(|it| it.quality.as_ref()))?;
+            Some(publisher?.legs.get(&quality.leg)?.number)
+        };
+        let receives = || Some(receiver?.legs.get(&subscription?.leg)?.number);
+        (sends(), receives())
+    }
+
     /// All records, in an order in which [`Model::load`] takes them.
     pub fn records(&self) -> impl Iterator<Item = (Key, Record)> {
         let conferences = self.conferences.iter().flat_map(|(name, conference)| {

@@ -182,6 +182,11 @@ impl Model {
         let Some(record) = self.participants(conference)?.get(name) else {
             return Ok(change);
         };
+        let is_bound = |leg: &LegRecord| self.binding(leg.number).is_some();
+        if reason == LeftReason::Gone && record.legs.values().any(is_bound) {
+            // It came back while the request waited.
+            return Ok(change);
+        }
         for leg in record.legs.values() {
             if self.binding(leg.number).is_some() {
                 change.writes.push((Key::Binding(leg.number), None));

@@ -34,6 +34,13 @@ pub struct Config {
     /// After how many seconds a silent socket is signed out.
     #[serde(default = "silence_s")]
     pub silence_s: u64,
+    /// After how many seconds a participant is removed that has no signed-in socket, no event stream and makes no request;
+    /// 0: never.
+    #[serde(default = "gone_s")]
+    pub gone_s: u64,
+    /// Whether metrics name conferences and participants.
+    #[serde(default)]
+    pub metrics_names: bool,
     /// The switch.
     pub switch: SwitchConfig,
 }
@@ -96,6 +103,10 @@ pub struct AddressConfig {
 
 fn silence_s() -> u64 {
     30
+}
+
+fn gone_s() -> u64 {
+    60
 }
 
 fn prefix() -> String {
@@ -161,6 +172,12 @@ impl Config {
                 "5 or more: hosts say hello every second, and the switch is read every other",
             );
         }
+        if (1..10).contains(&config.gone_s) {
+            return bad(
+                "gone_s",
+                "0 (never), or 10 or more: programs that lose the service come back within seconds",
+            );
+        }
         Ok(config)
     }
 
@@ -177,6 +194,12 @@ impl Config {
                 expected: "a file, or a table [etcd] with endpoints; one of both",
             }),
         }
+    }
+
+    /// After how long a participant is removed that gives no sign.
+    #[must_use]
+    pub fn gone(&self) -> Option<Duration> {
+        (self.gone_s > 0).then(|| Duration::from_secs(self.gone_s))
     }
 
     /// After how long a silent socket is signed out.
@@ -247,6 +270,10 @@ addresses = [{ port = 1, ip = "10.0.1.100", mac = "02:00:00:00:01:64" }]
     fn what_is_left_out_has_its_default() {
         let config = Config::read(GOOD).expect("it is good");
         assert_eq!((config.silence_s, config.switch.device_id), (30, 1));
+        assert_eq!(config.gone(), Some(Duration::from_secs(60)));
+        assert!(!config.metrics_names);
+        let never = Config::read(&format!("gone_s = 0{GOOD}")).expect("it is good");
+        assert_eq!(never.gone(), None);
         let own = OwnAddress::from(&config.switch.addresses[0]);
         assert_eq!((own.port, own.media_port, own.mac[5]), (1, 5004, 0x64));
     }
@@ -302,6 +329,8 @@ addresses = [{ port = 1, ip = "10.0.1.100", mac = "02:00:00:00:01:64" }]
             unknown.contains("line 3") && unknown.contains("stroe"),
             "{unknown}"
         );
+        let gone = why("store =", "gone_s = 9\nstore =");
+        assert!(gone.starts_with("gone_s: expected 0 (never), or"), "{gone}");
         let mac = why("02:00:00:00:01:64", "02:00:00:00:01");
         assert!(mac.contains("expected an Ethernet address"), "{mac}");
         let name = why("\"s1\"", "\"s 1\"");

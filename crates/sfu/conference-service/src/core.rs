@@ -15,10 +15,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use conference_api::Event;
+use conference_api::{Event, EventKind, Name};
 use conference_model::{Change, Key, Model, Outside, Record, Refusal, Request, Undo};
 use conference_store::{Store, StoreError, Write};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, broadcast, mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::metrics::Metrics;
 
 /// Requests that the store gets at once, at most.
 const BATCH_MAX: usize = 256;
@@ -71,6 +74,8 @@ pub struct Core {
 struct Shared {
     model: RwLock<Model>,
     events: broadcast::Sender<Arc<Event>>,
+    /// The number of the last event.
+    last_event: Mutex<u64>,
     touched: Mutex<BTreeSet<u16>>,
     is_touched: Notify,
 }
@@ -87,12 +92,24 @@ impl Core {
     /// # Errors
     /// The store cannot be read.
     pub async fn begin(store: impl Into<Store>) -> Result<Core, BeginError> {
+        Core::begin_counted(store, Arc::default()).await
+    }
+
+    /// As [`Core::begin`], and counts the store's writes.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn begin_counted(
+        store: impl Into<Store>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Core, BeginError> {
         let store = store.into();
         let model = read(&store).await?;
         let shared = Arc::new(Shared {
             touched: Mutex::new(model.legs().collect()),
             model: RwLock::new(model),
             events: broadcast::Sender::new(EVENTS_MAX),
+            last_event: Mutex::new(0),
             is_touched: Notify::new(),
         });
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
@@ -100,7 +117,7 @@ impl Core {
             shared: Arc::clone(&shared),
             store,
             queue,
-            last_event: 0,
+            metrics,
         };
         tokio::spawn(writer.run());
         Ok(Core { shared, requests })
@@ -136,6 +153,11 @@ impl Core {
         self.shared.events.subscribe()
     }
 
+    /// Tells readers of events something that changes no conference.
+    pub fn tell(&self, conference: Name, kind: EventKind) {
+        self.shared.tell(conference, kind, now_ms());
+    }
+
     /// Waits until legs may need other entries in the switch than before. Each is returned once.
     pub async fn touched(&self) -> BTreeSet<u16> {
         loop {
@@ -152,6 +174,23 @@ impl Core {
 impl Shared {
     fn lock_touched(&self) -> std::sync::MutexGuard<'_, BTreeSet<u16>> {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, conference: Name, kind: EventKind, time_ms: u64) {
+        let mut last = self
+            .last_event
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Below 2^53, which JavaScript holds exactly, for 200 years.
+        *last = (*last + 1).max(time_ms.saturating_mul(1_000));
+        let event = Event {
+            number: *last,
+            time_ms,
+            conference,
+            kind,
+        };
+        // Sent before another one gets a number: numbers grow for each reader. Nobody reads, perhaps.
+        let _ = self.events.send(Arc::new(event));
     }
 
     fn touch(&self, legs: impl IntoIterator<Item = u16>) {
@@ -179,7 +218,7 @@ struct Writer {
     shared: Arc<Shared>,
     store: Store,
     queue: mpsc::Receiver<Job>,
-    last_event: u64,
+    metrics: Arc<Metrics>,
 }
 
 impl Writer {
@@ -229,7 +268,10 @@ impl Writer {
         let stored = if groups.is_empty() {
             Ok(())
         } else {
-            self.store.write(groups).await
+            let began = Instant::now();
+            let written = self.store.write(groups).await;
+            self.metrics.store_write(written.is_ok(), began.elapsed());
+            written
         };
         match stored {
             Ok(()) => {
@@ -277,19 +319,10 @@ impl Writer {
         }
     }
 
-    fn tell(&mut self, change: Change, undo: Undo, time_ms: u64) {
+    fn tell(&self, change: Change, undo: Undo, time_ms: u64) {
         self.shared.touch(undo.legs);
         for (conference, kind) in change.events {
-            // Below 2^53, which JavaScript holds exactly, for 200 years.
-            self.last_event = (self.last_event + 1).max(time_ms.saturating_mul(1_000));
-            let event = Event {
-                number: self.last_event,
-                time_ms,
-                conference,
-                kind,
-            };
-            // Nobody reads, perhaps.
-            let _ = self.shared.events.send(Arc::new(event));
+            self.shared.tell(conference, kind, time_ms);
         }
     }
 }
@@ -323,7 +356,7 @@ pub fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use conference_api::{ConferenceSpec, EventKind, Name, ParticipantSpec};
+    use conference_api::{ConferenceSpec, ParticipantSpec};
     use conference_store::Embedded;
 
     use super::*;

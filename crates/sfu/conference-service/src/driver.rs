@@ -2,6 +2,7 @@
 //! hellos that it passes on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use conference_model::{LegEntries, Request};
@@ -13,20 +14,22 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
-    Entity, PacketIn, PacketMetadata, PacketOut, Update, stream_message_response,
+    PacketIn, PacketMetadata, PacketOut, Update, stream_message_response,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::HelloFrame;
+use crate::activity::{self, Activity, Reading, Verdicts};
 use crate::core::{Core, CoreError, now_ms};
+use crate::metrics::Metrics;
 use crate::rows::{OwnAddress, Rows, Tables};
 use crate::sign_in::{Clocks, Outcome, decide};
 
 /// The pause before another try to reach a switch: a restarted one is whole again within a second.
 const RETRY: Duration = Duration::from_millis(200);
-/// How often the counters of signed-in sockets are read.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often the switch's counters are read.
+const LOOK: Duration = Duration::from_secs(1);
 /// A write that takes longer is given up, and the switch is read again.
 const CALL: Duration = Duration::from_secs(5);
 
@@ -81,13 +84,27 @@ pub enum SessionError {
     NoPackets,
 }
 
-/// Serves a switch for ever. `is_whole` has whether the switch has what the conferences need.
-pub async fn serve(core: Core, switch: Switch, nonces: Nonces, is_whole: watch::Sender<bool>) {
+/// Whom a connection tells what it sees.
+#[derive(Clone, Debug)]
+pub struct Observers {
+    /// Whether the switch has what the conferences need.
+    pub is_whole: watch::Sender<bool>,
+    /// What the switch has counted.
+    pub activity: watch::Sender<Arc<Activity>>,
+    /// Counters for Prometheus.
+    pub metrics: Arc<Metrics>,
+}
+
+/// Serves a switch for ever.
+pub async fn serve(core: Core, switch: Switch, nonces: Nonces, observers: Observers) {
     let began = Instant::now();
     let mut was = String::new();
     loop {
-        let Err(error) = Session::serve(&core, &switch, &nonces, began, &is_whole).await;
-        is_whole.send_replace(false);
+        let Err(error) = Session::serve(&core, &switch, &nonces, began, &observers).await;
+        observers.is_whole.send_replace(false);
+        observers
+            .activity
+            .send_modify(|it| *it = Arc::new(it.away()));
         let now = error.to_string();
         // A switch that is away for an hour is one line.
         if now != was {
@@ -142,13 +159,6 @@ impl PacketFields {
     }
 }
 
-/// What a signed-in socket has sent.
-#[derive(Debug, Clone, Copy)]
-struct Activity {
-    packets: u64,
-    since: Instant,
-}
-
 struct Session<'s> {
     core: &'s Core,
     switch: &'s Switch,
@@ -161,7 +171,8 @@ struct Session<'s> {
     written: BTreeMap<u16, LegEntries>,
     /// Welcomes for when the switch has the entries of the leg.
     welcomes: BTreeMap<u16, (u16, Vec<u8>)>,
-    activity: BTreeMap<u16, Activity>,
+    verdicts: Verdicts,
+    observers: &'s Observers,
 }
 
 impl Session<'_> {
@@ -170,7 +181,7 @@ impl Session<'_> {
         switch: &Switch,
         nonces: &Nonces,
         began: Instant,
-        is_whole: &watch::Sender<bool>,
+        observers: &Observers,
     ) -> Result<Never, SessionError> {
         let mut client = Client::connect_once(&switch.address, switch.device_id).await?;
         client.set_call_timeout(CALL);
@@ -189,6 +200,7 @@ impl Session<'_> {
                 .await?;
         }
         let tables = Tables::find(&program.p4info)?;
+        let verdicts = Verdicts::find(&program.p4info)?;
         let fields = PacketFields::find(&program.p4info).ok_or(SessionError::NoPackets)?;
         let mut session = Session {
             core,
@@ -200,14 +212,18 @@ impl Session<'_> {
             fields,
             written: BTreeMap::new(),
             welcomes: BTreeMap::new(),
-            activity: BTreeMap::new(),
+            verdicts,
+            observers,
         };
         session.reconcile().await?;
         // Each time: a service that was killed after it had set the program may have set no limit.
         let limits = session.tables.hello_limits();
         session.write(limits).await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
-        is_whole.send_replace(true);
+        observers.is_whole.send_replace(true);
+        let clocks = session.clocks();
+        let connected = |it: &mut Arc<Activity>| *it = Arc::new(it.connected(clocks));
+        observers.activity.send_modify(connected);
         session.follow().await
     }
 
@@ -310,14 +326,11 @@ impl Session<'_> {
         let Ok(frame) = HelloFrame::parse(port, &packet.payload) else {
             return Ok(());
         };
-        let steady_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let clocks = Clocks {
-            steady_ms,
-            wall_ms: now_ms(),
-        };
+        let clocks = self.clocks();
         let outcome = {
             let model = self.core.model().await;
             let outcome = decide(&model, self.nonces, clocks, &frame.from, &frame.payload);
+            self.observers.metrics.hello(&outcome);
             let signed = match &outcome {
                 Outcome::Ignored(why) => {
                     tracing::debug!(address = %frame.from.address, %why, "a hello is ignored");
@@ -355,6 +368,7 @@ impl Session<'_> {
         leg: u16,
         done: Result<(), CoreError>,
     ) -> Result<(), SessionError> {
+        self.observers.metrics.sign_in(done.is_ok());
         if let Err(error) = done {
             tracing::warn!(leg, %error, "a sign-in failed");
             self.welcomes.remove(&leg);
@@ -362,29 +376,41 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Signs sockets out that have been silent for too long. The time in which the switch was away does not count.
-    async fn look(&mut self) -> Result<(), SessionError> {
-        let counts = self.client.read(self.tables.sockets_wildcard()).await?;
-        let now = Instant::now();
-        let mut there = BTreeMap::new();
-        for entity in &counts {
-            let Some((leg, packets)) = self.tables.packets_of(entity) else {
-                continue;
-            };
-            let before = self.activity.get(&leg).copied();
-            let activity = match before {
-                Some(before) if before.packets == packets => before,
-                _ => Activity {
-                    packets,
-                    since: now,
-                },
-            };
-            there.insert(leg, activity);
+    fn clocks(&self) -> Clocks {
+        Clocks {
+            steady_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            wall_ms: now_ms(),
         }
-        self.activity = there;
-        let silent = self.activity.iter();
-        let silent = silent.filter(|(_, it)| now - it.since >= self.switch.silence);
-        for leg in silent.map(|(leg, _)| *leg) {
+    }
+
+    /// Reads the counters, and signs sockets out that have been silent for too long.
+    async fn look(&mut self) -> Result<(), SessionError> {
+        let (sockets, receivers) = (self.tables.sockets(), self.tables.receivers());
+        let wildcards = activity::wildcards(sockets, receivers, &self.verdicts);
+        let entities = self.client.read(wildcards).await?;
+        let ports = match self.client.counters().await {
+            Ok(counters) => counters.ports,
+            // Another make of switch, whose ports nobody knows.
+            Err(error) => {
+                tracing::debug!(%error, "the switch does not tell of its ports");
+                Vec::new()
+            }
+        };
+        let (sockets, receivers) = (self.tables.sockets(), self.tables.receivers());
+        let reading = Reading::new((sockets, receivers, &self.verdicts), &entities, &ports);
+        let clocks = self.clocks();
+        let next = Arc::new(self.observers.activity.borrow().next(&reading, clocks));
+        self.observers.metrics.activity(&next);
+        self.observers.activity.send_replace(Arc::clone(&next));
+        let silence_ms = u64::try_from(self.switch.silence.as_millis()).unwrap_or(u64::MAX);
+        let silent = reading.sockets.keys().filter(|leg| {
+            let heard_ms = next
+                .legs
+                .get(leg)
+                .map_or(clocks.steady_ms, |it| it.heard_ms);
+            clocks.steady_ms.saturating_sub(heard_ms) >= silence_ms
+        });
+        for leg in silent.copied() {
             let core = self.core.clone();
             tokio::spawn(async move {
                 if let Err(error) = core.ask(Request::SignOut { leg }).await {
@@ -408,23 +434,5 @@ async fn become_primary(client: &mut Client, election_id: u128) -> Result<(), Se
             } if highest < u128::MAX => id = highest + 1,
             Bid::TooLow { highest, .. } => return Err(SessionError::NotPrimary(highest)),
         }
-    }
-}
-
-impl Tables {
-    fn sockets_wildcard(&self) -> Vec<Entity> {
-        vec![self.sockets().wildcard()]
-    }
-
-    /// The leg of an entry of table `sockets`, and how many packets it has counted.
-    fn packets_of(&self, entity: &Entity) -> Option<(u16, u64)> {
-        use p4runtime_proto::p4::v1::entity::Entity as Kind;
-        let (_, args) = self.sockets().values(entity)?;
-        let leg = u16::try_from(*args.first()?).ok()?;
-        let Some(Kind::TableEntry(entry)) = &entity.entity else {
-            return None;
-        };
-        let count = entry.counter_data.as_ref()?;
-        Some((leg, u64::try_from(count.packet_count).ok()?))
     }
 }

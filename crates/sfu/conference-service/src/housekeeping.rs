@@ -1,32 +1,69 @@
-//! What happens without anybody asking: participants end with their tokens.
+//! What happens without anybody asking: participants end with their tokens, or when they are gone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use conference_api::LeftReason;
-use conference_model::Request;
-use tokio::time::{MissedTickBehavior, interval};
+use conference_model::{Model, Request};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use crate::absence::Absence;
 use crate::core::{Core, now_ms};
+use crate::metrics::Metrics;
+use crate::presence::Presence;
 
-/// How often ended tokens are looked for.
+/// How often participants are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Removes participants whose tokens have ended, for ever.
-pub async fn run(core: Core) {
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        looks.tick().await;
-        for request in ended(&core, now_ms()).await {
-            if let Err(error) = core.ask(request).await {
-                tracing::warn!(%error, "a participant whose token has ended could not be removed");
+/// What decides who is removed.
+#[derive(Debug)]
+pub struct Housekeeping {
+    /// The conferences.
+    pub core: Core,
+    /// Signs of participants.
+    pub presence: Presence,
+    /// Whether the switch has what the conferences need.
+    pub is_whole: watch::Receiver<bool>,
+    /// After how long without a sign a participant is gone; `None`: never.
+    pub gone: Option<Duration>,
+    /// Counts conferences and what they have.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Housekeeping {
+    /// Removes participants whose tokens have ended, or that are gone, for ever.
+    pub async fn run(self) {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut absence = self.gone.map(Absence::new);
+        loop {
+            looks.tick().await;
+            let requests = self.look(absence.as_mut()).await;
+            for request in requests {
+                if let Err(error) = self.core.ask(request).await {
+                    tracing::warn!(%error, "a participant that has ended or is gone could not be removed");
+                }
             }
         }
     }
+
+    async fn look(&self, absence: Option<&mut Absence>) -> Vec<Request> {
+        let model = self.core.model().await;
+        self.metrics.model(&model);
+        let mut requests = ended(&model, now_ms());
+        let is_whole = *self.is_whole.borrow();
+        match absence {
+            Some(absence) => {
+                requests.extend(absence.look(&model, &self.presence, is_whole, Instant::now()));
+            }
+            None => drop(self.presence.take_requests()),
+        }
+        requests
+    }
 }
 
-async fn ended(core: &Core, now_ms: u64) -> Vec<Request> {
-    let model = core.model().await;
+fn ended(model: &Model, now_ms: u64) -> Vec<Request> {
     let mut ended = Vec::new();
     for (conference, _) in model.conferences() {
         let Ok(participants) = model.participants(conference) else {

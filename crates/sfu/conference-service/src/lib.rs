@@ -1,5 +1,7 @@
 //! The conference service.
 //!
+//! * [`activity`] is what the switch has counted; [`mod@why`] decides by it why somebody receives a track or not, and
+//!   [`why_watch`] tells changes of that. [`metrics`] is for Prometheus.
 //! * [`core`](mod@core) makes changes: the store has them before anybody hears of them.
 //! * [`sign_in`] answers hellos that the switch passes on.
 //! * [`config`] is the configuration file, [`serve`](mod@serve) the whole.
@@ -8,15 +10,21 @@
 //! * [`rows`] is what the switch must have, and how to bring it there.
 #![warn(missing_docs)]
 
+pub mod absence;
+pub mod activity;
 pub mod config;
 pub mod core;
 pub mod driver;
 mod frame;
 pub mod housekeeping;
 pub mod http;
+pub mod metrics;
+pub mod presence;
 pub mod rows;
 pub mod serve;
 pub mod sign_in;
 pub mod tokens;
+pub mod why;
+pub mod why_watch;
 
 pub use frame::{HelloFrame, NoHelloFrame};

@@ -106,6 +106,10 @@ impl Tables {
         &self.sockets
     }
 
+    pub(crate) fn receivers(&self) -> &Table {
+        &self.receivers
+    }
+
     /// Wildcards that read all that the service writes.
     #[must_use]
     pub fn wildcards(&self) -> Vec<Entity> {

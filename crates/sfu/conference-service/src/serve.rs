@@ -12,13 +12,17 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::activity::Activity;
 use crate::config::StoreConfig;
 use crate::core::{BeginError, Core};
-use crate::driver::{self, Program, Switch};
-use crate::housekeeping;
+use crate::driver::{self, Observers, Program, Switch};
+use crate::housekeeping::Housekeeping;
 use crate::http::{App, Connections, Front, Leading, Peer};
+use crate::metrics::Metrics;
+use crate::presence::Presence;
 use crate::rows::OwnAddress;
 use crate::tokens::{self, Keys};
+use crate::why_watch;
 
 /// What a service is made of.
 #[derive(Debug)]
@@ -41,6 +45,10 @@ pub struct Settings {
     pub own_addresses: Vec<OwnAddress>,
     /// After how long a silent socket is signed out.
     pub silence: Duration,
+    /// After how long a participant is removed that gives no sign; `None`: never.
+    pub gone: Option<Duration>,
+    /// Whether metrics name conferences and participants.
+    pub metrics_names: bool,
 }
 
 /// Why a service ended.
@@ -85,7 +93,9 @@ pub async fn serve(
         // The sender's end is an end, too.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    let routes = Front::routes(front).into_make_service_with_connect_info::<Peer>();
+    let metrics = Arc::new(Metrics::new());
+    let routes =
+        Front::routes(front, Arc::clone(&metrics)).into_make_service_with_connect_info::<Peer>();
     let http = axum::serve(Connections::new(listener), routes)
         .with_graceful_shutdown(until_stopped(stopped.clone()))
         .into_future();
@@ -105,7 +115,8 @@ pub async fn serve(
             Err(error) => break Err(error.into()),
         };
         let until = until_stopped(stopped.clone());
-        let led = lead(&settings, store.clone(), &leading, &mut is_ready, until).await;
+        let own = (&leading, &metrics);
+        let led = lead(&settings, store.clone(), own, &mut is_ready, until).await;
         leading.send_replace(None);
         store.resign().await;
         match led {
@@ -145,11 +156,11 @@ enum Role {
 async fn lead(
     settings: &Settings,
     store: Store,
-    leading: &watch::Sender<Option<Leading>>,
+    (leading, metrics): (&watch::Sender<Option<Leading>>, &Arc<Metrics>),
     is_ready: &mut Option<impl FnOnce(&Core)>,
     stop: impl Future<Output = ()>,
 ) -> Result<Role, BeginError> {
-    let core = Core::begin(store.clone()).await?;
+    let core = Core::begin_counted(store.clone(), Arc::clone(metrics)).await?;
     let own = settings.own_addresses.iter();
     let media = Media {
         switch: settings.switch_name.clone(),
@@ -170,13 +181,36 @@ async fn lead(
     };
     let nonces = Nonces::new(tokens::new_secret());
     let (whole, is_whole) = watch::channel(false);
+    let (activity, latest) = watch::channel(Arc::new(Activity::default()));
+    let presence = Presence::default();
+    let observers = Observers {
+        is_whole: whole,
+        activity,
+        metrics: Arc::clone(metrics),
+    };
+    let housekeeping = Housekeeping {
+        core: core.clone(),
+        presence: presence.clone(),
+        is_whole: is_whole.clone(),
+        gone: settings.gone,
+        metrics: Arc::clone(metrics),
+    };
     let mut tasks = JoinSet::new();
-    tasks.spawn(driver::serve(core.clone(), switch, nonces, whole));
-    tasks.spawn(housekeeping::run(core.clone()));
+    tasks.spawn(driver::serve(core.clone(), switch, nonces, observers));
+    tasks.spawn(housekeeping.run());
+    tasks.spawn(why_watch::run(
+        core.clone(),
+        latest.clone(),
+        presence.clone(),
+    ));
     let app = App {
         core: core.clone(),
         keys: Arc::clone(&settings.keys),
         media: Arc::new(media),
+        activity: latest,
+        presence,
+        metrics: Arc::clone(metrics),
+        metrics_names: settings.metrics_names,
     };
     leading.send_replace(Some(Leading::new(app, store, is_whole)));
     if let Some(is_ready) = is_ready.take() {

@@ -147,6 +147,12 @@ impl Caller {
         self.claims.sub.as_ref()
     }
 
+    /// The conference that its token is for, if it is for one.
+    #[must_use]
+    pub fn conference(&self) -> Option<&Name> {
+        self.claims.conference.as_ref()
+    }
+
     /// What its token allows.
     #[must_use]
     pub fn grants(&self) -> &Grants {

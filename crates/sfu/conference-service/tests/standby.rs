@@ -50,6 +50,8 @@ async fn start(etcd: &EtcdConfig) -> Running {
         },
         own_addresses: Vec::new(),
         silence: Duration::from_secs(30),
+        gone: None,
+        metrics_names: false,
     };
     let (said, leads) = oneshot::channel();
     let (stop, stopped) = oneshot::channel();

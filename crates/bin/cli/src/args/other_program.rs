@@ -13,6 +13,9 @@ pub enum Service {
     /// Join a conference with programs of this machine that speak plain RTP.
     #[command(disable_help_flag = true)]
     Join(Words),
+    /// Show what stands between a publisher and a receiver: why somebody gets no picture.
+    #[command(disable_help_flag = true)]
+    Why(Words),
 }
 
 /// What follows the command. Only the other program knows what it means.

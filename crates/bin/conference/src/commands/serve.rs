@@ -31,6 +31,8 @@ const DEV_TOKEN_S: u64 = 12 * 3600;
 const DEV_KBPS: u32 = 50_000;
 /// After how long a silent socket is signed out, with `--dev`.
 const DEV_SILENCE: Duration = Duration::from_secs(30);
+/// After how long a participant without a sign is removed, with `--dev`.
+const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
@@ -72,6 +74,8 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
             .map(OwnAddress::from)
             .collect(),
         silence: config.silence(),
+        gone: config.gone(),
+        metrics_names: config.metrics_names,
     };
     let json = global.json;
     let is_ready = move |address: SocketAddr, _: &Core| {
@@ -215,6 +219,8 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
         program,
         own_addresses: vec![own_address(address, switch.media.port())],
         silence: DEV_SILENCE,
+        gone: Some(DEV_GONE),
+        metrics_names: false,
     };
     let json = global.json;
     let is_ready = move |address: SocketAddr, core: &Core| {

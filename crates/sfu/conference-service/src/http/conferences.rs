@@ -22,7 +22,7 @@ fn content<T>(body: Body<T>) -> Result<T, Failure> {
 }
 
 /// The names in a request's path.
-fn names<const N: usize>(texts: Vec<String>) -> Result<[Name; N], Failure> {
+pub(super) fn names<const N: usize>(texts: Vec<String>) -> Result<[Name; N], Failure> {
     let names = texts.into_iter().map(Name::new);
     let names: Vec<Name> = names.collect::<Result<_, _>>()?;
     names.try_into().map_err(|_| Failure::no_route())
@@ -41,7 +41,7 @@ async fn own(
     } else {
         Legs::Shown
     };
-    let view = views::participant_of(&model, &app.media, record, legs);
+    let view = views::participant_of(&model, (&app.media, &app.activity()), record, legs);
     Ok(Json(view))
 }
 
@@ -63,7 +63,8 @@ pub(super) async fn list(
     let model = app.core.model().await;
     let all = model.conferences().map(|(name, _)| name);
     let its = all.filter(|name| caller.expect_in(name).is_ok());
-    let views = its.map(|name| views::conference(&model, &app.media, name, &caller));
+    let shown = (&*app.media, &*app.activity());
+    let views = its.map(|name| views::conference(&model, shown, name, &caller));
     Ok(Json(views.collect::<Result<_, _>>()?))
 }
 
@@ -100,7 +101,7 @@ pub(super) async fn put(
     let model = app.core.model().await;
     Ok(Json(views::conference(
         &model,
-        &app.media,
+        (&app.media, &app.activity()),
         &conference,
         &caller,
     )?))
@@ -130,7 +131,7 @@ pub(super) async fn get(
     let model = app.core.model().await;
     Ok(Json(views::conference(
         &model,
-        &app.media,
+        (&app.media, &app.activity()),
         &conference,
         &caller,
     )?))
@@ -232,7 +233,10 @@ pub(super) async fn get_participant(
     let model = app.core.model().await;
     let record = model.participant(&conference, &participant)?;
     Ok(Json(views::participant_of(
-        &model, &app.media, record, legs,
+        &model,
+        (&app.media, &app.activity()),
+        record,
+        legs,
     )))
 }
 

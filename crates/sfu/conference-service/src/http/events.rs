@@ -45,6 +45,10 @@ pub(super) async fn stream(
     let upgrade = upgrade.protocols(["bearer"]).max_message_size(4_096);
     Ok(upgrade.on_upgrade(async move |socket| {
         let _call = peer.begin_call();
+        let _open = app.metrics.websocket();
+        let _present = app
+            .presence
+            .stream(&conference, participant_in(&caller, &conference));
         send_events(app, caller, conference, socket).await;
     }))
 }
@@ -77,12 +81,15 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
                     }
                     message
                 }
-                Err(RecvError::Lagged(_)) => text_of(&Event {
-                    number: 0,
-                    time_ms: now_ms(),
-                    conference: conference.clone(),
-                    kind: EventKind::Lost,
-                }),
+                Err(RecvError::Lagged(n)) => {
+                    app.metrics.events_lost(n);
+                    text_of(&Event {
+                        number: 0,
+                        time_ms: now_ms(),
+                        conference: conference.clone(),
+                        kind: EventKind::Lost,
+                    })
+                }
                 Err(RecvError::Closed) => break "the service ends",
             },
         };
@@ -95,6 +102,13 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
         reason: reason.into(),
     };
     let _ = timeout(SEND, socket.send(Message::Close(Some(close)))).await;
+}
+
+/// The participant that a caller is in this conference. An administrator of all conferences may be one, too.
+fn participant_in<'c>(caller: &'c Caller, conference: &Name) -> Option<&'c Name> {
+    caller
+        .participant()
+        .filter(|_| caller.conference() == Some(conference))
 }
 
 fn text_of(event: &Event) -> Message {

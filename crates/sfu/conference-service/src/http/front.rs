@@ -1,5 +1,7 @@
 //! What is served always: whether the service is well, and everything else while it leads.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -7,14 +9,18 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use conference_store::Store;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tower_service::Service;
 
 use super::connections::count;
+use super::measured::{self, NO_ROUTE};
 use super::{App, Failure, routes_and_description};
+use crate::metrics::Metrics;
 
 /// The service while it leads.
 #[derive(Clone, Debug)]
 pub struct Leading {
+    app: App,
     store: Store,
     is_switch_whole: watch::Receiver<bool>,
     routes: Router,
@@ -24,8 +30,9 @@ impl Leading {
     /// What a leader serves.
     #[must_use]
     pub fn new(app: App, store: Store, is_switch_whole: watch::Receiver<bool>) -> Leading {
-        let (routes, _) = routes_and_description(app);
+        let (routes, _) = routes_and_description(app.clone());
         Leading {
+            app,
             store,
             is_switch_whole,
             routes,
@@ -33,24 +40,40 @@ impl Leading {
     }
 }
 
+impl Leading {
+    pub(super) fn app(&self) -> &App {
+        &self.app
+    }
+
+    pub(super) fn is_switch_whole(&self) -> bool {
+        *self.is_switch_whole.borrow()
+    }
+}
+
 /// The HTTP interface, of a service that leads or stands by.
 #[derive(Clone, Debug)]
 pub struct Front {
     leading: watch::Receiver<Option<Leading>>,
+    metrics: Arc<Metrics>,
 }
 
 impl Front {
     /// The routes. Requests go to the service that `leading` has when they come.
-    pub fn routes(leading: watch::Receiver<Option<Leading>>) -> Router {
+    pub fn routes(leading: watch::Receiver<Option<Leading>>, metrics: Arc<Metrics>) -> Router {
         Router::new()
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(readiness))
+            .route("/metrics", get(measured::metrics))
             .fallback(pass_on)
             .layer(axum::middleware::from_fn(count))
-            .with_state(Front { leading })
+            .with_state(Front { leading, metrics })
     }
 
-    fn leading(&self) -> Option<Leading> {
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(super) fn leading(&self) -> Option<Leading> {
         self.leading.borrow().clone()
     }
 }
@@ -63,7 +86,7 @@ async fn readiness(State(front): State<Front>) -> Response {
         }
         Some(leading) => match leading.store.check().await {
             Err(error) => format!("the store: {error}"),
-            Ok(()) if !*leading.is_switch_whole.borrow() => {
+            Ok(()) if !leading.is_switch_whole() => {
                 "the switch is away, or does not yet have what the conferences need".to_owned()
             }
             Ok(()) => return "ready\n".into_response(),
@@ -74,8 +97,14 @@ async fn readiness(State(front): State<Front>) -> Response {
 
 async fn pass_on(State(front): State<Front>, request: Request) -> Response {
     let Some(mut leading) = front.leading() else {
+        let began = Instant::now();
         let detail = "this service stands by: ask the one that leads, or try again in a second";
-        return Failure::unavailable(detail.to_owned()).into_response();
+        let response = Failure::unavailable(detail.to_owned()).into_response();
+        let status = response.status().as_u16();
+        front
+            .metrics
+            .request(request.method(), NO_ROUTE, status, began.elapsed());
+        return response;
     };
     let Ok(response) = leading.routes.call(request).await;
     response

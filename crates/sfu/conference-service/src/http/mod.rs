@@ -5,23 +5,31 @@ mod connections;
 mod events;
 mod failure;
 mod front;
+mod measured;
 mod page;
 mod views;
+mod why;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts};
 use axum::http::request::Parts;
+use axum::middleware::from_fn_with_state;
 use axum::response::Json;
 use axum::routing::get;
 use conference_api::Media;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::activity::Activity;
 use crate::core::Core;
+use crate::metrics::Metrics;
+use crate::presence::Presence;
 use crate::tokens::{Caller, Keys, NotAllowed};
 
 pub use connections::{Connections, Peer};
@@ -40,6 +48,21 @@ pub struct App {
     pub keys: Arc<Keys>,
     /// Where hosts send media.
     pub media: Arc<Media>,
+    /// What the switch has counted.
+    pub activity: watch::Receiver<Arc<Activity>>,
+    /// Signs of participants.
+    pub presence: Presence,
+    /// Counters for Prometheus.
+    pub metrics: Arc<Metrics>,
+    /// Whether metrics name conferences and participants.
+    pub metrics_names: bool,
+}
+
+impl App {
+    /// What the switch has counted until now.
+    pub(super) fn activity(&self) -> Arc<Activity> {
+        Arc::clone(&self.activity.borrow())
+    }
 }
 
 /// All routes, and their description.
@@ -62,6 +85,7 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
             conferences::put_subscription,
             conferences::delete_subscription
         ))
+        .routes(routes!(why::get))
         .routes(routes!(events::stream))
         .split_for_parts();
     description.info.title = "Reprise conference service".to_owned();
@@ -85,6 +109,10 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         .fallback(|| async { Failure::no_route() })
         .method_not_allowed_fallback(|| async { Failure::wrong_method() })
         .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(from_fn_with_state(
+            Arc::clone(&app.metrics),
+            measured::measure,
+        ))
         .with_state(app);
     (router, description)
 }
@@ -93,7 +121,12 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Failure> {
-        Ok(app.keys.check(token_of(parts)?)?)
+        let caller = app.keys.check(token_of(parts)?)?;
+        if let (Some(conference), Some(participant)) = (caller.conference(), caller.participant()) {
+            app.presence
+                .request(conference, participant, Instant::now());
+        }
+        Ok(caller)
     }
 }
 

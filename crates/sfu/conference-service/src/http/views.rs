@@ -7,7 +7,11 @@ use conference_api::{
 };
 use conference_model::{Model, ParticipantRecord, Refusal};
 
+use crate::activity::Activity;
 use crate::tokens::Caller;
+
+/// What is shown beside the model.
+pub(super) type Shown<'s> = (&'s Media, &'s Activity);
 
 /// Whose legs a caller sees.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub(super) enum Legs {
 
 pub(super) fn conference(
     model: &Model,
-    media: &Media,
+    shown: Shown<'_>,
     name: &Name,
     caller: &Caller,
 ) -> Result<Conference, Refusal> {
@@ -37,7 +41,7 @@ pub(super) fn conference(
             };
             (
                 participant.clone(),
-                participant_of(model, media, record, legs),
+                participant_of(model, shown, record, legs),
             )
         });
     Ok(Conference {
@@ -50,19 +54,23 @@ pub(super) fn conference(
 
 pub(super) fn participant_of(
     model: &Model,
-    media: &Media,
+    (media, activity): Shown<'_>,
     record: &ParticipantRecord,
     legs: Legs,
 ) -> Participant {
-    let is_signed_in = |leg: &Name| {
-        let leg = record.legs.get(leg);
-        leg.is_some_and(|leg| model.binding(leg.number).is_some())
+    let number = |leg: &Name| record.legs.get(leg).map(|leg| leg.number);
+    let is_signed_in = |leg| number(leg).is_some_and(|leg| model.binding(leg).is_some());
+    let sent = |leg| {
+        let activity = number(leg).and_then(|leg| activity.legs.get(&leg));
+        activity.map(|it| it.sent).unwrap_or_default()
     };
     let tracks = record.tracks.iter().map(|(name, track)| {
         let qualities = track.qualities.iter().map(|quality| Quality {
             name: quality.name.clone(),
             max_kbps: quality.max_kbps,
             signed_in: is_signed_in(&quality.leg),
+            packets_per_s: sent(&quality.leg).packets_per_s,
+            kbps: sent(&quality.leg).bits_per_s / 1_000,
         });
         let track = Track {
             kind: track.kind,

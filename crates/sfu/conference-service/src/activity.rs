@@ -1,0 +1,471 @@
+//! What the switch has counted, once a second: of each leg, of each verdict, and of its ports.
+//!
+//! A reading becomes a new [`Activity`] by [`Activity::next`], which reads no clock and waits for nothing. A counter that
+//! is lower than before, or of another socket, has begun anew: what it has counted since is its increase.
+
+use std::collections::BTreeMap;
+
+use p4runtime_client::objects::{Count, ObjectError, Table, table_info};
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::table_action::Type;
+use p4runtime_proto::p4::v1::{Entity, MeterCounterData};
+use p4runtime_proto::reprise::v1::PortCounters;
+use p4runtime_proto::reprise::v1::port_counters::Link;
+
+use crate::sign_in::Clocks;
+
+/// Bytes of a frame with a hello, over IPv4 and IPv6, without and with a tag of VLAN 0.
+const HELLO_FRAMES: [u64; 4] = [42, 62, 46, 66];
+/// A host says hello each second, and eight times at most in a second in which it signs in (docs/join.md).
+const HELLOS_PER_LOOK: u64 = 8;
+
+/// The socket of a leg, as table `sockets` has it: port, address, UDP port.
+pub type SocketKey = [u128; 3];
+
+/// What was read from the switch.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Each signed-in leg's socket, what it has sent, and what the meter has marked red of that.
+    pub sockets: BTreeMap<u16, (SocketKey, Count, Count)>,
+    /// What each leg has received.
+    pub receivers: BTreeMap<u16, Count>,
+    /// Verdicts by name.
+    pub verdicts: BTreeMap<String, Count>,
+    /// Ports by number. Empty if the switch does not tell.
+    pub ports: BTreeMap<u16, PortReading>,
+}
+
+/// What a switch says of a port.
+#[derive(Clone, Debug, Default)]
+pub struct PortReading {
+    /// Whether its interface is down or gone.
+    pub is_down: bool,
+    /// Frames that it has dropped, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl From<&PortCounters> for PortReading {
+    fn from(port: &PortCounters) -> PortReading {
+        let drops = port.drops.iter();
+        PortReading {
+            is_down: matches!(port.link(), Link::Down | Link::Lost),
+            drops: drops.map(|it| (it.reason.clone(), it.packets)).collect(),
+        }
+    }
+}
+
+/// Something that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flow {
+    /// The counter's value.
+    pub count: Count,
+    /// The increase since the reading before.
+    pub increase: Count,
+    /// Packets in a second.
+    pub packets_per_s: u64,
+    /// Bits in a second.
+    pub bits_per_s: u64,
+    /// When it last grew, in milliseconds since 1970.
+    pub last_ms: Option<u64>,
+}
+
+impl Flow {
+    fn next(before: Option<&Flow>, count: Count, interval_ms: Option<u64>, now_ms: u64) -> Flow {
+        let old = before.map(|it| it.count).unwrap_or_default();
+        let is_new = count.packets < old.packets || count.bytes < old.bytes;
+        let old = if is_new { Count::default() } else { old };
+        let increase = Count {
+            packets: count.packets - old.packets,
+            bytes: count.bytes - old.bytes,
+        };
+        // Of the first reading nobody knows in which time it came together.
+        let per_s = |n: u64| match (before, interval_ms) {
+            (Some(_), Some(ms)) if ms > 0 => n.saturating_mul(1_000) / ms,
+            _ => 0,
+        };
+        let last_ms = before.and_then(|it| it.last_ms);
+        let has_grown = increase.packets > 0 && before.is_some();
+        Flow {
+            count,
+            increase,
+            packets_per_s: per_s(increase.packets),
+            bits_per_s: per_s(increase.bytes.saturating_mul(8)),
+            last_ms: if has_grown { Some(now_ms) } else { last_ms },
+        }
+    }
+}
+
+/// What a leg does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LegActivity {
+    /// The socket; all zeros for a leg that only table `receivers` has.
+    socket: SocketKey,
+    /// What it sends, hellos too.
+    pub sent: Flow,
+    /// What of that was more than its rate.
+    pub policed: Flow,
+    /// What it receives.
+    pub received: Flow,
+    /// When it last sent something else than hellos, in milliseconds since 1970.
+    pub last_media_ms: Option<u64>,
+    /// Since when it is looked at, by the steady clock.
+    pub since_ms: u64,
+    /// When it last sent anything, by the steady clock. The time in which the switch was away does not count.
+    pub heard_ms: u64,
+}
+
+/// What a port drops.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PortActivity {
+    /// Whether its interface is down or gone.
+    pub is_down: bool,
+    /// Drops by reason; bytes are not known.
+    pub drops: BTreeMap<String, Flow>,
+}
+
+/// What the switch has counted until now, and how fast.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Activity {
+    /// Whether the switch is connected.
+    pub is_connected: bool,
+    /// When it was read, by the steady clock. `None` before the first reading after the switch was away.
+    pub read_steady_ms: Option<u64>,
+    /// Legs that are signed in, by number.
+    pub legs: BTreeMap<u16, LegActivity>,
+    /// Verdicts by name.
+    pub verdicts: BTreeMap<String, Flow>,
+    /// Ports by number.
+    pub ports: BTreeMap<u16, PortActivity>,
+}
+
+impl Activity {
+    /// The activity after another reading. It has the legs of the reading, and no other.
+    #[must_use]
+    pub fn next(&self, reading: &Reading, clocks: Clocks) -> Activity {
+        let interval_ms = self
+            .read_steady_ms
+            .map(|then| clocks.steady_ms.saturating_sub(then));
+        let flow =
+            |before: Option<&Flow>, count| Flow::next(before, count, interval_ms, clocks.wall_ms);
+        let named = |before: &BTreeMap<String, Flow>, name: &String, count| {
+            (name.clone(), flow(before.get(name), count))
+        };
+        let legs = reading.sockets.keys().chain(reading.receivers.keys());
+        let legs = legs.map(|leg| (*leg, self.next_leg(*leg, reading, clocks, &flow)));
+        let verdicts = reading.verdicts.iter();
+        let verdicts = verdicts.map(|(name, count)| named(&self.verdicts, name, *count));
+        let ports = reading.ports.iter().map(|(port, now)| {
+            let old = self.ports.get(port);
+            let nothing = BTreeMap::new();
+            let old = old.map_or(&nothing, |it| &it.drops);
+            let drops = now.drops.iter().map(|(reason, packets)| {
+                let count = Count {
+                    packets: *packets,
+                    bytes: 0,
+                };
+                // A switch names only reasons that occurred: what is named for the first time was 0 in the reading before.
+                let first = Flow::default();
+                let before = old.get(reason);
+                let before = before.or((self.ports.contains_key(port)).then_some(&first));
+                (reason.clone(), flow(before, count))
+            });
+            let is_down = now.is_down;
+            let drops = drops.collect();
+            (*port, PortActivity { is_down, drops })
+        });
+        Activity {
+            is_connected: true,
+            read_steady_ms: Some(clocks.steady_ms),
+            legs: legs.collect(),
+            verdicts: verdicts.collect(),
+            ports: ports.collect(),
+        }
+    }
+
+    fn next_leg(
+        &self,
+        leg: u16,
+        reading: &Reading,
+        clocks: Clocks,
+        flow: &impl Fn(Option<&Flow>, Count) -> Flow,
+    ) -> LegActivity {
+        let nothing = Default::default();
+        let (socket, sent, red) = reading.sockets.get(&leg).unwrap_or(&nothing);
+        let old = self.legs.get(&leg);
+        // Another socket has counters of its own, even if they are above those of the one before.
+        let same = old.filter(|it| it.socket == *socket);
+        // A leg that came after the last reading has counted only since then.
+        let first = Flow::default();
+        let began = self.read_steady_ms.map(|_| &first);
+        let sent = flow(same.map(|it| &it.sent).or(began), *sent);
+        let media = sent.increase;
+        let has_media = sent.last_ms == Some(clocks.wall_ms) && !is_hellos(media);
+        let since_ms = same.map_or(clocks.steady_ms, |it| it.since_ms);
+        LegActivity {
+            socket: *socket,
+            sent,
+            policed: flow(same.map(|it| &it.policed).or(began), *red),
+            received: flow(
+                old.map(|it| &it.received).or(began),
+                reading.receivers.get(&leg).copied().unwrap_or_default(),
+            ),
+            last_media_ms: if has_media {
+                Some(clocks.wall_ms)
+            } else {
+                old.and_then(|it| it.last_media_ms)
+            },
+            since_ms,
+            heard_ms: match same {
+                Some(same) if sent.increase.packets == 0 => same.heard_ms,
+                _ => clocks.steady_ms,
+            },
+        }
+    }
+
+    /// The activity when the connection to the switch has ended: counters stay to be compared, rates end. Silence is
+    /// counted from the next reading on.
+    #[must_use]
+    pub fn away(&self) -> Activity {
+        let mut away = Activity {
+            is_connected: false,
+            read_steady_ms: None,
+            ..self.clone()
+        };
+        for leg in away.legs.values_mut() {
+            for flow in [&mut leg.sent, &mut leg.policed, &mut leg.received] {
+                (flow.packets_per_s, flow.bits_per_s) = (0, 0);
+                flow.increase = Count::default();
+            }
+        }
+        for flow in away.verdicts.values_mut() {
+            (flow.packets_per_s, flow.bits_per_s) = (0, 0);
+            flow.increase = Count::default();
+        }
+        away
+    }
+
+    /// The activity when the switch is connected again, before the first reading.
+    #[must_use]
+    pub fn connected(&self, clocks: Clocks) -> Activity {
+        let mut connected = Activity {
+            is_connected: true,
+            ..self.clone()
+        };
+        for leg in connected.legs.values_mut() {
+            (leg.since_ms, leg.heard_ms) = (clocks.steady_ms, clocks.steady_ms);
+        }
+        connected
+    }
+}
+
+/// Whether an increase is of hellos alone: few frames, all as long as a hello's. A stream of a few frames a second that
+/// all have this very length would be taken for hellos.
+fn is_hellos(increase: Count) -> bool {
+    let of = |headers: &u64| {
+        let len = headers + hello::LEN as u64;
+        increase.packets.checked_mul(len) == Some(increase.bytes)
+    };
+    increase.packets <= HELLOS_PER_LOOK && HELLO_FRAMES.iter().any(of)
+}
+
+/// Table `verdicts` of the program.
+#[derive(Clone, Debug)]
+pub struct Verdicts {
+    table: u32,
+    /// Names by their actions' ids.
+    names: BTreeMap<u32, String>,
+}
+
+impl Verdicts {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// The program is another one.
+    pub fn find(p4info: &P4Info) -> Result<Verdicts, ObjectError> {
+        let table = table_info(p4info, "verdicts")?;
+        let actions = p4info
+            .actions
+            .iter()
+            .filter_map(|it| it.preamble.as_ref())
+            .filter(|it| table.action_refs.iter().any(|of| of.id == it.id));
+        let names = actions.map(|it| {
+            let name = it.name.rsplit('.').next().unwrap_or(&it.name);
+            (it.id, name.to_owned())
+        });
+        Ok(Verdicts {
+            table: table.preamble.as_ref().map_or(0, |it| it.id),
+            names: names.collect(),
+        })
+    }
+
+    /// A wildcard that reads its entries with their counters.
+    #[must_use]
+    pub fn wildcard(&self) -> Entity {
+        p4runtime_client::entities::wildcard_table(self.table)
+    }
+
+    fn count_of(&self, entity: &Entity) -> Option<(&String, Count)> {
+        let Some(Kind::TableEntry(entry)) = &entity.entity else {
+            return None;
+        };
+        if entry.table_id != self.table || entry.is_default_action {
+            return None;
+        }
+        let Some(Type::Action(action)) = &entry.action.as_ref()?.r#type else {
+            return None;
+        };
+        let name = self.names.get(&action.action_id)?;
+        Some((name, entry.counter_data.as_ref().map(Count::from)?))
+    }
+}
+
+/// Wildcards that read the counters.
+#[must_use]
+pub fn wildcards(sockets: &Table, receivers: &Table, verdicts: &Verdicts) -> Vec<Entity> {
+    let mut of_sockets = sockets.wildcard();
+    if let Some(Kind::TableEntry(entry)) = &mut of_sockets.entity {
+        entry.meter_counter_data = Some(MeterCounterData::default());
+    }
+    vec![of_sockets, receivers.wildcard(), verdicts.wildcard()]
+}
+
+impl Reading {
+    /// Takes what [`wildcards`] have read. Entries that the service does not write are left out.
+    #[must_use]
+    pub fn new(
+        (sockets, receivers, verdicts): (&Table, &Table, &Verdicts),
+        entities: &[Entity],
+        ports: &[PortCounters],
+    ) -> Reading {
+        let mut reading = Reading::default();
+        for entity in entities {
+            let Some(Kind::TableEntry(entry)) = &entity.entity else {
+                continue;
+            };
+            let count = entry.counter_data.as_ref().map(Count::from);
+            let count = count.unwrap_or_default();
+            if let Some((key, args)) = sockets.values(entity)
+                && let Some(leg) = args.first().and_then(|leg| u16::try_from(*leg).ok())
+                && let Ok(key) = key.try_into()
+            {
+                let red = entry.meter_counter_data.as_ref();
+                let red = red.and_then(|it| it.red.as_ref()).map(Count::from);
+                reading
+                    .sockets
+                    .insert(leg, (key, count, red.unwrap_or_default()));
+            } else if let Some((key, _)) = receivers.values(entity)
+                && let Some(leg) = key.first().and_then(|leg| u16::try_from(*leg).ok())
+            {
+                reading.receivers.insert(leg, count);
+            } else if let Some((name, count)) = verdicts.count_of(entity) {
+                reading.verdicts.insert(name.clone(), count);
+            }
+        }
+        let ports = ports.iter();
+        let ports = ports.filter_map(|it| Some((u16::try_from(it.port).ok()?, it.into())));
+        reading.ports = ports.collect();
+        reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: u64 = 42 + hello::LEN as u64;
+
+    fn count(packets: u64, bytes: u64) -> Count {
+        Count { packets, bytes }
+    }
+
+    fn at(s: u64) -> Clocks {
+        Clocks {
+            steady_ms: s * 1_000,
+            wall_ms: 1_000_000 + s * 1_000,
+        }
+    }
+
+    fn leg(socket: u128, sent: Count, received: Count) -> Reading {
+        Reading {
+            sockets: [(1, ([socket, 0, 0], sent, Count::default()))].into(),
+            receivers: [(1, received)].into(),
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_of_the_last_interval_and_of_a_first_reading_there_is_none() {
+        let first = Activity::default().next(&leg(7, count(1_000, 100_000), count(5, 500)), at(10));
+        let it = first.legs[&1];
+        assert_eq!((it.sent.packets_per_s, it.last_media_ms), (0, None));
+        assert_eq!(it.sent.count, count(1_000, 100_000));
+        let next = first.next(&leg(7, count(1_100, 130_000), count(5, 500)), at(12));
+        let it = next.legs[&1];
+        assert_eq!((it.sent.packets_per_s, it.sent.bits_per_s), (50, 120_000));
+        assert_eq!(it.last_media_ms, Some(1_012_000));
+        assert_eq!((it.received.packets_per_s, it.received.last_ms), (0, None));
+    }
+
+    #[test]
+    fn a_counter_that_goes_back_or_is_of_another_socket_has_begun_anew() {
+        let first = Activity::default().next(&leg(7, count(100, 10_000), count(9, 900)), at(1));
+        let restarted = first.next(&leg(7, count(3, 300), count(2, 200)), at(2));
+        assert_eq!(restarted.legs[&1].sent.increase, count(3, 300));
+        assert_eq!(restarted.legs[&1].received.increase, count(2, 200));
+        let replaced = first.next(&leg(8, count(150, 15_000), count(9, 900)), at(2));
+        assert_eq!(replaced.legs[&1].sent.increase, count(150, 15_000));
+        assert_eq!(replaced.legs[&1].since_ms, 2_000);
+    }
+
+    #[test]
+    fn hellos_are_no_media_and_keep_a_socket_from_being_silent() {
+        let first = Activity::default().next(&leg(7, count(5, 5 * HELLO), Count::default()), at(1));
+        let hello = first.next(&leg(7, count(6, 6 * HELLO), Count::default()), at(2));
+        assert_eq!(
+            (hello.legs[&1].last_media_ms, hello.legs[&1].heard_ms),
+            (None, 2_000)
+        );
+        let silent = hello.next(&leg(7, count(6, 6 * HELLO), Count::default()), at(3));
+        assert_eq!(silent.legs[&1].heard_ms, 2_000);
+        let short = silent.next(&leg(7, count(7, 6 * HELLO + 60), Count::default()), at(4));
+        assert_eq!(short.legs[&1].last_media_ms, Some(1_004_000));
+        // As long as hellos, but more of them than there can be.
+        let many = short.next(&leg(7, count(57, 56 * HELLO + 60), Count::default()), at(5));
+        assert_eq!(many.legs[&1].last_media_ms, Some(1_005_000));
+    }
+
+    #[test]
+    fn the_time_in_which_the_switch_was_away_is_no_silence_and_legs_that_end_are_forgotten() {
+        let first = Activity::default().next(&leg(7, count(5, 500), Count::default()), at(1));
+        let second = first.next(&leg(7, count(9, 900), Count::default()), at(2));
+        let away = second.away();
+        assert!(!away.is_connected);
+        assert_eq!(away.legs[&1].sent.packets_per_s, 0);
+        let back = away.connected(at(60));
+        let back = back.next(&leg(7, count(0, 0), Count::default()), at(61));
+        assert_eq!(back.legs[&1].heard_ms, 60_000);
+        assert_eq!(back.legs[&1].last_media_ms, Some(1_002_000));
+        assert!(back.next(&Reading::default(), at(62)).legs.is_empty());
+    }
+
+    #[test]
+    fn a_ports_first_drop_is_one_and_what_it_dropped_before_the_first_reading_is_none() {
+        let reading = |drops: &[(&str, u64)]| Reading {
+            ports: [(
+                1,
+                PortReading {
+                    is_down: false,
+                    drops: drops.iter().map(|(r, n)| ((*r).to_owned(), *n)).collect(),
+                },
+            )]
+            .into(),
+            ..Reading::default()
+        };
+        let first = Activity::default().next(&reading(&[("tx_too_long", 5)]), at(1));
+        assert_eq!(first.ports[&1].drops["tx_too_long"].last_ms, None);
+        let next = first.next(&reading(&[("tx_too_long", 5), ("tx_refused", 1)]), at(2));
+        assert_eq!(next.ports[&1].drops["tx_too_long"].last_ms, None);
+        assert_eq!(next.ports[&1].drops["tx_refused"].last_ms, Some(1_002_000));
+    }
+}

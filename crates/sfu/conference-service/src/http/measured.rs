@@ -1,0 +1,46 @@
+//! Counts requests, and serves the counts.
+
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tokio::time::Instant;
+
+use super::front::Front;
+use crate::metrics::{Metrics, of_legs};
+
+/// The route of requests for what there is not.
+pub(super) const NO_ROUTE: &str = "none";
+
+/// Counts a request by the template of its route.
+pub(super) async fn measure(
+    State(metrics): State<Arc<Metrics>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
+    metrics.request(&method, route, response.status().as_u16(), began.elapsed());
+    response
+}
+
+/// The metrics, for anybody: they are only numbers, unless the configuration wants names.
+pub(super) async fn metrics(State(front): State<Front>) -> Response {
+    let leading = front.leading();
+    let more = match &leading {
+        Some(leading) if leading.app().metrics_names => {
+            let activity = leading.app().activity();
+            let model = leading.app().core.model().await;
+            of_legs(&model, &activity)
+        }
+        _ => Vec::new(),
+    };
+    let is_whole = leading.as_ref().is_some_and(|it| it.is_switch_whole());
+    let text = front.metrics().text(leading.is_some(), is_whole, more);
+    ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response()
+}

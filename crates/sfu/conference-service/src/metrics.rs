@@ -1,0 +1,373 @@
+//! What the service counts, for Prometheus. Labels are few and known beforehand: no name of a conference or participant,
+//! unless the configuration asks for [`of_legs`].
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use conference_model::Model;
+use p4runtime_client::objects::Count;
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{
+    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    Registry, TextEncoder,
+};
+
+use crate::activity::Activity;
+use crate::sign_in::{Ignored, Outcome};
+
+/// A request takes less than a millisecond, or as long as the store writes; at most ten seconds.
+const REQUEST_S: [f64; 10] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0,
+];
+/// A disk or etcd's nodes write within milliseconds.
+const STORE_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 5.0];
+
+/// Metrics of this process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    conferences: IntGauge,
+    participants: IntGauge,
+    tracks: IntGauge,
+    subscriptions: IntGauge,
+    legs: IntGauge,
+    signed_in_legs: IntGauge,
+    received: [IntCounter; 2],
+    sent: [IntCounter; 2],
+    verdicts: IntCounterVec,
+    hellos: IntCounterVec,
+    requests: IntCounterVec,
+    request_s: HistogramVec,
+    store_writes: IntCounterVec,
+    store_s: Histogram,
+    websockets: IntGauge,
+    events_lost: IntCounter,
+    switch_whole: IntGauge,
+    leader: IntGauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// All at zero, of a process that starts now.
+    #[must_use]
+    pub fn new() -> Metrics {
+        let all = Registered(Registry::new());
+        let started = all.add(Gauge::new(
+            "process_start_time_seconds",
+            "When the process started, in seconds since 1970.",
+        ));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        started.set(now.map_or(0.0, |it| it.as_secs_f64()));
+        Metrics {
+            conferences: all.gauge("conferences", "Conferences."),
+            participants: all.gauge("participants", "Participants of all conferences."),
+            tracks: all.gauge("tracks", "Published tracks."),
+            subscriptions: all.gauge(
+                "subscriptions",
+                "Subscriptions, also to tracks that are not there.",
+            ),
+            legs: all.gauge("legs", "Legs: sockets that participants have or may open."),
+            signed_in_legs: all.gauge("signed_in_legs", "Legs whose socket is signed in."),
+            received: all.traffic(
+                "received",
+                "the switch has got from signed-in sockets, hellos too",
+            ),
+            sent: all.traffic("sent", "the switch has copied to signed-in sockets"),
+            verdicts: all.counters(
+                "verdicts_total",
+                "Packets that the switch has got from its ports, by what it did with them.",
+                &["verdict"],
+            ),
+            hellos: all.counters(
+                "hellos_total",
+                "Hellos that the switch has passed on, by what they led to.",
+                &["outcome"],
+            ),
+            requests: all.counters(
+                "http_requests_total",
+                "Answered requests, by method, route and status.",
+                &["method", "route", "status"],
+            ),
+            request_s: all.add(HistogramVec::new(
+                HistogramOpts::new(
+                    full("http_request_seconds"),
+                    "Time from a request's head to its answer's head, by route.",
+                )
+                .buckets(REQUEST_S.to_vec()),
+                &["route"],
+            )),
+            store_writes: all.counters(
+                "store_writes_total",
+                "Writes of the store, each of one or more requests, by whether they succeeded.",
+                &["result"],
+            ),
+            store_s: all.add(Histogram::with_opts(
+                HistogramOpts::new(full("store_write_seconds"), "Time of the store's writes.")
+                    .buckets(STORE_S.to_vec()),
+            )),
+            websockets: all.gauge("websockets", "Open event streams."),
+            events_lost: all.counter(
+                "events_lost_total",
+                "Events that were left out of a stream, since its reader did not keep up.",
+            ),
+            switch_whole: all.gauge(
+                "switch_whole",
+                "Whether the switch is connected and has what the conferences need.",
+            ),
+            leader: all.gauge("leader", "Whether this service leads."),
+            registry: all.0,
+        }
+    }
+
+    /// Counts what a hello led to.
+    pub fn hello(&self, outcome: &Outcome) {
+        let name = match outcome {
+            Outcome::Answered(answer) if answer.kind == hello::Kind::Challenge => "challenged",
+            Outcome::Answered(_) => "welcomed",
+            // Counted when it is stored.
+            Outcome::SignsIn { .. } => return,
+            Outcome::Ignored(Ignored::NoHello(_)) => "ignored_no_hello",
+            Outcome::Ignored(Ignored::Answer) => "ignored_answer",
+            Outcome::Ignored(Ignored::UnknownLeg(_)) => "ignored_unknown_leg",
+            Outcome::Ignored(Ignored::Signature(_)) => "ignored_signature",
+        };
+        self.hellos.with_label_values(&[name]).inc();
+    }
+
+    /// Counts a hello that signs a socket in, or could not.
+    pub fn sign_in(&self, is_done: bool) {
+        let name = if is_done { "signed_in" } else { "failed" };
+        self.hellos.with_label_values(&[name]).inc();
+    }
+
+    /// Counts what the switch has counted since the last reading.
+    pub fn activity(&self, activity: &Activity) {
+        let add = |[packets, bytes]: &[IntCounter; 2], count: Count| {
+            packets.inc_by(count.packets);
+            bytes.inc_by(count.bytes);
+        };
+        for leg in activity.legs.values() {
+            add(&self.received, leg.sent.increase);
+            add(&self.sent, leg.received.increase);
+        }
+        for (name, flow) in &activity.verdicts {
+            let verdict = self.verdicts.with_label_values(&[name]);
+            verdict.inc_by(flow.increase.packets);
+        }
+    }
+
+    /// Counts conferences and what they have.
+    pub fn model(&self, model: &Model) {
+        let (mut conferences, mut participants, mut tracks, mut subscriptions) = (0, 0, 0, 0);
+        for (name, _) in model.conferences() {
+            conferences += 1;
+            let of_this = model
+                .participants(name)
+                .into_iter()
+                .flat_map(|it| it.values());
+            for participant in of_this {
+                participants += 1;
+                tracks += participant.tracks.len();
+                subscriptions += participant.subscriptions.len();
+            }
+        }
+        let legs = model.legs();
+        let (mut n_legs, mut n_signed_in) = (0, 0);
+        for leg in legs {
+            n_legs += 1;
+            n_signed_in += usize::from(model.binding(leg).is_some());
+        }
+        for (gauge, value) in [
+            (&self.conferences, conferences),
+            (&self.participants, participants),
+            (&self.tracks, tracks),
+            (&self.subscriptions, subscriptions),
+            (&self.legs, n_legs),
+            (&self.signed_in_legs, n_signed_in),
+        ] {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Counts an answered request. `route` is a template of the interface, not what the caller asked for.
+    pub fn request(&self, method: &axum::http::Method, route: &str, status: u16, took: Duration) {
+        // A stranger's request may have any method.
+        let method = match method.as_str() {
+            known @ ("GET" | "HEAD" | "PUT" | "POST" | "DELETE" | "OPTIONS" | "PATCH") => known,
+            _ => "other",
+        };
+        let status = status.to_string();
+        let labels = [method, route, status.as_str()];
+        self.requests.with_label_values(&labels).inc();
+        let seconds = self.request_s.with_label_values(&[route]);
+        seconds.observe(took.as_secs_f64());
+    }
+
+    /// Counts a write of the store.
+    pub fn store_write(&self, is_done: bool, took: Duration) {
+        let result = if is_done { "done" } else { "failed" };
+        self.store_writes.with_label_values(&[result]).inc();
+        self.store_s.observe(took.as_secs_f64());
+    }
+
+    /// An event stream is open while the result lives.
+    #[must_use]
+    pub fn websocket(&self) -> OpenWebsocket {
+        self.websockets.inc();
+        OpenWebsocket(self.websockets.clone())
+    }
+
+    /// Counts events that a stream lacks.
+    pub fn events_lost(&self, n: u64) {
+        self.events_lost.inc_by(n);
+    }
+
+    /// All metrics in text format 0.0.4, with `more` after them.
+    #[must_use]
+    pub fn text(&self, is_leader: bool, is_whole: bool, more: Vec<MetricFamily>) -> String {
+        self.leader.set(is_leader.into());
+        self.switch_whole.set(is_whole.into());
+        if !is_leader {
+            self.model(&Model::default());
+        }
+        let mut families = self.registry.gather();
+        families.extend(more);
+        // Every family has a name, a type and samples.
+        let encoded = TextEncoder::new().encode_to_string(&families);
+        encoded.unwrap_or_else(|error| unreachable!("{error}"))
+    }
+}
+
+/// An event stream that is counted.
+#[derive(Debug)]
+pub struct OpenWebsocket(IntGauge);
+
+impl Drop for OpenWebsocket {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// What each leg has sent and received, with the names of its conference and participant.
+#[must_use]
+pub fn of_legs(model: &Model, activity: &Activity) -> Vec<MetricFamily> {
+    let labels = ["conference", "participant", "leg"];
+    let family = |name: &str, help: &str| {
+        registered(IntCounterVec::new(Opts::new(full(name), help), &labels))
+    };
+    let received = family(
+        "leg_received_packets_total",
+        "Packets that the switch has got from the leg's socket, hellos too.",
+    );
+    let sent = family(
+        "leg_sent_packets_total",
+        "Packets that the switch has copied to the leg's socket.",
+    );
+    for (number, leg) in &activity.legs {
+        let Some(place) = model.leg(*number) else {
+            continue;
+        };
+        let names = [
+            place.conference.as_str(),
+            place.participant.as_str(),
+            place.leg.as_str(),
+        ];
+        let packets = received.with_label_values(&names);
+        packets.inc_by(leg.sent.count.packets);
+        let packets = sent.with_label_values(&names);
+        packets.inc_by(leg.received.count.packets);
+    }
+    let families = received.collect().into_iter().chain(sent.collect());
+    // A family without samples cannot be written.
+    families.filter(|it| !it.get_metric().is_empty()).collect()
+}
+
+struct Registered(Registry);
+
+impl Registered {
+    fn add<M: Collector + Clone + 'static>(&self, metric: prometheus::Result<M>) -> M {
+        let metric = registered(metric);
+        registered(self.0.register(Box::new(metric.clone())));
+        metric
+    }
+
+    fn gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.add(IntGauge::new(full(name), help))
+    }
+
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.add(IntCounter::new(full(name), help))
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.add(IntCounterVec::new(Opts::new(full(name), help), labels))
+    }
+
+    fn traffic(&self, name: &str, of: &str) -> [IntCounter; 2] {
+        [("packets", "Packets"), ("bytes", "Bytes of whole frames")].map(|(unit, what)| {
+            self.counter(
+                &format!("{name}_{unit}_total"),
+                &format!("{what} that {of}."),
+            )
+        })
+    }
+}
+
+fn full(name: &str) -> String {
+    format!("reprise_conference_{name}")
+}
+
+/// Names, labels and buckets are constants of this file, each registered once: a mistake shows in the first test.
+fn registered<T>(result: prometheus::Result<T>) -> T {
+    result.unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+
+    use super::*;
+
+    #[test]
+    fn what_was_counted_is_in_the_text() {
+        let metrics = Metrics::new();
+        metrics.request(
+            &Method::GET,
+            "/v1/conferences",
+            200,
+            Duration::from_millis(2),
+        );
+        let strange = Method::from_bytes(b"STRANGE").expect("a method");
+        metrics.request(&strange, "none", 405, Duration::from_millis(2));
+        metrics.store_write(true, Duration::from_millis(7));
+        metrics.hello(&Outcome::Ignored(Ignored::UnknownLeg(7)));
+        metrics.sign_in(true);
+        let open = metrics.websocket();
+        let text = metrics.text(true, false, Vec::new());
+        for line in [
+            "# TYPE reprise_conference_http_requests_total counter",
+            "reprise_conference_http_requests_total{method=\"GET\",route=\"/v1/conferences\",status=\"200\"} 1",
+            "reprise_conference_http_requests_total{method=\"other\",route=\"none\",status=\"405\"} 1",
+            "reprise_conference_http_request_seconds_bucket{route=\"none\",le=\"0.0025\"} 1",
+            "reprise_conference_store_write_seconds_count 1",
+            "reprise_conference_hellos_total{outcome=\"ignored_unknown_leg\"} 1",
+            "reprise_conference_hellos_total{outcome=\"signed_in\"} 1",
+            "reprise_conference_websockets 1",
+            "reprise_conference_leader 1",
+            "reprise_conference_switch_whole 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        drop(open);
+        assert!(
+            metrics
+                .text(false, false, Vec::new())
+                .contains("websockets 0\n")
+        );
+    }
+}
