@@ -73,9 +73,12 @@ class Process:
 
 
 class Running:
-    """A switch with 127.0.0.1 as its address for media, and a service."""
+    """A switch with 127.0.0.1 as its address for media, and a service.
 
-    def __init__(self, folder: Path) -> None:
+    `more` are lines of its configuration.
+    """
+
+    def __init__(self, folder: Path, more: str = "") -> None:
         grpc, http = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
         self._switch_address = f"127.0.0.1:{grpc}"
         self.media_port = free_port(socket.SOCK_DGRAM)
@@ -87,6 +90,7 @@ class Running:
 listen = "127.0.0.1:{http}"
 store = "{folder / "store"}"
 secrets = ["{folder / "secret"}"]
+{more}
 
 [switch]
 name = "s1"

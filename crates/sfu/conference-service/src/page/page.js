@@ -5,6 +5,8 @@ const REQUEST_MS = 10_000;
 /** Events come in bursts: the conference is read once for each burst. */
 const READ_AFTER_MS = 100;
 const LIST_EVERY_MS = 15_000;
+/** Rates are those of the last second; the conference is read for them only while its page is seen. */
+const RATES_EVERY_MS = 2_000;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 15_000;
 const EVENTS_MAX = 100;
@@ -326,10 +328,15 @@ function updateParticipant(item, conference, participant, name) {
     (row, it, track) => updateTrack(row, it, track, name),
     remove.hidden ? byId("participants-title") : remove,
   );
+  const may_ask = mine || administers(conference.name);
   const subscriptions = participant.subscriptions.map((it) => [`${it.path.participant}/${it.path.track}`, it]);
   receives.hidden = subscriptions.length === 0;
-  keep(receives.children[1], subscriptions, createSubscription, (row, it) =>
-    updateSubscription(row, it, conference, participant.legs),
+  keep(
+    receives.children[1],
+    subscriptions,
+    () => createSubscription(name, may_ask),
+    (row, it) => updateSubscription(row, it, conference, participant.legs),
+    remove.hidden ? byId("participants-title") : remove,
   );
 }
 
@@ -363,8 +370,11 @@ function updateTrack(row, track, name, participant) {
   const facts = make("ul", "facts");
   for (const quality of track.qualities) {
     const fact = make("li", "", `${quality.name}, at most ${numbers.format(quality.max_kbps)} kbit/s`);
-    if (quality.signed_in) mark(fact, "signed in", "good");
-    else mark(fact, "not signed in", "warn");
+    if (quality.signed_in) {
+      mark(fact, "signed in", "good");
+      fact.append(` ${numbers.format(quality.packets_per_s)} packets/s, ${numbers.format(quality.kbps)} kbit/s`);
+    }
+    if (!quality.signed_in) mark(fact, "not signed in", "warn");
     facts.append(fact);
   }
   replaceIfOther(text.children[1], facts);
@@ -375,10 +385,37 @@ function updateTrack(row, track, name, participant) {
   mute.hidden = !is_own && !administers(shown);
 }
 
-function createSubscription() {
+function createSubscription(receiver, may_ask) {
   const row = make("li", "row");
-  row.append(document.createElement("div"));
+  const button = make("button", "", "Why?");
+  button.type = "button";
+  button.hidden = !may_ask;
+  const answer = make("div", "why");
+  answer.setAttribute("role", "status");
+  button.addEventListener("click", () =>
+    act(button, async () => {
+      const [publisher, track] = row.dataset.key.split("/");
+      showWhy(answer, await request("GET", ["conferences", shown, "participants", receiver, "why", publisher, track]));
+    }),
+  );
+  row.append(document.createElement("div"), button, answer);
   return row;
+}
+
+/** What stands between a publisher and a receiver, with what the switch has counted at both. */
+function showWhy(answer, why) {
+  const causes = why.causes.map((it) => it.replaceAll("_", " "));
+  const lines = [causes.length > 0 ? `In the way: ${causes.join(", ")}.` : "Packets are forwarded."];
+  if (why.next) lines.push(`What helps: ${why.next}.`);
+  const { participant } = why.path;
+  lines.push(`From ${participant}: ${traffic(why.publisher)}. To ${why.participant}: ${traffic(why.receiver)}.`);
+  answer.replaceChildren(...lines.map((line) => make("p", "", line)));
+}
+
+function traffic(leg) {
+  const last = leg.last_packet_ms ? `the last one at ${clock.format(leg.last_packet_ms)}` : "no media yet";
+  const counts = `${count(leg.packets, "packet")}, ${numbers.format(leg.packets_per_s)}/s, ${numbers.format(leg.kbps)} kbit/s`;
+  return `${counts}, ${last}`;
 }
 
 function updateSubscription(row, subscription, conference, legs) {
@@ -579,6 +616,10 @@ addEventListener("hashchange", () => {
 setInterval(() => {
   if (session && !document.hidden) readList().catch(failed);
 }, LIST_EVERY_MS);
+
+setInterval(() => {
+  if (session && shown && stream && !document.hidden) readConference().catch(failed);
+}, RATES_EVERY_MS);
 
 const stored = sessionStorage.getItem(STORED);
 if (stored) signIn(stored);

@@ -1,0 +1,190 @@
+"""What stands between a publisher and a receiver, as the service and `reprise why` tell it; the metrics."""
+
+import json
+import os
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from reprise_conference import Client, MediaSocket, ProblemError
+
+from lab.controller import REPRISE
+from tests.service.running import (
+    LIMIT_S,
+    Running,
+    opened,
+    participant_token,
+    publish,
+    received,
+    rtp,
+    subscribe,
+)
+
+MEDIA_INTERVAL_S = 0.02
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    with Running(tmp_path) as running:
+        yield running
+
+
+def why(client: Client, receiver: str = "bob") -> dict[str, Any]:
+    return client.request("GET", ("conferences", "c", "participants", receiver, "why", "ann", "cam"))
+
+
+def causes_become(
+    client: Client, expected: list[str], meanwhile: Callable[[], object] = lambda: None
+) -> dict[str, Any]:
+    """Waits until the service finds these causes."""
+    until = time.monotonic() + LIMIT_S
+    while (found := why(client))["causes"] != expected:
+        assert time.monotonic() < until, found
+        meanwhile()
+        time.sleep(MEDIA_INTERVAL_S)
+    return found
+
+
+def command(running: Running, *options: str) -> str:
+    """What `reprise why` prints to Bob."""
+    argv = [REPRISE, "why", "bob", "ann/cam", "--url", running.url, *options]
+    environment = dict(os.environ, REPRISE_TOKEN=participant_token("c", "bob"))
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=LIMIT_S, check=True, env=environment
+    )
+    return done.stdout
+
+
+def marks(text: str) -> dict[str, str]:
+    """The mark of each step in the command's text."""
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line[:3].strip() in "✓✗-"]
+    return {step: mark for mark, step in (line for line in lines if len(line) == 2)}
+
+
+def test_each_cause_is_told_by_the_service_and_by_the_command(running: Running) -> None:
+    bob = running.client("bob")
+    assert why(bob)["causes"] == ["no_publisher", "not_subscribed"]
+    ann = running.client("ann")
+    found = why(bob)
+    assert found["causes"] == ["not_published", "not_subscribed"]
+    assert "publishes the track" in found["next"]
+    assert marks(command(running))["ann publishes cam"] == "✗"
+    leg = publish(ann, "ann")
+    assert why(bob)["causes"] == ["publisher_not_signed_in", "not_subscribed"]
+    with opened(leg) as camera:
+        causes_become(bob, ["publisher_silent", "not_subscribed"])
+        assert marks(command(running))["bob has subscribed"] == "✗"
+        of_bob = subscribe(bob, "bob", "ann")
+        assert why(bob)["causes"] == ["publisher_silent", "receiver_not_signed_in"]
+        with opened(of_bob) as screen:
+            silent = causes_become(bob, ["publisher_silent"])
+            assert silent["publisher"]["last_packet_ms"] is None
+            assert marks(command(running))["ann sends media"] == "✗"
+            number = iter(range(1_000_000))
+
+            def send() -> None:
+                camera.send(rtp(next(number) % 65_536, bytes(500)))
+
+            causes_become(bob, [], send)
+            forwarded_with_rates(running, bob, send)
+            causes_become(bob, ["policed"], lambda: [send() for _ in range(400)])
+            assert marks(command(running))["ann keeps within the rate"] == "✗"
+            received(screen, 1_000_000, 0.1)
+            ann.mute("c", "ann", "cam")
+            assert "muted" in why(bob)["causes"]
+            assert marks(command(running))["cam is not muted"] == "✗"
+            ann.mute("c", "ann", "cam", muted=False)
+            camera_sends_no_rtp(bob, camera)
+
+
+def forwarded_with_rates(running: Running, bob: Client, send: Callable[[], None]) -> None:
+    until = time.monotonic() + LIMIT_S
+    while True:
+        found = why(bob)
+        if found["receiver"]["packets_per_s"] > 10 and found["publisher"]["kbps"] > 50:
+            break
+        assert time.monotonic() < until, found
+        send()
+        time.sleep(MEDIA_INTERVAL_S)
+    assert abs(found["publisher"]["last_packet_ms"] / 1_000 - time.time()) < 5
+    document = json.loads(command(running, "--json"))
+    assert document["path"] == {"participant": "ann", "track": "cam"}
+    quality = bob.conference("c")["participants"]["ann"]["tracks"]["cam"]["qualities"][0]
+    assert quality["signed_in"]
+    assert quality["packets_per_s"] > 0
+
+
+def camera_sends_no_rtp(bob: Client, camera: MediaSocket) -> None:
+    causes_become(bob, ["not_rtp"], lambda: camera.send(b"\0" * 300))
+
+
+def test_only_the_receiver_and_administrators_may_ask(running: Running) -> None:
+    ann, _ = running.client("ann"), running.client("bob")
+    assert why(running.administrator)["causes"] == ["not_published", "not_subscribed"]
+    with pytest.raises(ProblemError) as refused:
+        why(ann)
+    assert refused.value.status == 403
+    with pytest.raises(ProblemError) as refused:
+        why(running.administrator, "nobody")
+    assert refused.value.status == 404
+
+
+def test_a_participant_without_a_sign_is_gone_and_one_with_a_socket_is_not(tmp_path: Path) -> None:
+    with Running(tmp_path, "gone_s = 10") as running:
+        ann = running.client("ann")
+        running.client("bob")
+        with opened(publish(ann, "ann")):
+            until = time.monotonic() + LIMIT_S
+            began = time.monotonic()
+            while "bob" in (there := running.administrator.conference("c")["participants"]):
+                assert time.monotonic() < until
+                time.sleep(0.2)
+            assert time.monotonic() - began > 8
+            assert there.keys() == {"ann"}
+
+
+def metrics(running: Running) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """All samples of the service, by name and labels."""
+    with urllib.request.urlopen(f"{running.url}/metrics", timeout=LIMIT_S) as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4"
+        text = answer.read().decode()
+    assert "ann" not in text
+    families = text_string_to_metric_families(text)
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_metrics_count_what_happens(running: Running) -> None:
+    ann, bob = running.client("ann"), running.client("bob")
+    with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
+        for number in range(100):
+            camera.send(rtp(number))
+        assert len(received(screen, 100)) == 100
+
+        def value(name: str, **labels: str) -> float:
+            key = (f"reprise_conference_{name}", tuple(sorted(labels.items())))
+            return metrics(running).get(key, 0.0)
+
+        until = time.monotonic() + LIMIT_S
+        while value("sent_packets_total") < 100:
+            assert time.monotonic() < until, metrics(running)
+            time.sleep(0.1)
+        assert value("received_packets_total") >= 100
+        assert value("verdicts_total", verdict="serve") >= 100
+        expected = {"conferences": 1, "participants": 2, "tracks": 1, "subscriptions": 1}
+        expected |= {"legs": 2, "signed_in_legs": 2, "leader": 1, "switch_whole": 1}
+        assert {name: value(name) for name in expected} == expected
+        assert value("hellos_total", outcome="signed_in") == 2
+        assert value("hellos_total", outcome="challenged") >= 2
+        assert value("store_writes_total", result="done") >= 5
+        route = "/v1/conferences/{conference}/participants/{participant}"
+        assert value("http_requests_total", method="PUT", route=route, status="200") == 2
+        assert value("http_request_seconds_count", route=route) == 2
