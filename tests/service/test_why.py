@@ -1,4 +1,4 @@
-"""What stands between a publisher and a receiver, as the service and `reprise why` tell it; the metrics."""
+"""What stands between a publisher and a receiver, by the service and by `reprise why`; metrics."""
 
 import json
 import os
@@ -35,7 +35,9 @@ def running(tmp_path: Path) -> Iterator[Running]:
 
 
 def why(client: Client, receiver: str = "bob") -> dict[str, Any]:
-    return client.request("GET", ("conferences", "c", "participants", receiver, "why", "ann", "cam"))
+    return client.request(
+        "GET", ("conferences", "c", "participants", receiver, "why", "ann", "cam")
+    )
 
 
 def causes_become(

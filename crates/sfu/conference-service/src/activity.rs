@@ -60,7 +60,7 @@ impl From<&PortCounters> for PortReading {
 pub struct Flow {
     /// The counter's value.
     pub count: Count,
-    /// The increase since the reading before.
+    /// The increase since the reading before; none at the first one.
     pub increase: Count,
     /// Packets in a second.
     pub packets_per_s: u64,
@@ -72,20 +72,20 @@ pub struct Flow {
 
 impl Flow {
     fn next(before: Option<&Flow>, count: Count, interval_ms: Option<u64>, now_ms: u64) -> Flow {
-        let old = before.map(|it| it.count).unwrap_or_default();
+        // Of the first reading nobody knows in which time it came together, and who has counted it already.
+        let old = before.map_or(count, |it| it.count);
         let is_new = count.packets < old.packets || count.bytes < old.bytes;
         let old = if is_new { Count::default() } else { old };
         let increase = Count {
             packets: count.packets - old.packets,
             bytes: count.bytes - old.bytes,
         };
-        // Of the first reading nobody knows in which time it came together.
-        let per_s = |n: u64| match (before, interval_ms) {
-            (Some(_), Some(ms)) if ms > 0 => n.saturating_mul(1_000) / ms,
+        let per_s = |n: u64| match interval_ms {
+            Some(ms) if ms > 0 => n.saturating_mul(1_000) / ms,
             _ => 0,
         };
         let last_ms = before.and_then(|it| it.last_ms);
-        let has_grown = increase.packets > 0 && before.is_some();
+        let has_grown = increase.packets > 0;
         Flow {
             count,
             increase,

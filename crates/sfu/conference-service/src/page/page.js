@@ -373,8 +373,9 @@ function updateTrack(row, track, name, participant) {
     if (quality.signed_in) {
       mark(fact, "signed in", "good");
       fact.append(` ${numbers.format(quality.packets_per_s)} packets/s, ${numbers.format(quality.kbps)} kbit/s`);
+    } else {
+      mark(fact, "not signed in", "warn");
     }
-    if (!quality.signed_in) mark(fact, "not signed in", "warn");
     facts.append(fact);
   }
   replaceIfOther(text.children[1], facts);
