@@ -54,9 +54,9 @@ def causes_become(
 
 def command(running: Running, *options: str) -> str:
     """What `reprise why` prints to Bob."""
-    argv = [REPRISE, "why", "bob", "ann/cam", "--url", running.url, *options]
+    argv: list[str | Path] = [REPRISE, "why", "bob", "ann/cam", "--url", running.url, *options]
     environment = dict(os.environ, REPRISE_TOKEN=participant_token("c", "bob"))
-    done = subprocess.run(
+    done: subprocess.CompletedProcess[str] = subprocess.run(
         argv, capture_output=True, text=True, timeout=LIMIT_S, check=True, env=environment
     )
     return done.stdout
@@ -95,7 +95,12 @@ def test_each_cause_is_told_by_the_service_and_by_the_command(running: Running) 
 
             causes_become(bob, [], send)
             forwarded_with_rates(running, bob, send)
-            causes_become(bob, ["policed"], lambda: [send() for _ in range(400)])
+
+            def send_too_much() -> None:
+                for _ in range(400):
+                    send()
+
+            causes_become(bob, ["policed"], send_too_much)
             assert marks(command(running))["ann keeps within the rate"] == "✗"
             received(screen, 1_000_000, 0.1)
             ann.mute("c", "ann", "cam")

@@ -202,6 +202,7 @@ fn traffic(
 }
 
 #[cfg(test)]
+#[expect(clippy::too_many_lines, reason = "a function is a list of cases")]
 mod tests {
     use std::collections::BTreeMap;
     use std::net::IpAddr;
