@@ -68,6 +68,10 @@ class Process:
             self._process = None
 
     @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
     def said(self) -> str:
         return self._log.read_text(errors="replace")
 

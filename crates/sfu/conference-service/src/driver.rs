@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conference_model::{LegEntries, Request};
+use conference_store::{Store, StoreError};
 use hello::Nonces;
 use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_client::objects::ObjectError;
@@ -15,7 +16,7 @@ use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     Entity, PacketIn, PacketMetadata, PacketOut, Update, stream_message_response,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::HelloFrame;
@@ -49,8 +50,6 @@ pub struct Switch {
     pub address: SwitchAddress,
     /// Its P4Runtime device id.
     pub device_id: u64,
-    /// The election id: the store's term.
-    pub election_id: u128,
     /// What it runs.
     pub program: Program,
     /// Its addresses for media.
@@ -76,18 +75,28 @@ pub enum SessionError {
         "another controller is primary (election id {0}): end it, or give this service another switch"
     )]
     NotPrimary(u128),
+    /// The store cannot give a greater term.
+    #[error(
+        "another controller had election id {highest}, and the store gives no greater one: {error}"
+    )]
+    Term {
+        /// The switch's highest election id.
+        highest: u128,
+        /// Why not.
+        error: String,
+    },
     /// The program has no header for packets to and from the controller.
     #[error("p4/conference.p4: expected packet_in and packet_out with a port")]
     NoPackets,
 }
 
-/// Serves a switch for ever. `is_whole` has whether the switch has what the conferences need.
-pub async fn serve(core: Core, switch: Switch, nonces: Nonces, is_whole: watch::Sender<bool>) {
+/// Serves a switch for ever.
+pub async fn serve(core: Core, switch: Switch, nonces: Nonces) {
     let began = Instant::now();
     let mut was = String::new();
     loop {
-        let Err(error) = Session::serve(&core, &switch, &nonces, began, &is_whole).await;
-        is_whole.send_replace(false);
+        let Err(error) = Session::serve(&core, &switch, &nonces, began).await;
+        core.switch_is_away();
         let now = error.to_string();
         // A switch that is away for an hour is one line.
         if now != was {
@@ -170,11 +179,10 @@ impl Session<'_> {
         switch: &Switch,
         nonces: &Nonces,
         began: Instant,
-        is_whole: &watch::Sender<bool>,
     ) -> Result<Never, SessionError> {
         let mut client = Client::connect_once(&switch.address, switch.device_id).await?;
         client.set_call_timeout(CALL);
-        become_primary(&mut client, switch.election_id).await?;
+        become_primary(&mut client, core.store()).await?;
         let program = &switch.program;
         let cookie = match client.pipeline(ResponseType::CookieOnly).await {
             Ok(config) => config.cookie.map(|it| it.cookie),
@@ -202,12 +210,13 @@ impl Session<'_> {
             welcomes: BTreeMap::new(),
             activity: BTreeMap::new(),
         };
+        let change = core.last_change();
         session.reconcile().await?;
         // Each time: a service that was killed after it had set the program may have set no limit.
         let limits = session.tables.hello_limits();
         session.write(limits).await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
-        is_whole.send_replace(true);
+        core.switch_has(change);
         session.follow().await
     }
 
@@ -239,7 +248,10 @@ impl Session<'_> {
         let core = self.core.clone();
         loop {
             tokio::select! {
-                touched = core.touched() => self.rewrite(touched).await?,
+                (touched, change) = core.touched() => {
+                    self.rewrite(touched).await?;
+                    core.switch_has(change);
+                }
                 message = self.client.next_message() => {
                     if let stream_message_response::Update::Packet(packet) = message? {
                         self.packet_in(&packet, &signed).await?;
@@ -396,16 +408,27 @@ impl Session<'_> {
     }
 }
 
-/// With the store's term as election id; with a higher one if another controller had that, and is gone.
-async fn become_primary(client: &mut Client, election_id: u128) -> Result<(), SessionError> {
-    let mut id = election_id;
+/// With the store's term as election id. If another controller had a greater one and is gone, the store raises its term
+/// first: a service that does not lead any more cannot do that.
+async fn become_primary(client: &mut Client, store: &Store) -> Result<(), SessionError> {
     loop {
-        match client.become_primary_as(id).await? {
+        match client.become_primary_as(store.term().into()).await? {
             Bid::Primary => return Ok(()),
             Bid::TooLow {
                 highest,
                 somebody_is_primary: false,
-            } if highest < u128::MAX => id = highest + 1,
+            } => {
+                let above = u64::try_from(highest).ok().and_then(|it| it.checked_add(1));
+                let raised = match above {
+                    Some(above) => store.raise_term(above).await,
+                    None => Err(StoreError::Failed("terms have 64 bits".to_owned())),
+                };
+                let failed = |error: StoreError| SessionError::Term {
+                    highest,
+                    error: error.to_string(),
+                };
+                raised.map_err(failed)?;
+            }
             Bid::TooLow { highest, .. } => return Err(SessionError::NotPrimary(highest)),
         }
     }

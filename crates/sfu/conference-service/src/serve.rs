@@ -149,7 +149,7 @@ async fn lead(
     is_ready: &mut Option<impl FnOnce(&Core)>,
     stop: impl Future<Output = ()>,
 ) -> Result<Role, BeginError> {
-    let core = Core::begin(store.clone()).await?;
+    let core = Core::begin(store).await?;
     let own = settings.own_addresses.iter();
     let media = Media {
         switch: settings.switch_name.clone(),
@@ -163,22 +163,20 @@ async fn lead(
     let switch = Switch {
         address: settings.switch.clone(),
         device_id: settings.device_id,
-        election_id: u128::from(store.term()),
         program: settings.program.clone(),
         own_addresses: settings.own_addresses.clone(),
         silence: settings.silence,
     };
     let nonces = Nonces::new(tokens::new_secret());
-    let (whole, is_whole) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(driver::serve(core.clone(), switch, nonces, whole));
+    tasks.spawn(driver::serve(core.clone(), switch, nonces));
     tasks.spawn(housekeeping::run(core.clone()));
     let app = App {
         core: core.clone(),
         keys: Arc::clone(&settings.keys),
         media: Arc::new(media),
     };
-    leading.send_replace(Some(Leading::new(app, store, is_whole)));
+    leading.send_replace(Some(Leading::new(app)));
     if let Some(is_ready) = is_ready.take() {
         is_ready(&core);
     }

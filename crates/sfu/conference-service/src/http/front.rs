@@ -5,31 +5,27 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use conference_store::Store;
 use tokio::sync::watch;
 use tower_service::Service;
 
 use super::connections::count;
 use super::{App, Failure, routes_and_description};
+use crate::core::Core;
 
 /// The service while it leads.
 #[derive(Clone, Debug)]
 pub struct Leading {
-    store: Store,
-    is_switch_whole: watch::Receiver<bool>,
+    core: Core,
     routes: Router,
 }
 
 impl Leading {
     /// What a leader serves.
     #[must_use]
-    pub fn new(app: App, store: Store, is_switch_whole: watch::Receiver<bool>) -> Leading {
+    pub fn new(app: App) -> Leading {
+        let core = app.core.clone();
         let (routes, _) = routes_and_description(app);
-        Leading {
-            store,
-            is_switch_whole,
-            routes,
-        }
+        Leading { core, routes }
     }
 }
 
@@ -61,9 +57,9 @@ async fn readiness(State(front): State<Front>) -> Response {
         None => {
             "this service stands by: another one leads, or the store does not answer".to_owned()
         }
-        Some(leading) => match leading.store.check().await {
+        Some(leading) => match leading.core.store().check().await {
             Err(error) => format!("the store: {error}"),
-            Ok(()) if !*leading.is_switch_whole.borrow() => {
+            Ok(()) if !leading.core.is_switch_whole() => {
                 "the switch is away, or does not yet have what the conferences need".to_owned()
             }
             Ok(()) => return "ready\n".into_response(),
