@@ -147,11 +147,18 @@ class Somebody:
         if other in self.watched:
             return
         history.subscribed(self.name, other, None)
-        there = self._ask(
-            lambda client: client.subscribe(
-                self.conference, self.name, other, "cam", leg=f"of-{other}"
+        try:
+            there = self._ask(
+                lambda client: client.subscribe(
+                    self.conference, self.name, other, "cam", leg=f"of-{other}"
+                )
             )
-        )
+        except ProblemError as problem:
+            if problem.status != 404:
+                raise
+            # The other one is not there now.
+            history.subscribed(self.name, other, False)
+            return
         history.subscribed(self.name, other, True)
         self.watched.add(other)
         screen = _Screen(self, other, there["legs"][f"of-{other}"], history)

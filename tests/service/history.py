@@ -34,6 +34,11 @@ class Condition:
     def set(self, holds: bool | None, at_s: float) -> None:
         self._spans.append(Span(holds, at_s))
 
+    def since(self, at_s: float) -> float:
+        """Since when it has been what it is at a time."""
+        place = bisect.bisect_right(self._spans, at_s, key=lambda span: span.since_s) - 1
+        return self._spans[max(place, 0)].since_s
+
     def over(self, begin_s: float, end_s: float) -> bool | None:
         """What it is all the time from `begin_s` to `end_s`; None if that is not one thing."""
         first = bisect.bisect_right(self._spans, begin_s, key=lambda span: span.since_s) - 1
@@ -157,7 +162,14 @@ class History:
             elif self._holds(pair, sent[number] - settle_s, at_s) is False and not self._excuses(
                 sent[number], at_s
             ):
-                yield f"{receiver} got packet {number} of {publisher} at {at_s:.3f} s, not due"
+                since_s = max(
+                    condition.since(sent[number])
+                    for condition in (self._subscribed[pair], self._audible[publisher])
+                )
+                yield (
+                    f"{receiver} got packet {number} of {publisher}, not due: sent "
+                    f"{sent[number] - since_s:.3f} s after the last answer, came {at_s - sent[number]:.3f} s later"
+                )
 
     def _excuses(self, begin_s: float, end_s: float) -> bool:
         """Whether the switch may not have had the last changes between two moments."""
@@ -175,9 +187,12 @@ class History:
             if number in numbers:
                 lost_since_s = None
                 continue
+            fault = self._fault_at(at_s)
+            if fault is not None and not self._holds(pair, fault.begin_s - settle_s, at_s):
+                # What changes meanwhile may reach the switch after the fault.
+                continue
             if lost_since_s is None:
                 lost_since_s = at_s
-            fault = self._fault_at(at_s)
             if fault is None:
                 verdict.wrong.append(
                     f"{receiver} lacks packet {number} of {publisher}, sent at {at_s:.3f} s"
