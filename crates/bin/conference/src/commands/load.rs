@@ -16,13 +16,13 @@ use std::time::Duration;
 use conference_api::{Claims, Grants, Name, TrackKind};
 use conference_client::{Api, Bearer, PacketBuffer, now_ns};
 use conference_service::tokens;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, sleep_until, timeout};
 
 use crate::args::{Global, Load};
+use super::open_files;
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
@@ -35,8 +35,6 @@ use tally::Tally;
 const LAST_PACKETS: Duration = Duration::from_secs(1);
 /// A load that is killed leaves its participants, who end with their tokens so long after its planned end.
 const TOKEN_REST: Duration = Duration::from_secs(120);
-/// Files of this process beside the participants' sockets.
-const OTHER_FILES: u64 = 64;
 
 pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {
     let run = fastrand::u64(..);
@@ -45,7 +43,7 @@ pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {
         (None, Some(file)) => Plan::of_tokens(&load, file)?,
         (None, None) => return Err(Failure::new("expected --secret FILE or --tokens FILE")),
     };
-    allow_files(plan.members.len() as u64)?;
+    open_files::allow(plan.members.len() as u64)?;
     let driver = Driver::new(global.json, load, plan, run);
     LocalSet::new().run_until(driver.drive()).await
 }
@@ -156,26 +154,6 @@ fn check_publishers(publishers: u32, n_participants: usize) -> Result<(), Failur
     Err(Failure::new(format!(
         "--publishers {publishers}: expected at most as many as there are participants, {n_participants}"
     )))
-}
-
-/// Each participant has a socket: the limit of a process is often 1,024 files, and may be raised.
-fn allow_files(n_sockets: u64) -> Result<(), Failure> {
-    let needed = n_sockets + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|it| it >= needed) {
-        return Ok(());
-    }
-    let raised = Rlimit {
-        current: Some(needed),
-        ..limit
-    };
-    setrlimit(Resource::Nofile, raised).map_err(|error| {
-        Failure::new(format!(
-            "{n_sockets} sockets need {needed} open files, and the system allows {}: {error}; \
-             raise the hard limit (`ulimit -Hn`), or take fewer participants",
-            limit.current.unwrap_or(0)
-        ))
-    })
 }
 
 /// Drives the load.

@@ -2,5 +2,6 @@
 
 pub mod join;
 pub mod load;
+mod open_files;
 pub mod record;
 pub mod serve;
