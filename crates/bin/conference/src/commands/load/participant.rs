@@ -27,6 +27,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Packets that a participant takes before others take theirs.
 const BATCH: usize = 64;
+/// How long a port is not used again.
+const PORT_REST: Duration = Duration::from_secs(1);
 /// A publisher that has sent for so many seconds of which nothing has come counts as silent.
 const SILENT_S: u64 = 2;
 
@@ -188,7 +190,13 @@ impl Stay<'_> {
             () = self.member.leave.notified() => true,
             () = self.phase(Phase::Leaving) => false,
         };
-        if !again {
+        if again {
+            // The switch may send some more packets there: another socket must not get the same port so soon.
+            tokio::task::spawn_local(async move {
+                sleep(PORT_REST).await;
+                drop(socket);
+            });
+        } else {
             let least = SILENT_S * u64::from(self.shared.pace.per_s);
             let n_silent = receiver.into_inner().end(least);
             self.shared.n_silent.set(self.shared.n_silent.get() + n_silent);

@@ -256,9 +256,6 @@ impl Writer {
     }
 
     fn open_track(&mut self, entry: RecordedTrack, sdp: &str) -> Result<(), Failure> {
-        if let Some(file) = &entry.sdp {
-            files::write(&self.folder.join(file), sdp.as_bytes())?;
-        }
         let path = self.folder.join(&entry.pcapng);
         let file = File::options().write(true).create_new(true).open(&path);
         let file = file.map_err(|error| unwritable(&path, &error))?;
@@ -267,6 +264,9 @@ impl Writer {
             file: Growing::new(path, file)?,
             account: Account::new(entry.clone()),
         };
+        if let Some(file) = &entry.sdp {
+            files::write(&self.folder.join(file), sdp.as_bytes())?;
+        }
         let number = entry.number;
         self.tracks.insert(number, (self.recording.tracks.len(), track));
         self.recording.tracks.push(entry);
@@ -427,4 +427,178 @@ fn ip_packet(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Result<Vec<u8>
     let mut packet = Vec::with_capacity(builder.size(payload.len()));
     builder.write(&mut packet, payload)?;
     Ok(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conference_api::{TrackKind, TrackPath, Transport};
+    use pcap_file::pcapng::{Block, PcapNgReader};
+    use std::time::Duration;
+
+    fn name(text: &str) -> Name {
+        Name::new(text).expect("a name")
+    }
+
+    fn open(folder: &Path, now_ms: u64) -> Result<Writer, Failure> {
+        Writer::open(folder, (&name("c"), &name("rec")), now_ms)
+    }
+
+    fn why<T>(result: Result<T, Failure>) -> String {
+        result.err().expect("a failure").to_string()
+    }
+
+    fn entry(number: u32) -> RecordedTrack {
+        let path = TrackPath {
+            participant: name("ann"),
+            track: name("video"),
+        };
+        RecordedTrack {
+            number,
+            path,
+            display_name: "Ann".to_owned(),
+            kind: TrackKind::Video,
+            transport: Transport::Rtp,
+            pcapng: format!("{number:04}.ann.video.pcapng"),
+            sdp: Some(format!("{number:04}.ann.video.sdp")),
+            media: Vec::new(),
+            since_ms: 1,
+            until_ms: None,
+            first_packet_ms: None,
+            last_packet_ms: None,
+            packets: 0,
+            bytes: 0,
+            rtcp_packets: 0,
+            dropped_here: 0,
+            packets_of_other_sources: 0,
+            sources: Vec::new(),
+        }
+    }
+
+    fn packet(number: u16, ipv6: bool) -> Message {
+        let mut packet = vec![0x80, 96];
+        packet.extend(number.to_be_bytes());
+        packet.extend([0; 9]);
+        let (from, to) = if ipv6 {
+            ("[2001:db8::1]:5004", "[2001:db8::2]:40000")
+        } else {
+            ("192.0.2.1:5004", "192.0.2.2:40000")
+        };
+        Message::Packet {
+            track: 1,
+            time_ns: 1_795_836_063_010_000_001,
+            from: from.parse().expect("an address"),
+            to: to.parse().expect("an address"),
+            packet: packet.into(),
+        }
+    }
+
+    fn write(writer: Writer, messages: Vec<Message>) -> Result<(), Failure> {
+        let (sender, receiver) = mpsc::channel(messages.len().max(1));
+        for message in messages {
+            sender.try_send(message).expect("room");
+        }
+        // As if the recorder was killed.
+        drop(sender);
+        writer.run(receiver)
+    }
+
+    fn catalog(folder: &Path) -> Recording {
+        let text = fs::read(folder.join(CATALOG)).expect("a list of tracks");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    #[test]
+    fn packets_are_in_the_file_with_their_addresses_and_times() {
+        for ipv6 in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let writer = open(folder.path(), 5).expect("opened");
+            let open = Message::Open(Box::new(entry(1)), "v=0\r\n".to_owned());
+            let end = Message::End(9, "the end".to_owned());
+            let messages = vec![open, packet(7, ipv6), packet(8, ipv6), Message::Close(1, 8), end];
+            write(writer, messages).expect("written");
+            let file = File::open(folder.path().join("0001.ann.video.pcapng")).expect("a file");
+            let mut reader = PcapNgReader::new(file).expect("pcapng");
+            let mut numbers = Vec::new();
+            while let Some(block) = reader.next_block() {
+                let Block::EnhancedPacket(block) = block.expect("a block") else {
+                    continue;
+                };
+                assert_eq!(block.timestamp, Duration::from_nanos(1_795_836_063_010_000_001));
+                let sliced = etherparse::SlicedPacket::from_ip(&block.data).expect("IP");
+                let Some(etherparse::TransportSlice::Udp(udp)) = &sliced.transport else {
+                    panic!("expected UDP, found {sliced:?}");
+                };
+                assert_eq!((udp.source_port(), udp.destination_port()), (5_004, 40_000));
+                numbers.push(u16::from_be_bytes([udp.payload()[2], udp.payload()[3]]));
+            }
+            assert_eq!(numbers, [7, 8]);
+            let catalog = catalog(folder.path());
+            assert_eq!(catalog.ended.as_deref(), Some("the end"));
+            assert_eq!((catalog.began_ms, catalog.written_ms), (5, 9));
+            let track = &catalog.tracks[0];
+            assert_eq!((track.packets, track.until_ms), (2, Some(8)));
+            assert_eq!((track.sources[0].first_sequence, track.sources[0].lost), (7, 0));
+            let sdp = fs::read(folder.path().join("0001.ann.video.sdp")).expect("a file");
+            assert_eq!(sdp, b"v=0\r\n");
+        }
+    }
+
+    #[test]
+    fn a_recorder_that_was_killed_is_followed_by_one_that_goes_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = open(folder.path(), 5).expect("opened");
+        assert_eq!(writer.next_number().expect("a number"), 1);
+        let open_track = Message::Open(Box::new(entry(1)), String::new());
+        let event = Message::Event(serde_json::json!({ "event": "joined" }));
+        write(writer, vec![open_track, packet(1, false), event, Message::Flush(7)])
+            .expect("written");
+        // Killed in the middle of a line, and of a list of tracks.
+        let events = folder.path().join(EVENTS);
+        let mut file = File::options().append(true).open(&events).expect("a file");
+        file.write_all(b"{\"event\"").expect("written");
+        let leftover = folder.path().join(".recording.json.x.part");
+        fs::write(&leftover, b"{").expect("written");
+        fs::write(folder.path().join("0007.x.y.pcapng"), b"").expect("written");
+
+        let writer = open(folder.path(), 20).expect("opened");
+        assert!(!leftover.exists());
+        assert_eq!(writer.next_number().expect("a number"), 8);
+        let second = Message::Event(serde_json::json!({ "event": "left" }));
+        let messages = vec![Message::Open(Box::new(entry(8)), String::new()), second];
+        write(writer, messages).expect("written");
+        let text = fs::read_to_string(&events).expect("text");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, ["{\"event\":\"joined\"}", "{\"event\"", "{\"event\":\"left\"}"]);
+        let catalog = catalog(folder.path());
+        assert_eq!(catalog.began_ms, 5);
+        let numbers: Vec<u32> = catalog.tracks.iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [1, 8]);
+        assert_eq!(catalog.tracks[0].until_ms, Some(7));
+        assert_eq!(catalog.tracks[1].until_ms, None);
+    }
+
+    #[test]
+    fn a_folder_is_one_recorders_and_one_conferences() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = open(folder.path(), 5).expect("opened");
+        assert!(why(open(folder.path(), 6)).contains("another `reprise record`"));
+        write(writer, Vec::new()).expect("written");
+        let other = Writer::open(folder.path(), (&name("d"), &name("rec")), 7);
+        assert!(why(other).contains("is of conference c, expected d"));
+        fs::write(folder.path().join(CATALOG), b"[]").expect("written");
+        assert!(why(open(folder.path(), 8)).contains("expected a recording's list of tracks"));
+    }
+
+    #[test]
+    fn no_file_of_a_track_is_written_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = open(folder.path(), 5).expect("opened");
+        fs::write(folder.path().join("0001.ann.video.pcapng"), b"other").expect("written");
+        let messages = vec![Message::Open(Box::new(entry(1)), String::new())];
+        assert!(why(write(writer, messages)).contains("there is a file of this name"));
+        let file = fs::read(folder.path().join("0001.ann.video.pcapng")).expect("a file");
+        assert_eq!(file, b"other");
+        assert!(catalog(folder.path()).ended.is_some());
+    }
 }
