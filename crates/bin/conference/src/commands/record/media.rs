@@ -131,7 +131,7 @@ impl Media {
         }
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut n_sent = 0;
+        let mut n_sent = 0_u32;
         loop {
             tokio::select! {
                 packet = self.packets.recv() => {
@@ -144,7 +144,7 @@ impl Media {
                     let to = if is_rtcp(&packet) { &rtcp } else { &rtp };
                     // Refused if ffmpeg has ended, which the next look notices.
                     let _ = to.send(&packet).await;
-                    n_sent += 1;
+                    n_sent = n_sent.wrapping_add(1);
                     if n_sent % BURST == 0 && !self.packets.is_empty() {
                         sleep(BURST_PAUSE).await;
                     }
