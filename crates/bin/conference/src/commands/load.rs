@@ -59,7 +59,7 @@ impl Plan {
     fn of_secret(load: &Load, file: &Path, run: u64) -> Result<Plan, Failure> {
         let conference = load.conference.clone();
         let conference = conference.ok_or_else(|| Failure::new("expected --conference NAME"))?;
-        check_publishers(load.publishers, load.participants.into())?;
+        check_publishers(load.publishers, load.participants as usize)?;
         let secret = files::bytes(file, "the service's secret")?;
         let secret = secret.trim_ascii();
         if secret.len() < tokens::SECRET_LEN_MIN {

@@ -141,8 +141,9 @@ impl Account {
         let Some((ssrc, number)) = rtp(packet) else {
             return;
         };
-        match self.sources.iter_mut().find(|it| it.ssrc == ssrc) {
-            Some(source) => source.take(number),
+        let place = self.sources.iter().position(|it| it.ssrc == ssrc);
+        match place {
+            Some(place) => self.sources[place].take(number),
             None if self.sources.len() < SOURCES_MAX => {
                 self.sources.push(SourceAccount::new(ssrc, number));
             }
