@@ -73,6 +73,16 @@ class Recorder(Process):
     def events(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
 
+    def until_events(self, **counts: int) -> None:
+        """Waits until its events have so many of a kind."""
+        until = time.monotonic() + LIMIT_S
+        while True:
+            kinds = [event["event"] for event in self.events()]
+            if all(kinds.count(kind) == n for kind, n in counts.items()):
+                return
+            assert time.monotonic() < until, (kinds, self.said)
+            time.sleep(0.1)
+
     def packets(self, file: str) -> list[bytes]:
         return packets_of(self.folder / file)
 
@@ -160,6 +170,7 @@ def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: P
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     whole = json.loads(done.stdout.splitlines()[-1])
     assert (whole["lost"], whole["foreign"], whole["duplicated"]) == (0, 0, 0)
+    recorder.until_events(joined=20, left=20, track_added=4, track_removed=4)
     recorder.stop(signal.SIGINT)
     catalog = recorder.catalog()
     assert (catalog["conference"], catalog["ended"]) == ("c", "interrupted")
@@ -178,10 +189,7 @@ def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: P
         assert first < 50
         n_sent += last + 1
     assert n_sent == whole["sent"]
-    kinds = [event["event"] for event in recorder.events()]
-    assert (kinds.count("track_added"), kinds.count("track_removed")) == (4, 4)
     joined = [event for event in recorder.events() if event["event"] == "joined"]
-    assert len(joined) == 20
     assert all(event["display_name"] == event["participant"] for event in joined)
     assert running.administrator.conference("c")["participants"] == {}
 
@@ -202,6 +210,7 @@ def test_a_publisher_who_comes_back_gets_a_second_file(running: Running, tmp_pat
         while recorder.said.count("ann/cam has ended") <= time_of:
             assert time.monotonic() < until, recorder.said
             time.sleep(0.02)
+    recorder.until_events(joined=2, left=2, muted=4)
     recorder.stop(signal.SIGINT)
     catalog = recorder.catalog()
     assert [track["pcapng"] for track in catalog["tracks"]] == [
@@ -212,8 +221,6 @@ def test_a_publisher_who_comes_back_gets_a_second_file(running: Running, tmp_pat
         packets = recorder.packets(track["pcapng"])
         assert len(packets) == track["packets"] >= 20
         assert track["until_ms"] >= track["last_packet_ms"]
-    kinds = [event["event"] for event in recorder.events()]
-    assert (kinds.count("joined"), kinds.count("left"), kinds.count("muted")) == (2, 2, 4)
 
 
 def test_a_killed_service_and_a_killed_switch_are_waited_for(
@@ -275,6 +282,7 @@ def test_a_recording_goes_on_in_its_folder_after_a_kill(running: Running, tmp_pa
         third = Recorder(running, tmp_path / "rec")
         third.start()
         third.until("another `reprise record` writes to it")
+        third.end()
         second.stop(signal.SIGINT)
     tracks = second.catalog()["tracks"]
     assert [track["number"] for track in tracks] == [1, 2]
@@ -423,10 +431,9 @@ def test_media_files_play_after_an_end_and_after_a_kill(
         process.stop(signal.SIGINT)
     pictures = recorder.packets(f"{stems['video']}.pcapng")
     n_pictures = len({packet[4:8] for packet in pictures if packet[1] & 0x7F == 96})
-    n_sounds = sum(packet[1] & 0x7F == 97 for packet in recorder.packets(f"{stems['audio']}.pcapng"))
-    n_sounds = n_sounds or sum(
-        packet[1] & 0x7F == 96 for packet in recorder.packets(f"{stems['audio']}.pcapng")
-    )
+    sounds = recorder.packets(f"{stems['audio']}.pcapng")
+    # Payload types of ffmpeg; the others are RTCP.
+    n_sounds = sum(packet[1] & 0x7F in (96, 97) for packet in sounds)
     assert n_pictures > 5 * FRAMES_PER_S
     assert n_sounds > 5 * OPUS_PER_S
     # Up to the first whole picture, and after a kill a second more.

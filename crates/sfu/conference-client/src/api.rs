@@ -364,7 +364,10 @@ fn participant_path(conference: &Name, participant: &Name) -> String {
 
 fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath) -> String {
     let participant = participant_path(conference, participant);
-    format!("{participant}/subscriptions/{}/{}", path.participant, path.track)
+    format!(
+        "{participant}/subscriptions/{}/{}",
+        path.participant, path.track
+    )
 }
 
 /// A conference's events.

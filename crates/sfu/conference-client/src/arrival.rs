@@ -5,9 +5,7 @@ use std::os::fd::AsRawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::cmsg_space;
-use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt,
-};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -76,7 +74,12 @@ pub(crate) fn take(socket: &UdpSocket, buffer: &mut PacketBuffer) -> io::Result<
     socket.try_io(Interest::READABLE, || {
         let mut parts = [IoSliceMut::new(bytes)];
         let fd = socket.as_raw_fd();
-        let message = recvmsg::<()>(fd, &mut parts, Some(control.as_mut_slice()), MsgFlags::empty())?;
+        let message = recvmsg::<()>(
+            fd,
+            &mut parts,
+            Some(control.as_mut_slice()),
+            MsgFlags::empty(),
+        )?;
         let mut arrival = Arrival {
             len: message.bytes,
             time_ns: 0,

@@ -124,6 +124,9 @@ mod tests {
         }
         let without = CAMERA.replace("c=IN IP4 127.0.0.1\r\n", "");
         let here = for_receiver(&without.replace("m=video 5006", "m=video\t9"), 7000);
-        assert!(here.contains("c=IN IP4 127.0.0.1\r\nm=video 7000 RTP/AVP 96\r\n"), "{here}");
+        assert!(
+            here.contains("c=IN IP4 127.0.0.1\r\nm=video 7000 RTP/AVP 96\r\n"),
+            "{here}"
+        );
     }
 }

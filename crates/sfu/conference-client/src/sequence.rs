@@ -140,7 +140,12 @@ mod tests {
     #[test]
     fn a_number_older_than_the_window_counts_as_again() {
         let mut it = Sequence::starting_at(0);
-        assert_eq!(it.take(WINDOW + 1), Seen::New { skipped: 1..WINDOW + 1 });
+        assert_eq!(
+            it.take(WINDOW + 1),
+            Seen::New {
+                skipped: 1..WINDOW + 1
+            }
+        );
         assert_eq!(it.take(1), Seen::Again);
         assert_eq!(it.take(2), Seen::Late);
         assert_eq!(it.n_lost(), WINDOW - 1);
@@ -150,7 +155,9 @@ mod tests {
     fn any_order_of_any_numbers_counts_as_a_set_does() {
         let mut chance = 1_u64;
         let mut next = |below: u64| {
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            chance = chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (chance >> 33) % below
         };
         for _ in 0..200 {

@@ -19,10 +19,12 @@ use conference_service::tokens;
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinSet, LocalSet};
-use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep, sleep_until, timeout};
+use tokio::time::{
+    Instant, MissedTickBehavior, interval, interval_at, sleep, sleep_until, timeout,
+};
 
-use crate::args::{Global, Load};
 use super::open_files;
+use crate::args::{Global, Load};
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
@@ -115,11 +117,14 @@ impl Plan {
             }
             if !names.insert(bearer.participant.clone()) {
                 let who = &bearer.participant;
-                return Err(in_line(format!("participant {who} has an earlier one, too")));
+                return Err(in_line(format!(
+                    "participant {who} has an earlier one, too"
+                )));
             }
             let granted = bearer.claims.grants.publish.first().copied();
             let publishes = if (idx as u64) < u64::from(load.publishers) {
-                let why = || in_line("it allows to publish nothing, and is a publisher's".to_owned());
+                let why =
+                    || in_line("it allows to publish nothing, and is a publisher's".to_owned());
                 Some(granted.ok_or_else(why)?)
             } else {
                 None
@@ -297,7 +302,10 @@ impl Driver {
             let mut rows = tally.rows();
             let shown = joins_per_s.map_or("-".to_owned(), |it| format!("{it:.1}"));
             rows.insert(1, vec!["joins a second".to_owned(), shown]);
-            rows.push(vec!["participants who could not leave".to_owned(), n_stay.to_string()]);
+            rows.push(vec![
+                "participants who could not leave".to_owned(),
+                n_stay.to_string(),
+            ]);
             output::text("");
             output::table(&rows, 1);
         } else if failed.is_none() {
@@ -331,7 +339,9 @@ impl Driver {
 /// Prints a line each second, for ever.
 async fn report(shared: Rc<Shared>, is_json: bool) {
     if !is_json {
-        output::text("times are p50, p99, max of join to first packet; p50, p99, p99.9 of one-way delay");
+        output::text(
+            "times are p50, p99, max of join to first packet; p50, p99, p99.9 of one-way delay",
+        );
     }
     let mut ticks = interval(Duration::from_secs(1));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

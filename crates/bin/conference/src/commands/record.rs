@@ -23,8 +23,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use crate::args::{Global, Record};
 use super::open_files;
+use crate::args::{Global, Record};
 use crate::failure::Failure;
 use crate::output;
 use catalog::{MediaFile, RecordedTrack};
@@ -89,13 +89,16 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
         files: files.clone(),
         tasks: JoinSet::new(),
     };
-    recorder.say(json!({ "recording": recorder.record.to.display().to_string() }), || {
-        format!(
-            "records conference {} into {}, until Ctrl-C",
-            recorder.conference,
-            recorder.record.to.display()
-        )
-    });
+    recorder.say(
+        json!({ "recording": recorder.record.to.display().to_string() }),
+        || {
+            format!(
+                "records conference {} into {}, until Ctrl-C",
+                recorder.conference,
+                recorder.record.to.display()
+            )
+        },
+    );
     let flushes = tokio::spawn(flush(files));
     let (ended, written) = tokio::select! {
         ended = unless_interrupted(recorder.follow()) => (ended, Some(written)),
@@ -362,7 +365,8 @@ impl Recorder {
             packets_of_other_sources: 0,
             sources: Vec::new(),
         };
-        self.tell(Message::Open(Box::new(entry), it.sdp.clone())).await;
+        self.tell(Message::Open(Box::new(entry), it.sdp.clone()))
+            .await;
         let left_out = Arc::new(AtomicU64::new(0));
         let media = self.start_media(number, stem, it, &left_out).await;
         let (legs, more_legs) = mpsc::channel(LEGS);
@@ -573,10 +577,15 @@ impl Recorder {
         }
         let left = timeout(LEAVE_MAX, self.api.leave(&self.conference, &self.own)).await;
         if !matches!(left, Ok(Ok(()))) && why != "the conference has ended" {
-            output::error_line("reprise: the service did not answer: the participant ends with its token");
+            output::error_line(
+                "reprise: the service did not answer: the participant ends with its token",
+            );
         }
         self.say(json!({ "ended": why }), || {
-            format!("ended: {why}; {} has the list of files", self.record.to.join("recording.json").display())
+            format!(
+                "ended: {why}; {} has the list of files",
+                self.record.to.join("recording.json").display()
+            )
         });
         result
     }
@@ -585,9 +594,10 @@ impl Recorder {
 /// What a conference had when it was read, for who reads the events later: some may have been lost before.
 fn event_of_reading(conference: &Conference) -> Value {
     let participants = conference.participants.iter().map(|(name, it)| {
-        let tracks = it.tracks.iter().map(|(track, it)| {
-            json!({ "track": track, "kind": it.kind, "muted_by": it.muted_by })
-        });
+        let tracks = it
+            .tracks
+            .iter()
+            .map(|(track, it)| json!({ "track": track, "kind": it.kind, "muted_by": it.muted_by }));
         json!({
             "participant": name,
             "display_name": it.display_name,

@@ -140,10 +140,35 @@ mod tests {
 
     #[test]
     fn packets_are_as_many_and_as_long_as_the_rate_needs() {
-        assert_eq!(Pace::of(64), Pace { per_s: 50, len: 160 });
-        assert_eq!(Pace::of(10_000), Pace { per_s: 1_042, len: 1_199 });
+        assert_eq!(
+            Pace::of(64),
+            Pace {
+                per_s: 50,
+                len: 160
+            }
+        );
+        assert_eq!(
+            Pace::of(10_000),
+            Pace {
+                per_s: 1_042,
+                len: 1_199
+            }
+        );
         // Shorter than its label no packet can be.
-        assert_eq!(Pace::of(1), Pace { per_s: 50, len: LEN_MIN });
-        assert_eq!(Pace { per_s: 50, len: 160 }.max_kbps(), 182);
+        assert_eq!(
+            Pace::of(1),
+            Pace {
+                per_s: 50,
+                len: LEN_MIN
+            }
+        );
+        assert_eq!(
+            Pace {
+                per_s: 50,
+                len: 160
+            }
+            .max_kbps(),
+            182
+        );
     }
 }

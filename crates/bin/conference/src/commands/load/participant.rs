@@ -156,9 +156,8 @@ impl Stay<'_> {
         let receiver = RefCell::new(Receiver::new(self.shared.run, tally, sent, measured));
         let others = self.chosen();
         let until = due + JOIN_MAX;
-        let in_time = |what: &str| {
-            Failure::new(format!("expected {what} within {} s", JOIN_MAX.as_secs()))
-        };
+        let in_time =
+            |what: &str| Failure::new(format!("expected {what} within {} s", JOIN_MAX.as_secs()));
         let entered = timeout_at(until, self.enter(&others, &receiver)).await;
         let leg = entered.map_err(|_| in_time("an answer of the service"))??;
         if self.is_over() {
@@ -171,7 +170,10 @@ impl Stay<'_> {
         };
         let is_signed_in = Notify::new();
         let settling = async {
-            let settled = timeout_at(until, self.settle(&others, &receiver, &socket, &is_signed_in));
+            let settled = timeout_at(
+                until,
+                self.settle(&others, &receiver, &socket, &is_signed_in),
+            );
             let settled = settled.await;
             settled.map_err(|_| in_time("to be signed in with all subscriptions"))??;
             receiver.borrow_mut().is_present();
@@ -199,7 +201,9 @@ impl Stay<'_> {
         } else {
             let least = SILENT_S * u64::from(self.shared.pace.per_s);
             let n_silent = receiver.into_inner().end(least);
-            self.shared.n_silent.set(self.shared.n_silent.get() + n_silent);
+            self.shared
+                .n_silent
+                .set(self.shared.n_silent.get() + n_silent);
         }
         Ok(again)
     }
@@ -230,7 +234,9 @@ impl Stay<'_> {
         } else {
             return Ok(None);
         };
-        let leg = there.legs.and_then(|mut legs| legs.remove(&self.shared.leg));
+        let leg = there
+            .legs
+            .and_then(|mut legs| legs.remove(&self.shared.leg));
         let lost = || Failure::new("the service gave no leg");
         Ok(Some(leg.ok_or_else(lost)?))
     }
@@ -359,8 +365,10 @@ impl Stay<'_> {
     }
 
     async fn leave(&self) {
-        let request =
-            self.repeated_while(|| true, || self.api.leave(&self.shared.conference, &self.member.name));
+        let request = self.repeated_while(
+            || true,
+            || self.api.leave(&self.shared.conference, &self.member.name),
+        );
         let left = timeout(LEAVE_MAX, request).await;
         self.member.has_left.set(matches!(left, Ok(Ok(()))));
     }

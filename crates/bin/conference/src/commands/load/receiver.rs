@@ -16,7 +16,9 @@ enum Slot {
     /// It has not subscribed.
     Nothing,
     /// It has subscribed, and nothing has come. `sent` packets had been sent when it was there with all subscriptions.
-    Waiting { sent: Option<u64> },
+    Waiting {
+        sent: Option<u64>,
+    },
     Receiving(Sequence),
 }
 

@@ -59,6 +59,16 @@ pub struct RecordedTrack {
     pub sources: Vec<Source>,
 }
 
+impl RecordedTrack {
+    /// Sets what is known of a file of ffmpeg, the latest one or the next.
+    pub fn set_media(&mut self, part: usize, file: MediaFile) {
+        match self.media.get_mut(part) {
+            Some(there) => *there = file,
+            None => self.media.push(file),
+        }
+    }
+}
+
 /// A file that ffmpeg writes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct MediaFile {
@@ -116,12 +126,8 @@ impl Account {
         self.entry.dropped_here += n;
     }
 
-    /// Sets the account of a file of ffmpeg, the latest one or the next.
     pub fn media(&mut self, part: usize, file: MediaFile) {
-        match self.entry.media.get_mut(part) {
-            Some(there) => *there = file,
-            None => self.entry.media.push(file),
-        }
+        self.entry.set_media(part, file);
     }
 
     pub fn packet(&mut self, time_ns: u64, packet: &[u8]) {
@@ -246,7 +252,9 @@ impl SourceAccount {
             packets: self.before.0 + sequence.n_received(),
             duplicated: self.before.1 + sequence.n_again(),
             lost: self.before.2 + sequence.n_lost(),
-            lost_sequences: gaps.map(|(&start, &end)| (low(start), low(end - 1))).collect(),
+            lost_sequences: gaps
+                .map(|(&start, &end)| (low(start), low(end - 1)))
+                .collect(),
             restarts: self.restarts,
         }
     }
@@ -311,7 +319,10 @@ mod tests {
         assert_eq!((source_7.packets, source_7.duplicated), (5, 1));
         assert_eq!(source_7.lost, 3);
         assert_eq!(source_7.lost_sequences, [(65_535, 0), (2, 2)]);
-        assert_eq!((source_7.first_sequence, source_7.last_sequence), (65_533, 4));
+        assert_eq!(
+            (source_7.first_sequence, source_7.last_sequence),
+            (65_533, 4)
+        );
         let late = source(&[10, 12, 9, 11]);
         assert_eq!((late.lost, late.first_sequence), (0, 9));
         assert!(late.lost_sequences.is_empty());
@@ -322,7 +333,10 @@ mod tests {
         let restarted = source(&[5_000, 5_002, 1_000, 1_001]);
         assert_eq!((restarted.restarts, restarted.lost), (1, 1));
         assert_eq!((restarted.packets, restarted.first_sequence), (4, 5_000));
-        assert_eq!((restarted.last_sequence, &restarted.lost_sequences[..]), (1_001, &[(5_001, 5_001)][..]));
+        assert_eq!(
+            (restarted.last_sequence, &restarted.lost_sequences[..]),
+            (1_001, &[(5_001, 5_001)][..])
+        );
         let ahead = source(&[1, 30_001]);
         assert_eq!((ahead.restarts, ahead.lost), (0, 29_999));
     }
@@ -346,7 +360,10 @@ mod tests {
         account.packet(3_000_000, b"short");
         let entry = account.entry();
         assert_eq!((entry.packets, entry.rtcp_packets, entry.bytes), (2, 1, 17));
-        assert_eq!((entry.first_packet_ms, entry.last_packet_ms), (Some(1), Some(3)));
+        assert_eq!(
+            (entry.first_packet_ms, entry.last_packet_ms),
+            (Some(1), Some(3))
+        );
         assert!(entry.sources.is_empty());
     }
 
@@ -354,11 +371,14 @@ mod tests {
     fn a_recording_is_read_as_it_was_written() {
         let mut account = account();
         account.packet(1, &packet(7, 1));
-        account.media(0, MediaFile {
-            file: Some("0001.ann.video.mkv".to_owned()),
-            problem: None,
-            left_out: 0,
-        });
+        account.media(
+            0,
+            MediaFile {
+                file: Some("0001.ann.video.mkv".to_owned()),
+                problem: None,
+                left_out: 0,
+            },
+        );
         account.ends(9);
         let recording = Recording {
             format: FORMAT,
@@ -370,6 +390,9 @@ mod tests {
             tracks: vec![account.entry()],
         };
         let text = serde_json::to_string(&recording).expect("JSON");
-        assert_eq!(serde_json::from_str::<Recording>(&text).expect("read"), recording);
+        assert_eq!(
+            serde_json::from_str::<Recording>(&text).expect("read"),
+            recording
+        );
     }
 }

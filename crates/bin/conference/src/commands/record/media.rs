@@ -15,7 +15,6 @@ use std::time::Duration;
 use conference_api::TrackKind;
 use conference_client::relay::{Pair, is_rtcp};
 use conference_client::sdp;
-use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
@@ -41,6 +40,9 @@ const BURST: u32 = 32;
 const BURST_PAUSE: Duration = Duration::from_millis(1);
 /// An empty receiver report (RFC 3550, section 6.4.2), which changes nothing.
 const REPORT: [u8; 8] = [0x80, 201, 0, 1, 0, 0, 0, 0];
+/// "Goodbye" (RFC 3550, section 6.6), with which ffmpeg takes its input for complete.
+const BYE: [u8; 8] = [0x81, BYE_TYPE, 0, 1, 0, 0, 0, 0];
+const BYE_TYPE: u8 = 203;
 
 /// A track for ffmpeg.
 pub struct Media {
@@ -109,7 +111,10 @@ impl Media {
             left_out: self.left_out.load(Ordering::Relaxed),
         };
         // If nobody writes any more, the recorder says why.
-        let _ = self.files.send(Message::Media(self.number, part, file)).await;
+        let _ = self
+            .files
+            .send(Message::Media(self.number, part, file))
+            .await;
     }
 
     /// Writes one file.
@@ -118,14 +123,21 @@ impl Media {
         let port = Pair::bind_any().await?.port()?;
         let rtp = connected(port).await?;
         let rtcp = connected(port + 1).await?;
-        let mut ffmpeg = Ffmpeg::start(&sdp::for_receiver(&self.sdp, port), &self.folder.join(name), log)?;
+        let mut ffmpeg = Ffmpeg::start(
+            &sdp::for_receiver(&self.sdp, port),
+            &self.folder.join(name),
+            log,
+        )?;
         let began = Instant::now();
         while !is_heard(&rtcp).await {
             if ffmpeg.has_ended()? {
                 return Ok(Ended::Ffmpeg(began.elapsed()));
             }
             if began.elapsed() > START_MAX {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not listen"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it does not listen",
+                ));
             }
             // The track may end meanwhile; then the packets that wait are written all the same.
         }
@@ -136,14 +148,15 @@ impl Media {
             tokio::select! {
                 packet = self.packets.recv() => {
                     let Some(packet) = packet else {
-                        // What was sent last is read before the signal comes.
-                        sleep(LOOK).await;
-                        ffmpeg.end().await?;
+                        ffmpeg.end(&rtcp).await?;
                         return Ok(Ended::Track);
                     };
-                    let to = if is_rtcp(&packet) { &rtcp } else { &rtp };
                     // Refused if ffmpeg has ended, which the next look notices.
-                    let _ = to.send(&packet).await;
+                    let _ = if is_rtcp(&packet) {
+                        rtcp.send(before_bye(&packet)).await
+                    } else {
+                        rtp.send(&packet).await
+                    };
                     n_sent = n_sent.wrapping_add(1);
                     if n_sent % BURST == 0 && !self.packets.is_empty() {
                         sleep(BURST_PAUSE).await;
@@ -174,7 +187,7 @@ async fn is_heard(rtcp: &UdpSocket) -> bool {
     !sent.is_err_and(|error| refused(&error)) && !read.is_err_and(|error| refused(&error))
 }
 
-/// A process. It ends with its owner: at once if that is dropped, and with its file complete if that is killed.
+/// A process. It ends with its owner, also if that is killed.
 struct Ffmpeg(Child);
 
 impl Drop for Ffmpeg {
@@ -189,17 +202,23 @@ impl Ffmpeg {
     /// Starts it. The session description goes through a pipe.
     fn start(sdp: &str, file: &Path, log: &Path) -> io::Result<Ffmpeg> {
         let mut command = match find("setpriv") {
-            // The signal comes when the recorder's thread ends, however it ends.
+            // The signal comes when the recorder's thread ends, however it ends: nobody sends any more, and what is
+            // in the file can be played.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
-                command.args(["--pdeathsig", "INT", "--", "ffmpeg"]);
+                command.args(["--pdeathsig", "KILL", "--", "ffmpeg"]);
                 command
             }
             None => Command::new("ffmpeg"),
         };
         command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);
         // The input: from packets to a known codec without a wait for a frame rate, which is not needed.
-        command.args(["-protocol_whitelist", "pipe,udp,rtp", "-analyzeduration", "15000000"]);
+        command.args([
+            "-protocol_whitelist",
+            "pipe,udp,rtp",
+            "-analyzeduration",
+            "15000000",
+        ]);
         command.args(["-fpsprobesize", "0", "-buffer_size", "4194304"]);
         command.args(["-f", "sdp", "-i", "pipe:0", "-c", "copy"]);
         // The output: in pieces of a second, each written when it is complete.
@@ -226,10 +245,9 @@ impl Ffmpeg {
         Ok(self.0.try_wait()?.is_some())
     }
 
-    /// Lets it complete the file.
-    async fn end(&mut self) -> io::Result<()> {
-        // It may have ended by itself.
-        let _ = kill_process(Pid::from_child(&self.0), Signal::INT);
+    /// Lets it complete the file. A signal would not do: while no packets come, ffmpeg heeds the second one only, and
+    /// writes nothing more after that.
+    async fn end(&mut self, rtcp: &UdpSocket) -> io::Result<()> {
         let began = Instant::now();
         while !self.has_ended()? {
             if began.elapsed() > END_MAX {
@@ -238,10 +256,24 @@ impl Ffmpeg {
                 let why = "it did not complete the file in time";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
+            // Refused if it ends just now.
+            let _ = rtcp.send(&BYE).await;
             sleep(ASK_AGAIN).await;
         }
         Ok(())
     }
+}
+
+/// What a compound RTCP packet has before a "goodbye": a publisher that says it may go on, or be followed by another.
+fn before_bye(packet: &[u8]) -> &[u8] {
+    let mut at = 0;
+    while let Some(&[_, kind, high, low]) = packet.get(at..at + 4) {
+        if kind == BYE_TYPE {
+            return &packet[..at];
+        }
+        at += 4 * (usize::from(u16::from_be_bytes([high, low])) + 1);
+    }
+    packet
 }
 
 /// What ffmpeg has said last.
@@ -257,5 +289,22 @@ fn remove_if_empty(log: &Path) {
     if std::fs::metadata(log).is_ok_and(|file| file.len() == 0) {
         // An empty log is in nobody's way.
         let _ = std::fs::remove_file(log);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ffmpeg_gets_no_goodbye_of_a_publisher() {
+        let report = [0x80, 201, 0, 1, 0, 0, 0, 7];
+        let whole = [&report[..], &BYE].concat();
+        assert_eq!(before_bye(&whole), report);
+        assert_eq!(before_bye(&report), report);
+        assert_eq!(before_bye(&BYE), b"");
+        // Lengths that lead outside.
+        assert_eq!(before_bye(&[0x80, 201, 255, 255]), [0x80, 201, 255, 255]);
+        assert_eq!(before_bye(&[0x80, 201]), [0x80, 201]);
     }
 }

@@ -64,7 +64,10 @@ pub async fn receive(mut track: Track) -> Result<(), NotSignedIn> {
     }
     track.drain(&mut socket, &mut buffer).await;
     // Nobody writes any more if this fails, and says why.
-    let _ = track.files.send(Message::Close(track.number, now_ms())).await;
+    let _ = track
+        .files
+        .send(Message::Close(track.number, now_ms()))
+        .await;
     Ok(())
 }
 
@@ -120,7 +123,8 @@ impl Track {
         if let Some(media) = &self.media
             && let Err(TrySendError::Full(_)) = media.try_send(packet.clone())
         {
-            self.left_out.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.left_out
+                .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
         let message = Message::Packet {
             track: self.number,

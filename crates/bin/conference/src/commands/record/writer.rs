@@ -73,7 +73,10 @@ struct Growing {
 
 impl Growing {
     fn new(path: PathBuf, file: File) -> Result<Growing, Failure> {
-        let len = file.metadata().map_err(|error| unwritable(&path, &error))?.len();
+        let len = file
+            .metadata()
+            .map_err(|error| unwritable(&path, &error))?
+            .len();
         Ok(Growing { path, file, len })
     }
 
@@ -138,7 +141,11 @@ impl Writer {
     ) -> Result<Writer, Failure> {
         files::make_folder(folder)?;
         let path = folder.join(EVENTS);
-        let file = File::options().read(true).append(true).create(true).open(&path);
+        let file = File::options()
+            .read(true)
+            .append(true)
+            .create(true)
+            .open(&path);
         let file = file.map_err(|error| unwritable(&path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -227,9 +234,7 @@ impl Writer {
                 Message::Dropped(track, n) => {
                     self.account(track, |account| account.dropped_here(n));
                 }
-                Message::Media(track, part, file) => {
-                    self.account(track, |account| account.media(part, file));
-                }
+                Message::Media(track, part, file) => self.media(track, part, file),
                 Message::Close(track, now_ms) => self.close_track(track, now_ms)?,
                 Message::Event(event) => {
                     self.lines.extend(event.to_string().into_bytes());
@@ -255,6 +260,18 @@ impl Writer {
         }
     }
 
+    /// ffmpeg may complete its file after the track has ended.
+    fn media(&mut self, number: u32, part: usize, file: MediaFile) {
+        if let Some((_, track)) = self.tracks.get_mut(&number) {
+            track.account.media(part, file);
+            return;
+        }
+        let mut ended = self.recording.tracks.iter_mut();
+        if let Some(entry) = ended.find(|it| it.number == number) {
+            entry.set_media(part, file);
+        }
+    }
+
     fn open_track(&mut self, entry: RecordedTrack, sdp: &str) -> Result<(), Failure> {
         let path = self.folder.join(&entry.pcapng);
         let file = File::options().write(true).create_new(true).open(&path);
@@ -268,7 +285,8 @@ impl Writer {
             files::write(&self.folder.join(file), sdp.as_bytes())?;
         }
         let number = entry.number;
-        self.tracks.insert(number, (self.recording.tracks.len(), track));
+        self.tracks
+            .insert(number, (self.recording.tracks.len(), track));
         self.recording.tracks.push(entry);
         self.flush_track(number)
     }
@@ -344,7 +362,11 @@ fn unfinished(events: &mut Growing) -> Result<Vec<u8>, Failure> {
             .and_then(|_| events.file.read_exact(&mut last));
         read.map_err(|error| unwritable(&events.path, &error))?;
     }
-    Ok(if last == *b"\n" { Vec::new() } else { vec![b'\n'] })
+    Ok(if last == *b"\n" {
+        Vec::new()
+    } else {
+        vec![b'\n']
+    })
 }
 
 /// Temporary files of recorders that were killed while they wrote recording.json. Nobody else writes there.
@@ -373,7 +395,10 @@ fn earlier(folder: &Path, conference: &Name) -> Result<Option<Recording>, Failur
         Failure::in_file(&path, &why)
     })?;
     if earlier.format != FORMAT {
-        let why = format!("expected format {FORMAT}, found {}: give another folder", earlier.format);
+        let why = format!(
+            "expected format {FORMAT}, found {}: give another folder",
+            earlier.format
+        );
         return Err(Failure::in_file(&path, &why));
     }
     if earlier.conference != *conference {
@@ -515,7 +540,14 @@ mod tests {
             let writer = open(folder.path(), 5).expect("opened");
             let open = Message::Open(Box::new(entry(1)), "v=0\r\n".to_owned());
             let end = Message::End(9, "the end".to_owned());
-            let messages = vec![open, packet(7, ipv6), packet(8, ipv6), Message::Close(1, 8), end];
+            let media = MediaFile {
+                file: None,
+                problem: Some("it did not complete the file".to_owned()),
+                left_out: 0,
+            };
+            let media = Message::Media(1, 0, media);
+            let close = Message::Close(1, 8);
+            let messages = vec![open, packet(7, ipv6), packet(8, ipv6), close, media, end];
             write(writer, messages).expect("written");
             let file = File::open(folder.path().join("0001.ann.video.pcapng")).expect("a file");
             let mut reader = PcapNgReader::new(file).expect("pcapng");
@@ -524,7 +556,10 @@ mod tests {
                 let Block::EnhancedPacket(block) = block.expect("a block") else {
                     continue;
                 };
-                assert_eq!(block.timestamp, Duration::from_nanos(1_795_836_063_010_000_001));
+                assert_eq!(
+                    block.timestamp,
+                    Duration::from_nanos(1_795_836_063_010_000_001)
+                );
                 let sliced = etherparse::SlicedPacket::from_ip(&block.data).expect("IP");
                 let Some(etherparse::TransportSlice::Udp(udp)) = &sliced.transport else {
                     panic!("expected UDP, found {sliced:?}");
@@ -538,7 +573,11 @@ mod tests {
             assert_eq!((catalog.began_ms, catalog.written_ms), (5, 9));
             let track = &catalog.tracks[0];
             assert_eq!((track.packets, track.until_ms), (2, Some(8)));
-            assert_eq!((track.sources[0].first_sequence, track.sources[0].lost), (7, 0));
+            assert!(track.media[0].problem.is_some());
+            assert_eq!(
+                (track.sources[0].first_sequence, track.sources[0].lost),
+                (7, 0)
+            );
             let sdp = fs::read(folder.path().join("0001.ann.video.sdp")).expect("a file");
             assert_eq!(sdp, b"v=0\r\n");
         }
@@ -551,8 +590,11 @@ mod tests {
         assert_eq!(writer.next_number().expect("a number"), 1);
         let open_track = Message::Open(Box::new(entry(1)), String::new());
         let event = Message::Event(serde_json::json!({ "event": "joined" }));
-        write(writer, vec![open_track, packet(1, false), event, Message::Flush(7)])
-            .expect("written");
+        write(
+            writer,
+            vec![open_track, packet(1, false), event, Message::Flush(7)],
+        )
+        .expect("written");
         // Killed in the middle of a line, and of a list of tracks.
         let events = folder.path().join(EVENTS);
         let mut file = File::options().append(true).open(&events).expect("a file");
@@ -569,7 +611,14 @@ mod tests {
         write(writer, messages).expect("written");
         let text = fs::read_to_string(&events).expect("text");
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines, ["{\"event\":\"joined\"}", "{\"event\"", "{\"event\":\"left\"}"]);
+        assert_eq!(
+            lines,
+            [
+                "{\"event\":\"joined\"}",
+                "{\"event\"",
+                "{\"event\":\"left\"}"
+            ]
+        );
         let catalog = catalog(folder.path());
         assert_eq!(catalog.began_ms, 5);
         let numbers: Vec<u32> = catalog.tracks.iter().map(|it| it.number).collect();
