@@ -129,7 +129,7 @@ def test_tokens_of_a_file_take_part(running: Running, tmp_path: Path) -> None:
     names = ("ann", "bob", "cid")
     tokens = tmp_path / "tokens"
     tokens.write_text("\n".join(participant_token("c", name) for name in names))
-    words = [REPRISE, "load", running.url, "--json", "--tokens", tokens, "--seconds", "2"]
+    words = [str(REPRISE), "load", running.url, "--json", "--tokens", str(tokens), "--seconds", "2"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     whole = documents(done.stdout)[-1]

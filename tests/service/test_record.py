@@ -71,7 +71,9 @@ class Recorder(Process):
         return found
 
     def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()
+        ]
 
     def until_events(self, **counts: int) -> None:
         """Waits until its events have so many of a kind."""
@@ -114,12 +116,11 @@ def checksum(header: bytes) -> int:
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
+    return int(total) ^ 0xFFFF
 
 
 def sequence(packet: bytes) -> int:
-    number: int = struct.unpack_from("!H", packet, 2)[0]
-    return number
+    return int.from_bytes(packet[2:4], "big")
 
 
 class Sender:
@@ -164,9 +165,9 @@ def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: P
     recorder = Recorder(running, tmp_path / "rec")
     recorder.start()
     recorder.until("records conference c")
-    secret = ["--secret", tmp_path / "secret", "--conference", "c"]
+    secret = ["--secret", str(tmp_path / "secret"), "--conference", "c"]
     who = ["--participants", "20", "--publishers", "4", "--seconds", "5", "--rate", "100"]
-    words = [REPRISE, "load", running.url, "--json", *secret, *who]
+    words = [str(REPRISE), "load", running.url, "--json", *secret, *who]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     whole = json.loads(done.stdout.splitlines()[-1])
     assert (whole["lost"], whole["foreign"], whole["duplicated"]) == (0, 0, 0)
@@ -252,9 +253,7 @@ def test_a_killed_service_and_a_killed_switch_are_waited_for(
     assert len(numbers) == source["packets"]
     # What the switch has not forwarded is listed, number by number.
     listed = {
-        number
-        for first, last in source["lost_sequences"]
-        for number in range(first, last + 1)
+        number for first, last in source["lost_sequences"] for number in range(first, last + 1)
     }
     assert len(listed) == source["lost"]
     whole = range(source["first_sequence"], source["last_sequence"] + 1)
@@ -302,7 +301,9 @@ def test_a_full_disk_ends_it_with_files_that_can_be_read(running: Running, tmp_p
     folder, kept = tmp_path / "rec", tmp_path / "kept"
     folder.mkdir()
     kept.mkdir()
-    script = 'mount -t tmpfs -o size=256k tmpfs "$1"; kept=$2; to=$1; shift 2; "$@"; cp "$to"/* "$kept"'
+    script = (
+        'mount -t tmpfs -o size=256k tmpfs "$1"; kept=$2; to=$1; shift 2; "$@"; cp "$to"/* "$kept"'
+    )
     before = ("unshare", "--mount", "sh", "-c", script, "sh", folder, kept)
     recorder = Recorder(running, folder, before=before)
     recorder.start()
@@ -352,7 +353,7 @@ def test_a_removed_recorder_and_an_ended_conference_end_a_recording(
 
 def probe(file: Path) -> int:
     """The packets of the only stream of a media file, which must have no errors."""
-    words = ["ffprobe", "-v", "error", "-count_packets", "-of", "json", "-show_streams", file]
+    words = ["ffprobe", "-v", "error", "-count_packets", "-of", "json", "-show_streams", str(file)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     (stream,) = json.loads(done.stdout)["streams"]
     return int(stream["nb_read_packets"])
@@ -373,7 +374,9 @@ def free_pair() -> int:
                     return port
 
 
-def publisher(running: Running, folder: Path, track: str, *media: object) -> tuple[Process, Process]:
+def publisher(
+    running: Running, folder: Path, track: str, *media: object
+) -> tuple[Process, Process]:
     """ffmpeg, and the join that publishes what it sends."""
     port = free_pair()
     sdp = folder / f"{track}.sdp"
@@ -410,12 +413,14 @@ def test_media_files_play_after_an_end_and_after_a_kill(
     recorder = Recorder(running, tmp_path / "rec", "--media")
     recorder.start()
     until_there(recorder)
-    stems = {}
+    stems: dict[str, str] = {}
     until = time.monotonic() + LIMIT_S
     while len(stems) < 2:
         assert time.monotonic() < until, recorder.said
         tracks = recorder.catalog()["tracks"]
-        stems = {track["path"]["track"]: track["pcapng"].removesuffix(".pcapng") for track in tracks}
+        stems = {
+            track["path"]["track"]: track["pcapng"].removesuffix(".pcapng") for track in tracks
+        }
         time.sleep(0.1)
     # ffmpeg begins with the next whole picture, a second later at most.
     time.sleep(8)
@@ -438,7 +443,8 @@ def test_media_files_play_after_an_end_and_after_a_kill(
     assert n_sounds > 5 * OPUS_PER_S
     # Up to the first whole picture, and after a kill a second more.
     missing_s = 1.2 + (1.5 if is_killed else 0)
-    mkv, ogg = (recorder.folder / f"{stems['video']}.mkv", recorder.folder / f"{stems['audio']}.ogg")
+    mkv = recorder.folder / f"{stems['video']}.mkv"
+    ogg = recorder.folder / f"{stems['audio']}.ogg"
     assert n_pictures >= probe(mkv) >= n_pictures - missing_s * FRAMES_PER_S
     assert n_sounds >= probe(ogg) >= n_sounds - missing_s * OPUS_PER_S
     if not is_killed:
@@ -470,7 +476,7 @@ def test_another_programs_description_makes_ffmpeg_listen_nowhere_else(
 
 def test_a_token_that_may_not_receive_is_refused(running: Running, tmp_path: Path) -> None:
     token = participant_token("c", "rec", subscribe=False)
-    words = [REPRISE, "record", running.url, "--token", token, "--to", tmp_path / "rec"]
+    words = [str(REPRISE), "record", running.url, "--token", token, "--to", str(tmp_path / "rec")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 1
     assert 'grant "subscribe"' in done.stderr
