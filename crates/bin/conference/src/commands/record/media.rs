@@ -224,12 +224,12 @@ impl Ffmpeg {
         ]);
         command.args(["-fpsprobesize", "0", "-buffer_size", "4194304"]);
         command.args(["-f", "sdp", "-i", "pipe:0", "-c", "copy"]);
-        // The output: in pieces of a second, each written when it is complete.
+        // The output: in pieces that are written when they are complete, Ogg's when the next one is; less than a second.
         command.args(["-flush_packets", "1"]);
         if file.extension().is_some_and(|it| it == "ogg") {
-            command.args(["-f", "ogg", "-page_duration", "1000000"]);
+            command.args(["-f", "ogg", "-page_duration", "250000"]);
         } else {
-            command.args(["-f", "matroska", "-cluster_time_limit", "1000"]);
+            command.args(["-f", "matroska", "-cluster_time_limit", "500"]);
         }
         command.arg("-n").arg(file);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
