@@ -30,7 +30,7 @@ use crate::files;
 use crate::output;
 use command_line::interrupt::unless_interrupted;
 use packet::Pace;
-use participant::{JOIN_MAX, Member, Phase, Shared, State, take_part};
+use participant::{JOIN_MAX, Member, PORT_REST, Phase, Shared, State, take_part};
 use tally::Tally;
 
 /// The last packets have so long to come.
@@ -45,7 +45,8 @@ pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {
         (None, Some(file)) => Plan::of_tokens(&load, file)?,
         (None, None) => return Err(Failure::new("expected --secret FILE or --tokens FILE")),
     };
-    open_files::allow(plan.members.len() as u64)?;
+    let n_resting = plan.members.len() as u64 * u64::from(load.leave) / 100 * PORT_REST.as_secs();
+    open_files::allow(plan.members.len() as u64 + n_resting)?;
     let driver = Driver::new(global.json, load, plan, run);
     LocalSet::new().run_until(driver.drive()).await
 }

@@ -27,8 +27,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Packets that a participant takes before others take theirs.
 const BATCH: usize = 64;
-/// How long a port is not used again.
-const PORT_REST: Duration = Duration::from_secs(1);
+/// How long a port is not used again: longer than a packet waits anywhere, also on a busy machine.
+pub const PORT_REST: Duration = Duration::from_secs(10);
 /// A publisher that has sent for so many seconds of which nothing has come counts as silent.
 const SILENT_S: u64 = 2;
 
@@ -122,6 +122,11 @@ impl Stay<'_> {
         self.leave().await;
         match stayed {
             Ok(again) => again,
+            // The publishers leave, too, and those who still join find none.
+            Err(_) if self.is_over() => {
+                self.shared.tally.borrow_mut().n_unfinished += 1;
+                false
+            }
             Err(failure) => {
                 let why = format!("{}: {failure}", self.member.name);
                 self.shared.tally.borrow_mut().failed(why);

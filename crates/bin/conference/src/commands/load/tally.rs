@@ -64,6 +64,8 @@ pub struct Tally {
     /// Joins that were completed.
     pub n_joins: u64,
     pub n_leaves: u64,
+    /// Joins that failed since the load ended meanwhile.
+    pub n_unfinished: u64,
     /// Requests that were made again, since the service was away or busy.
     pub n_repeated: u64,
     pub n_packets: u64,
@@ -145,6 +147,7 @@ impl Tally {
             "joins": self.n_joins,
             "leaves": self.n_leaves,
             "failed": self.n_failed,
+            "unfinished": self.n_unfinished,
             "requests_repeated": self.n_repeated,
             "first_packet_ms": self.first_packet.to_json(),
             "packets": self.n_packets,
@@ -170,6 +173,7 @@ impl Tally {
         vec![
             n("joins", self.n_joins),
             n("joins that failed", self.n_failed),
+            n("joins not complete at the end", self.n_unfinished),
             n("leaves", self.n_leaves),
             n("requests repeated", self.n_repeated),
             n("packets received", self.n_packets),
