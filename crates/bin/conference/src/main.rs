@@ -33,5 +33,7 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Serve(options) => runtime.block_on(commands::serve::run(global, options)),
         Command::Join(join) => runtime.block_on(commands::join::run(global, join)),
+        Command::Record(record) => runtime.block_on(commands::record::run(global, record)),
+        Command::Load(load) => runtime.block_on(commands::load::run(global, load)),
     }
 }

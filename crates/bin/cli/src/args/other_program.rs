@@ -13,6 +13,12 @@ pub enum Service {
     /// Join a conference with programs of this machine that speak plain RTP.
     #[command(disable_help_flag = true)]
     Join(Words),
+    /// Record every track of a conference, until Ctrl-C or the conference's end.
+    #[command(disable_help_flag = true)]
+    Record(Words),
+    /// Put load on a conference: participants who join, send and receive, and measure what they get.
+    #[command(disable_help_flag = true)]
+    Load(Words),
 }
 
 /// What follows the command. Only the other program knows what it means.

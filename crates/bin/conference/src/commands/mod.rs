@@ -1,4 +1,7 @@
 //! The commands, one a file.
 
 pub mod join;
+pub mod load;
+mod open_files;
+pub mod record;
 pub mod serve;
