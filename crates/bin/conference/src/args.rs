@@ -46,6 +46,9 @@ pub enum Command {
     /// Join a conference with programs of this machine that speak plain RTP.
     #[command(after_help = JOIN_EXAMPLES)]
     Join(Join),
+    /// Check what is between this machine and a conference service; changes nothing. `reprise doctor` has the rest.
+    #[command(hide = true)]
+    Doctor(DoctorOfService),
 }
 
 #[derive(clap::Args, Debug)]
@@ -103,6 +106,19 @@ pub struct Join {
     /// The folder for a session description of each received track, PARTICIPANT.TRACK.sdp, which players take.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub sdp: PathBuf,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct DoctorOfService {
+    /// The service, as http://HOST:PORT or https://HOST:PORT.
+    #[arg(long, value_name = "URL")]
+    pub service: String,
+    /// Look at this token, too, and at the way of the media of its participant, who must have joined.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// An authority in this PEM file has signed the service's certificate.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 fn published(text: &str) -> Result<(Name, PathBuf), String> {

@@ -218,7 +218,7 @@ mod tests {
 
     use packet_io::probe::{Offload, XdpFeatures};
 
-    use super::super::Level;
+    use command_line::findings::Level;
     use super::*;
 
     fn allowed() -> Permissions {

@@ -194,7 +194,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
+    use command_line::findings::Level;
     use super::*;
 
     fn found(machine: &Machine, what: &str) -> Finding {

@@ -1,4 +1,5 @@
 //! The commands, one a file.
 
+pub mod doctor;
 pub mod join;
 pub mod serve;
