@@ -19,7 +19,6 @@ const FRAMES_AT_ONCE: usize = 64;
 /// The longest wait for a frame. It is bounded because a signal that comes just before the wait does not interrupt it.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error(transparent)]

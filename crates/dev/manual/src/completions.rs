@@ -36,14 +36,16 @@ fn shown(command: &Command, other_program: Option<&Command>) -> Command {
     let arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());
     // clap adds these again.
     let arguments = arguments.filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()));
-    let mut result = Command::new(command.get_name().to_owned())
+    // clap keeps names for the program's whole life, unless it has a feature that the other programs do without.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let mut result = Command::new(name)
         .disable_help_subcommand(true)
         .args(arguments.map(|arg| arg.clone().global(false)));
     if let Some(about) = command.get_about() {
         result = result.about(about.clone());
     }
-    if let Some(version) = command.get_version() {
-        result = result.version(version.to_owned());
+    if command.get_version().is_some() {
+        result = result.version(env!("CARGO_PKG_VERSION"));
     }
     for below in listed(command) {
         let other = other_program.filter(|_| is_of_another_program(below));

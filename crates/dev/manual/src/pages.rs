@@ -108,9 +108,11 @@ mod tests {
             .expect("a page");
         let text = String::from_utf8_lossy(serve);
         let (_, notes) = text.split_once(".SH NOTES\n.nf\n").expect("notes");
-        assert!(notes.lines().any(|line| {
-            line.trim_start().starts_with("reprise serve \\-\\-dev")
-        }));
+        assert!(
+            notes
+                .lines()
+                .any(|line| { line.trim_start().starts_with("reprise serve \\-\\-dev") })
+        );
         assert!(!text.contains("takeover"), "{text}");
     }
 }

@@ -342,7 +342,11 @@ mod tests {
             "of a participant (ann) of conference weekly, ended 1 min ago by the service's clock"
         );
         let early = out_of_time(&read, 940).expect("it has not begun");
-        assert!(early.found.ends_with("begins in 1 min by the service's clock"));
+        assert!(
+            early
+                .found
+                .ends_with("begins in 1 min by the service's clock")
+        );
         for (wrong, words) in [
             ("abc", "three parts"),
             ("a.!.c", "base64url"),

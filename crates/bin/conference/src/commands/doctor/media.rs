@@ -358,7 +358,10 @@ mod tests {
         let Write::Track(spec) = written else {
             unreachable!("a track")
         };
-        assert_eq!((spec.sdp.as_str(), spec.qualities[0].max_kbps), ("v=0", 500));
+        assert_eq!(
+            (spec.sdp.as_str(), spec.qualities[0].max_kbps),
+            ("v=0", 500)
+        );
         participant.subscriptions = vec![Subscription {
             path: TrackPath {
                 participant: name("bob"),

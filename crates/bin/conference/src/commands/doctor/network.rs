@@ -162,8 +162,9 @@ fn connections(count: Option<u64>, max: Option<u64>) -> Finding {
 /// What a firewall may do to packets, a line each; or why that is not known.
 fn rules() -> Result<Vec<String>, String> {
     match run("nft", &["-json", "list", "ruleset"]) {
-        Ok(json) => dropping_of_nft(&json)
-            .ok_or_else(|| "nft prints nothing that is understood".to_owned()),
+        Ok(json) => {
+            dropping_of_nft(&json).ok_or_else(|| "nft prints nothing that is understood".to_owned())
+        }
         // Without nft there may be the older program.
         Err(of_nft) => match run("iptables-save", &[]) {
             Ok(text) => Ok(dropping_of_iptables(&text)),
@@ -186,7 +187,9 @@ fn dropping_of_nft(json: &str) -> Option<Vec<String>> {
     });
     let lines = chains.filter_map(|chain| {
         let is_of_it = |rule: &&Value| {
-            ["family", "table"].iter().all(|key| rule[key] == chain[key])
+            ["family", "table"]
+                .iter()
+                .all(|key| rule[key] == chain[key])
                 && rule["chain"] == chain["name"]
         };
         let rules = objects.iter().map(|object| &object["rule"]);
@@ -243,9 +246,10 @@ fn firewall(rules: &Result<Vec<String>, String>, has_answered: bool) -> Finding 
             lines.join("; "),
             "let UDP to and from the service's media address pass: `nft list ruleset` shows the rules",
         ),
-        Err(error) if has_answered => {
-            Finding::ok(what, format!("lets UDP pass; its rules are unknown ({error})"))
-        }
+        Err(error) if has_answered => Finding::ok(
+            what,
+            format!("lets UDP pass; its rules are unknown ({error})"),
+        ),
         Err(error) => Finding::advice(
             what,
             format!("unknown: {error}"),
@@ -264,7 +268,10 @@ mod tests {
     fn a_route_has_its_device_and_what_is_known_of_its_path() {
         let learned = r#"[{"dst":"10.0.0.9","gateway":"10.1.0.1","dev":"eth0","prefsrc":"10.1.0.2","flags":[],"uid":0,"cache":[],"metrics":[{"mtu":1400}]}]"#;
         let route = read_route(learned).expect("a route");
-        assert_eq!((route.device.as_str(), route.mtu_bytes), ("eth0", Some(1_400)));
+        assert_eq!(
+            (route.device.as_str(), route.mtu_bytes),
+            ("eth0", Some(1_400))
+        );
         let plain = r#"[{"dst":"10.0.0.9","dev":"lo","prefsrc":"10.1.0.2","flags":[],"cache":[]}]"#;
         assert_eq!(read_route(plain).expect("a route").mtu_bytes, None);
         assert_eq!(read_route("[]"), None);
@@ -292,7 +299,11 @@ mod tests {
         assert_eq!(connections(None, None).level, Level::Ok);
         assert_eq!(connections(Some(89), Some(100)).level, Level::Ok);
         let full = connections(Some(90), Some(100));
-        assert!(full.advice.expect("advice").ends_with("nf_conntrack_max=200"));
+        assert!(
+            full.advice
+                .expect("advice")
+                .ends_with("nf_conntrack_max=200")
+        );
     }
 
     /// As `nft -json list ruleset` of nftables 1.0.6 prints them.
@@ -329,7 +340,11 @@ mod tests {
 
     #[test]
     fn rules_matter_where_nothing_came_back() {
-        let lines = || Ok(vec!["inet filter input drops what no rule accepts".to_owned()]);
+        let lines = || {
+            Ok(vec![
+                "inet filter input drops what no rule accepts".to_owned(),
+            ])
+        };
         assert_eq!(firewall(&lines(), false).level, Level::Advice);
         assert_eq!(firewall(&lines(), true).level, Level::Ok);
         assert_eq!(firewall(&Ok(Vec::new()), false).level, Level::Ok);

@@ -81,10 +81,7 @@ impl Authorities {
                 file,
                 &format!("expected {what}, found none"),
             )),
-            Err(error) => Err(Failure::in_file(
-                file,
-                &format!("expected {what}: {error}"),
-            )),
+            Err(error) => Err(Failure::in_file(file, &format!("expected {what}: {error}"))),
         }
     }
 
@@ -119,7 +116,8 @@ pub(super) fn connect(target: &Target, findings: &mut Vec<Finding>) -> Option<Tc
             Ok(stream) => {
                 // Another address works, so these only cost time.
                 let others = refused.into_iter();
-                findings.extend(others.map(|(found, advice)| Finding::advice("TCP", found, advice)));
+                findings
+                    .extend(others.map(|(found, advice)| Finding::advice("TCP", found, advice)));
                 let took_ms = began.elapsed().as_secs_f64() * 1e3;
                 findings.push(Finding::ok("TCP", format!("{address} in {took_ms:.1} ms")));
                 return Some(stream);
@@ -168,8 +166,7 @@ impl ServerCertVerifier for Remembering {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let remembered = self.certificate.lock();
-        *remembered.unwrap_or_else(PoisonError::into_inner) =
-            Some(end_entity.clone().into_owned());
+        *remembered.unwrap_or_else(PoisonError::into_inner) = Some(end_entity.clone().into_owned());
         let verifier = &self.verifier;
         verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
@@ -218,7 +215,10 @@ pub(super) fn handshake(
         let (found, advice) = explained(error);
         findings.push(Finding::unusable("TLS", found, advice));
     } else {
-        findings.push(Finding::ok("TLS", format!("it proves to be {}", target.host)));
+        findings.push(Finding::ok(
+            "TLS",
+            format!("it proves to be {}", target.host),
+        ));
     }
     if let Some(certificate) = certificate {
         findings.push(match Validity::of(&certificate) {
@@ -332,7 +332,10 @@ mod tests {
     #[test]
     fn an_address_has_scheme_host_and_port() {
         let target = Target::of("https://sfu.example.org/").expect("an address");
-        assert_eq!((target.host.as_str(), target.port), ("sfu.example.org", 443));
+        assert_eq!(
+            (target.host.as_str(), target.port),
+            ("sfu.example.org", 443)
+        );
         let target = Target::of("http://[::1]:8080").expect("an address");
         assert_eq!((target.host.as_str(), target.port), ("::1", 8080));
         for wrong in ["sfu.example.org", "ftp://a", "http://", "a b"] {
