@@ -1,6 +1,7 @@
 """The Debian package, and a clean system in which it is installed."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -19,22 +20,24 @@ def tools() -> None:
         need("" if shutil.which(program) else program)
 
 
-def _package(folder: Path, version: str | None = None) -> Path:
-    variables = [] if version is None else [f"DEB_VERSION={version}"]
-    run(["env", *variables, REPOSITORY / "packaging/deb", RELEASE, folder])
+@pytest.fixture(scope="session")
+def package(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("package")
+    run([REPOSITORY / "packaging/deb", RELEASE, folder])
     (package,) = folder.glob("reprise_*.deb")
     return package
 
 
 @pytest.fixture(scope="session")
-def package(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _package(tmp_path_factory.mktemp("package"))
-
-
-@pytest.fixture(scope="session")
-def next_package(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def next_package(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a later version."""
-    return _package(tmp_path_factory.mktemp("next-package"), "9999.0")
+    folder = tmp_path_factory.mktemp("next-package")
+    contents, later = folder / "contents", folder / "reprise_9999.0.deb"
+    run(["dpkg-deb", "--raw-extract", package, contents])
+    control = contents / "DEBIAN/control"
+    control.write_text(re.sub("(?m)^Version: .*$", "Version: 9999.0", control.read_text()))
+    run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", contents, later])
+    return later
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +52,7 @@ def contents(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pristine(tools: None, tmp_path_factory: pytest.TempPathFactory) -> DebianRoot:
     """Nothing of ours is in it."""
     root = DebianRoot(tmp_path_factory.mktemp("debian") / "root")
-    root.make("adduser", "systemd")
+    root.make("adduser", "procps", "systemd")
     return root
 
 

@@ -13,9 +13,7 @@ CHECK = ("reprise", "serve", "--config", CONFIG, "--check-config")
 
 
 def test_lintian_finds_nothing(package: Path) -> None:
-    options = ["--allow-root", "--fail-on", "error,warning", "--display-info"]
-    said = run(["lintian", *options, package])
-    assert [line for line in said.splitlines() if line[:2] in ("E:", "W:", "I:")] == []
+    assert run(["lintian", "--allow-root", "--fail-on", "error,warning", package]) == ""
 
 
 def test_the_programs_run_where_only_the_package_is(package: Path, root: DebianRoot) -> None:
