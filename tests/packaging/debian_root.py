@@ -67,7 +67,15 @@ class DebianRoot:
 
     def files(self) -> set[str]:
         """All paths, but for what dpkg, apt and programs that run write for themselves."""
-        own = ("/proc", "/tmp", "/run", "/var/lib/dpkg", "/var/cache", "/var/log", "/var/lib/systemd")
+        own = (
+            "/proc",
+            "/tmp",
+            "/run",
+            "/var/lib/dpkg",
+            "/var/cache",
+            "/var/log",
+            "/var/lib/systemd",
+        )
         found = (f"/{path.relative_to(self.path)}" for path in self.path.rglob("*"))
         return {path for path in found if not path.startswith(own)}
 

@@ -1,4 +1,4 @@
-"""The units' own command lines, as their user with their capabilities, forward media between hosts."""
+"""The units' own command lines, as their user with their capabilities, forward media."""
 
 import json
 import time
@@ -35,8 +35,7 @@ class Services:
         ports.write_text(ports.read_text().replace("1@udp:127.0.0.1:5004", f"1@{SFU_INTERFACE}"))
         self.switch = self._process("reprise-switch", star.sfu.command)
         self.service = self._process("reprise", star.host(SERVICE_HOST).command)
-        secret = root.text("/etc/reprise/secret")
-        self._token = lambda **claims: running.token(secret=secret, **claims)
+        self._secret = root.text("/etc/reprise/secret")
 
     def _process(self, name: str, within: Callable[[list[str]], list[str]]) -> Process:
         unit = read(self._root.path, f"{name}.service")
@@ -50,7 +49,7 @@ class Services:
             self._root.run("install", "--directory", f"--mode={mode}", *owner, folder)
 
     def client(self, **claims: object) -> Client:
-        return Client("http://127.0.0.1:8080", self._token(**claims))
+        return Client("http://127.0.0.1:8080", running.token(self._secret, **claims))
 
     def call(self, request: Callable[[], Result]) -> Result:
         """Makes a request where the service listens."""
