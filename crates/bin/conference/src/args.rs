@@ -63,6 +63,9 @@ pub enum Command {
     /// Put load on a conference: participants who join, send and receive, and measure what they get.
     #[command(after_help = LOAD_EXAMPLES)]
     Load(Load),
+    /// Check what is between this machine and a conference service; changes nothing. `reprise doctor` has the rest.
+    #[command(hide = true)]
+    Doctor(DoctorOfService),
 }
 
 #[derive(clap::Args, Debug)]
@@ -178,6 +181,19 @@ pub struct Load {
     /// How many percent of those who do not publish leave each second, and join again at once.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub leave: u32,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct DoctorOfService {
+    /// The service, as http://HOST:PORT or https://HOST:PORT.
+    #[arg(long, value_name = "URL")]
+    pub service: String,
+    /// Look at this token, too, and at the way of the media of its participant, who must have joined.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// An authority in this PEM file has signed the service's certificate.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 fn published(text: &str) -> Result<(Name, PathBuf), String> {

@@ -43,7 +43,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use dataplane::{PortId, Switch};
 use dataplane_jit::NativeOptions;
 use packet_io::{LinkMonitor, Port, PortError};
@@ -64,6 +64,11 @@ use crate::state::StateAtStart;
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
+
+/// The command line as clap has it, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Options::command()
+}
 
 /// Runs the command, with the arguments of the process and these parts. If the process was started under the name of
 /// one of BMv2's programs, the command takes that program's arguments.

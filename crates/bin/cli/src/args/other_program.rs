@@ -1,6 +1,7 @@
 //! Commands that another program has: `reprise` lists them, and runs the program.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 
@@ -26,4 +27,19 @@ pub enum Service {
 pub struct Words {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     words: Vec<OsString>,
+}
+
+/// The options of `doctor` with which the other program carries it out. A test of `manual` compares the two.
+#[derive(clap::Args, Debug)]
+pub struct OfAService {
+    /// In place of this machine's interfaces, look at what is between this machine and the conference service at
+    /// http://HOST:PORT or https://HOST:PORT. Exit code 1 if it cannot be used.
+    #[arg(long, value_name = "URL", conflicts_with = "interfaces")]
+    pub service: Option<String>,
+    /// With --service: look at this token, too, and at the way of the media of its participant, who must have joined.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// With --service: an authority in this PEM file has signed the service's certificate.
+    #[arg(long, value_name = "FILE", requires = "service")]
+    pub ca: Option<PathBuf>,
 }

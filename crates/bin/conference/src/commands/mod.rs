@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+pub mod doctor;
 pub mod join;
 pub mod load;
 mod open_files;
