@@ -206,11 +206,10 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     let bmv2 = options.bmv2.as_ref();
     let packet_log = bmv2.map(|bmv2| bmv2::Log::open(bmv2, options.cpu_port()));
     let packet_log = packet_log.transpose()?.flatten();
-    let open = |options: &Options,
-                passed: Option<Vec<Vec<HandedPort>>>,
-                timeout: &mut StartTimeout| {
-        ports::open(options, packet_log.as_ref(), passed, timeout)
-    };
+    let open =
+        |options: &Options, passed: Option<Vec<Vec<HandedPort>>>, timeout: &mut StartTimeout| {
+            ports::open(options, packet_log.as_ref(), passed, timeout)
+        };
     let mut prepared = prepare(options, parts, open, privileges::give_up)?;
     if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
         let first = prepared.workers.first_mut();

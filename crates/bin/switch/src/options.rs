@@ -594,7 +594,11 @@ impl Options {
             ));
         }
         let others = [self.grpc_address(), self.thrift_address()];
-        if others.into_iter().flatten().any(|it| it == Address::Unix(path.clone())) {
+        if others
+            .into_iter()
+            .flatten()
+            .any(|it| it == Address::Unix(path.clone()))
+        {
             return fail(format!(
                 "{} is where another service is served: name another file",
                 path.display()

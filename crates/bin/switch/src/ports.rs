@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, HandedPort, PcapPort, Port, PortError, ReplayOrder,
-    UdpPort, WayOut,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, HandedPort, PcapPort, Port, PortError,
+    ReplayOrder, UdpPort, WayOut,
 };
 
 use crate::bmv2::{self, Bmv2, Log, Observers};

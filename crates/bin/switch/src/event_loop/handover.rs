@@ -192,6 +192,8 @@ impl EventLoop {
 
     fn pause(&mut self, pause: &Pause) -> Result<(), LoopError> {
         self.is_pausing = true;
+        // Packet-outs that have come before.
+        self.run_work()?;
         let is_empty = self.empty()?;
         self.is_pausing = false;
         let state = if is_empty {

@@ -87,11 +87,7 @@ impl Description {
         }
         if self.state_file != new.state_file {
             let shown = |path: &Path| path.display().to_string();
-            return differ(
-                "--state",
-                &shown(&self.state_file),
-                &shown(&new.state_file),
-            );
+            return differ("--state", &shown(&self.state_file), &shown(&new.state_file));
         }
         None
     }
@@ -126,3 +122,5 @@ struct OfferedListener {
 /// The name of the takeover socket among the listeners.
 const TAKEOVER_SERVICE: &str = "takeover";
 
+#[cfg(test)]
+mod tests;

@@ -44,7 +44,11 @@ pub(crate) struct Offered {
 impl TakingOver {
     /// Connects to the running switch and takes its offer.
     pub(crate) fn begin(options: &Options) -> Result<Option<(TakingOver, Offered)>, SwitchError> {
-        let Some(path) = options.takeover_socket.as_deref().filter(|_| options.takeover) else {
+        let Some(path) = options
+            .takeover_socket
+            .as_deref()
+            .filter(|_| options.takeover)
+        else {
             return Ok(None);
         };
         let connected = connect(path).map_err(|message| refused(path, message))?;
@@ -66,7 +70,10 @@ impl TakingOver {
         }
         let (message, descriptors) = taking_over.receive()?;
         let Message::Offer(offer) = message else {
-            return Err(refused(path, "expected an offer, found another message".to_owned()));
+            return Err(refused(
+                path,
+                "expected an offer, found another message".to_owned(),
+            ));
         };
         let Offer {
             process,

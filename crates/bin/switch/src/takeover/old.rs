@@ -230,7 +230,9 @@ impl Server {
             Ok(running) => running,
             Err(std::sync::TryLockError::Poisoned(error)) => PoisonError::into_inner(error),
             Err(std::sync::TryLockError::WouldBlock) => {
-                return Err("another takeover is in progress: try again when it has ended".to_owned());
+                return Err(
+                    "another takeover is in progress: try again when it has ended".to_owned(),
+                );
             }
         };
         if self.is_handed_over.load(Ordering::Acquire) {
@@ -284,7 +286,11 @@ impl Server {
 
     /// Sends the offer; returns the ports in it.
     fn offer(&self, connection: &mut Connection) -> Result<Vec<Vec<OfferedPort>>, String> {
-        let contents = self.switch.state.contents().map_err(|error| error.to_string())?;
+        let contents = self
+            .switch
+            .state
+            .contents()
+            .map_err(|error| error.to_string())?;
         let mut descriptors: Vec<OwnedFd> = Vec::new();
         let mut workers = Vec::new();
         for ports in self.ports()? {

@@ -217,8 +217,7 @@ impl Connection {
 }
 
 fn send_descriptors(to: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut space =
-        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -232,8 +231,7 @@ fn send_descriptors(to: BorrowedFd<'_>, descriptors: &[BorrowedFd<'_>]) -> io::R
 }
 
 fn receive_descriptors(from: BorrowedFd<'_>, descriptors: &mut Vec<OwnedFd>) -> io::Result<()> {
-    let mut space =
-        [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_AT_ONCE))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut pieces = [IoSliceMut::new(&mut byte)];
