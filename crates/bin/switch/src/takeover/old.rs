@@ -187,39 +187,32 @@ impl Server {
     }
 
     fn answer(&self, stream: UnixStream) {
-        let began = Instant::now();
         let Ok(mut connection) = Connection::new(stream, HELLO_MAX) else {
             return;
         };
         let (result, process) = match connection.peer() {
-            Ok((user, process)) => (self.hand_over(&mut connection, user), process),
+            Ok((user, process)) => (self.hand_over(&mut connection, user, process), process),
             Err(error) => (Err(error.to_string()), 0),
         };
-        match result {
-            Ok(pause) => tracing::info!(
-                event = "handed_over",
+        if let Err(reason) = result {
+            tracing::warn!(
+                event = "takeover_failed",
                 process,
-                pause_us = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX),
-                ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-                "process {process} has taken the switch over; frames waited {} us for that, until the answer",
-                pause.as_micros()
-            ),
-            Err(reason) => {
-                tracing::warn!(
-                    event = "takeover_failed",
-                    process,
-                    reason,
-                    "process {process} has not taken the switch over, which goes on: {reason}"
-                );
-                connection.begin_step(HANDOVER_MAX);
-                // The other process may have ended.
-                let _ = connection.send(&Message::Refused(reason), &[]);
-            }
+                reason,
+                "process {process} has not taken the switch over, which goes on: {reason}"
+            );
+            connection.begin_step(HANDOVER_MAX);
+            // The other process may have ended.
+            let _ = connection.send(&Message::Refused(reason), &[]);
         }
     }
 
-    /// Hands the switch over; returns how long nobody has forwarded.
-    fn hand_over(&self, connection: &mut Connection, user: u32) -> Result<Duration, String> {
+    fn hand_over(
+        &self,
+        connection: &mut Connection,
+        user: u32,
+        process: u32,
+    ) -> Result<(), String> {
         let own = privileges::user();
         if user != own {
             return Err(format!(
@@ -245,10 +238,10 @@ impl Server {
             },
             _ => return Err("expected a new process's first message, found another".to_owned()),
         }
-        self.hand_over_to(connection)
+        self.hand_over_to(connection, process)
     }
 
-    fn hand_over_to(&self, connection: &mut Connection) -> Result<Duration, String> {
+    fn hand_over_to(&self, connection: &mut Connection, process: u32) -> Result<(), String> {
         let device = &self.switch.device;
         // Keeps control calls that write waiting until the takeover has ended.
         let reading = self.switch.runtime.block_on(async {
@@ -270,12 +263,19 @@ impl Server {
         match taken {
             Ok(()) => {
                 self.is_handed_over.store(true, Ordering::Release);
-                let pause = began.elapsed();
-                paused.end(Outcome::HandedOver);
+                let pause_us = began.elapsed().as_micros();
+                tracing::info!(
+                    event = "handed_over",
+                    process,
+                    pause_us = u64::try_from(pause_us).unwrap_or(u64::MAX),
+                    "process {process} has taken the switch over; frames waited {pause_us} us for its answer"
+                );
+                // The process ends when the loops do, so everything else comes first.
                 self.switch.state.leave();
+                paused.end(Outcome::HandedOver);
                 self.switch.handle.stop();
                 drop(reading);
-                Ok(pause)
+                Ok(())
             }
             Err(reason) => {
                 paused.end(Outcome::GoOn);

@@ -109,8 +109,11 @@ impl Connection {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             self.stream.set_write_timeout(Some(self.time_left()?))?;
-            let n_bytes = self.stream.write(rest)?;
-            rest = &rest[n_bytes..];
+            match self.stream.write(rest) {
+                Ok(n_bytes) => rest = &rest[n_bytes..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         for descriptors in descriptors.chunks(DESCRIPTORS_AT_ONCE) {
             self.stream.set_write_timeout(Some(self.time_left()?))?;

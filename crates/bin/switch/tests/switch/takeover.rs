@@ -1,5 +1,6 @@
 //! `--takeover`: a new process replaces the switch under load, and no frame is lost or doubled.
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -19,7 +20,7 @@ use crate::support::{Running, TIMEOUT, TemporaryFolder, error, outside, program,
 
 const TAKEOVERS: u32 = 20;
 
-/// Time between two frames of the sender.
+/// Time between two frames of the sender. It does not catch up when it was not scheduled: the ring is bounded.
 const INTERVAL: Duration = Duration::from_micros(250);
 
 struct Places {
@@ -42,7 +43,8 @@ impl Places {
         }
         let words = ["--engine", engine, "--grpc", "127.0.0.1:9559", "--json"];
         options.extend(words.map(str::to_owned));
-        options.extend(["--log-level", "info"].map(str::to_owned));
+        // Busy neighbours may keep the switch from running for longer than its usual limit.
+        options.extend(["--log-level", "info", "--max-age-ms", "0"].map(str::to_owned));
         options.extend(["--state".to_owned(), path("state")]);
         options.extend(["--takeover-socket".to_owned(), path("takeover.sock")]);
         let entries = program("forward.entries.txtpb");
@@ -71,12 +73,11 @@ impl Sender {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
-            let (began, mut n_sent) = (Instant::now(), 0);
+            let mut n_sent = 0;
             while !over.load(Ordering::Relaxed) {
                 send(&mut port, [numbered(n_sent, 200)]);
                 n_sent += 1;
-                let next = began + INTERVAL * n_sent;
-                thread::sleep(next.saturating_duration_since(Instant::now()));
+                thread::sleep(INTERVAL);
             }
             n_sent
         });
@@ -89,10 +90,17 @@ impl Sender {
     }
 }
 
-/// Receives until no frame has come for a while after the sender's end; returns the numbers in order of arrival.
+/// Receives until no frame has come for a while after the sender's end.
 struct Receiver {
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<u32>>,
+    thread: JoinHandle<Received>,
+}
+
+struct Received {
+    /// In order of arrival.
+    numbers: Vec<u32>,
+    /// The longest time between two frames.
+    gap_max: Duration,
 }
 
 impl Receiver {
@@ -101,12 +109,14 @@ impl Receiver {
         let over = Arc::clone(&is_over);
         let thread = thread::spawn(move || {
             let (mut numbers, mut last) = (Vec::new(), Instant::now());
+            let mut gap_max = Duration::ZERO;
             loop {
                 let n_frames = port.receive(0, 64, &mut |frame: &[u8]| {
                     let number = frame[14..18].try_into().expect("a number");
                     numbers.push(u32::from_be_bytes(number));
                 });
                 if n_frames.expect("received") > 0 {
+                    gap_max = gap_max.max(last.elapsed());
                     last = Instant::now();
                 } else if over.load(Ordering::Relaxed) && last.elapsed() > Duration::from_secs(1) {
                     assert_eq!(
@@ -114,7 +124,7 @@ impl Receiver {
                         0,
                         "the test itself was too slow"
                     );
-                    return numbers;
+                    return Received { numbers, gap_max };
                 } else {
                     thread::sleep(Duration::from_micros(200));
                 }
@@ -123,7 +133,7 @@ impl Receiver {
         Receiver { is_over, thread }
     }
 
-    fn stop(self) -> Vec<u32> {
+    fn stop(self) -> Received {
         self.is_over.store(true, Ordering::Relaxed);
         self.thread.join().expect("the receiver ends")
     }
@@ -207,7 +217,7 @@ fn replaced_under_load(name: &str, engine: &str, more: &[&str]) {
         pauses.push(pause_us(&said));
     }
     let n_sent = sender.stop();
-    let numbers = receiver.stop();
+    let Received { numbers, gap_max } = receiver.stop();
     assert_complete(&numbers, n_sent);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     if more.is_empty() {
@@ -215,7 +225,7 @@ fn replaced_under_load(name: &str, engine: &str, more: &[&str]) {
         assert_eq!(runtime.block_on(counted(&running)), expected);
     }
     pauses.sort_unstable();
-    println!("{engine}: {n_sent} frames, pauses of {pauses:?} us");
+    println!("{engine}: {n_sent} frames, pauses of {pauses:?} us, longest gap {gap_max:?}");
     running.stop_that_logs("-TERM");
     assert!(!places.folder.path("takeover.sock").exists());
 }
@@ -239,44 +249,55 @@ fn a_new_process_that_is_killed_changes_nothing() {
         prepare_links();
         let places = Places::new("takeover-killed");
         let options = places.options(&["1@a1", "2@b1"], "native");
-        let mut running = start(&options, &[]);
-        let receiver = Receiver::start(outside("b0"));
-        let sender = Sender::start(outside("a0"));
-        let mut n_failed = 0;
-        for round in 0..TAKEOVERS {
-            let words: Vec<&str> = options.iter().map(String::as_str).collect();
-            let mut command = switch(&[&words[..], &["--takeover"]].concat());
-            let mut child = command
-                .stderr(std::process::Stdio::null())
-                .spawn()
-                .expect("started");
-            // The moments from the first message to shortly before the commit take some tens of milliseconds.
-            thread::sleep(Duration::from_millis(5) * round);
-            if running_goes_on(&running) {
-                child.kill().expect("killed");
+        let (mut round, mut n_failed) = (0, 0);
+        while round < TAKEOVERS {
+            let running = start(&options, &[]);
+            let receiver = Receiver::start(outside("b0"));
+            let sender = Sender::start(outside("a0"));
+            let mut goes_on = true;
+            while round < TAKEOVERS && goes_on {
+                kill_after(Duration::from_millis(4) * round, &options);
+                goes_on = stays(&running);
+                n_failed += u32::from(goes_on);
+                round += 1;
             }
-            child.wait().expect("ended");
-            if running_goes_on(&running) {
-                n_failed += 1;
-                continue;
+            let n_sent = sender.stop();
+            let numbers = receiver.stop().numbers;
+            if goes_on {
+                assert_complete(&numbers, n_sent);
+                running.stop_that_logs("-TERM");
+            } else {
+                // The new process had taken over when it was killed, so the switch was killed.
+                assert_eq!(running.end().0, Some(0));
             }
-            // The new process took over just before it was killed: the switch was killed, so start it again.
-            running.end();
-            let (_, _) = (sender.stop(), receiver.stop());
-            panic!("round {round}: the new process was killed after it had taken over");
         }
-        assert_eq!(n_failed, TAKEOVERS);
-        let new = start(&options, &["--takeover"]);
-        std::mem::replace(&mut running, new).end();
-        let n_sent = sender.stop();
-        assert_complete(&receiver.stop(), n_sent);
-        running.stop_that_logs("-TERM");
+        println!("{n_failed} of {TAKEOVERS} were killed before they had taken over");
+        assert!(n_failed >= TAKEOVERS / 2, "most were killed too late");
     });
 }
 
-fn running_goes_on(running: &Running) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.id()));
-    stat.is_ok_and(|stat| !stat.contains(") Z "))
+/// Starts a new process that takes over, and kills it.
+fn kill_after(time: Duration, options: &[String]) {
+    let words: Vec<&str> = options.iter().map(String::as_str).collect();
+    let mut command = switch(&[&words[..], &["--takeover"]].concat());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("the switch starts");
+    thread::sleep(time);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+}
+
+/// Whether a switch is still there after the time that one needs to end that has handed over.
+fn stays(running: &Running) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(1200) {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.id()));
+        if !stat.is_ok_and(|stat| !stat.contains(") Z ")) {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 #[test]
