@@ -277,8 +277,15 @@ impl Stay<'_> {
             quality: None,
             leg: Some(self.shared.leg.clone()),
         };
-        self.repeated(|| self.api.subscribe(whose, &path, spec.clone()))
-            .await
+        // Publishers join side by side: another one's track may not be there yet.
+        let is_awaited = |error: &ApiError| {
+            let is_missing = matches!(error, ApiError::Refused(problem) if problem.status == 404);
+            (is_missing || error.is_transient()) && !self.is_over()
+        };
+        self.repeated_if(is_awaited, || {
+            self.api.subscribe(whose, &path, spec.clone())
+        })
+        .await
     }
 
     fn path_of(&self, publisher: &Name) -> TrackPath {
@@ -370,10 +377,9 @@ impl Stay<'_> {
     }
 
     async fn leave(&self) {
-        let request = self.repeated_while(
-            || true,
-            || self.api.leave(&self.shared.conference, &self.member.name),
-        );
+        let request = self.repeated_if(ApiError::is_transient, || {
+            self.api.leave(&self.shared.conference, &self.member.name)
+        });
         let left = timeout(LEAVE_MAX, request).await;
         self.member.has_left.set(matches!(left, Ok(Ok(()))));
     }
@@ -383,17 +389,18 @@ impl Stay<'_> {
         &self,
         request: impl Fn() -> F,
     ) -> Result<T, Failure> {
-        self.repeated_while(|| !self.is_over(), request).await
+        self.repeated_if(|error| error.is_transient() && !self.is_over(), request)
+            .await
     }
 
-    async fn repeated_while<T, F: Future<Output = Result<T, ApiError>>>(
+    async fn repeated_if<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
-        goes_on: impl Fn() -> bool,
+        is_awaited: impl Fn(&ApiError) -> bool,
         request: impl Fn() -> F,
     ) -> Result<T, Failure> {
         loop {
             match request().await {
-                Err(error) if error.is_transient() && goes_on() => {
+                Err(error) if is_awaited(&error) => {
                     self.shared.tally.borrow_mut().n_repeated += 1;
                     sleep(AGAIN).await;
                 }

@@ -66,7 +66,7 @@ pub struct Tally {
     pub n_leaves: u64,
     /// Joins that failed since the load ended meanwhile.
     pub n_unfinished: u64,
-    /// Requests that were made again, since the service was away or busy.
+    /// Requests that were made again, since the service was away or busy, or a publisher not there yet.
     pub n_repeated: u64,
     pub n_packets: u64,
     pub n_lost: u64,
