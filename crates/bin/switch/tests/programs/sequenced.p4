@@ -16,7 +16,7 @@ control no_checksum(inout headers_t headers, inout metadata_t metadata) {
 
 control ingress(inout headers_t headers, inout metadata_t metadata,
                 inout standard_metadata_t standard_metadata) {
-    @id(0x15000001) register<bit<32>>(8) seen;
+    @id(0x16000001) register<bit<32>>(8) seen;
     @id(0x12000001) counter(8, CounterType.packets) counted;
     @id(0x13000001) direct_counter(CounterType.packets) hits;
     @id(0x01000001) action send(@id(1) bit<9> port) {
