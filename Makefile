@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go clean
+.PHONY: help setup packages toolchain build checked compat deb python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go test-deb clean
 # make's own job server is not cargo's.
 unexport MAKEFLAGS MFLAGS
 
@@ -27,6 +27,9 @@ CHECKED_BUILD := $(CHECKED) build --release --locked --quiet --workspace --all-t
 # `build` compiles these, and they are in PROGRAMS afterwards.
 BUILD := cargo build --release --locked -p reprise -p reprise-conference -p reprise-switch -p simple-switch-cli -p reprise-signer -p aom-c \
 	-p aom-bench -p pipeline-bench -p conference --lib --bins --example membership_churn
+# What the package has, and what its manual is made of.
+deb: BUILD := cargo build --release --locked -p reprise -p reprise-conference -p reprise-switch -p simple-switch-cli -p reprise-signer \
+	-p manual --bins
 # What a conference runs.
 demo: BUILD := cargo build --release --locked -p reprise -p reprise-switch --bins
 PROGRAMS := target/release
@@ -109,6 +112,10 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 	@ln -sfn ../python/bmv2 compat/python
 	@echo "compat: PYTHONPATH=$(CURDIR)/compat/python has bmpy_utils, runtime_CLI and sswitch_CLI"
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
+
+deb: build ## the Debian package, in target/debian
+	@scripts/install-packages deb
+	packaging/deb $(PROGRAMS) target/debian
 
 python-aom: .venv-aom-build/stamp build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
 	cp crates/aom/c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
@@ -193,6 +200,10 @@ test-clients-go: packages build
 	@scripts/install-packages go
 	$(PART) "Go client" env --chdir=tests/clients/go GOTOOLCHAIN=local GOFLAGS=-mod=readonly \
 		go test -count=1 -vet=off .
+
+test-deb: packages .venv/stamp checked ## the Debian package: made, checked, installed in a clean root, run there; as root
+	@scripts/install-packages deb chroot
+	$(PART) "Debian package" scripts/as-root $(PYTEST) tests/packaging
 
 clean: ## all that was built, set up and measured
 	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so

@@ -23,12 +23,12 @@ LIMIT_S = 120.0
 """Only against hangs."""
 
 
-def token(**claims: object) -> str:
+def token(secret: str = SECRET, **claims: object) -> str:
     """A token that the service believes."""
     claims.setdefault("exp", int(time.time()) + 3_600)
     header = _base64(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
     text = f"{header}.{_base64(json.dumps(claims).encode())}"
-    signature = hmac.digest(SECRET.encode(), text.encode(), hashlib.sha256)
+    signature = hmac.digest(secret.encode(), text.encode(), hashlib.sha256)
     return f"{text}.{_base64(signature)}"
 
 
@@ -66,6 +66,10 @@ class Process:
             self._process.send_signal(by)
             self._process.wait(LIMIT_S)
             self._process = None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
 
     @property
     def said(self) -> str:

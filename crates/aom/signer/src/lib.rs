@@ -5,6 +5,7 @@
 //! [`Signer`] has no I/O: the caller passes in frames and the time, and gets frames. `docs/aom-signer.md` lists the
 //! guarantees.
 
+pub mod args;
 mod chains;
 pub mod frame;
 pub mod key;

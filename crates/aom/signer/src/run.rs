@@ -1,15 +1,14 @@
 //! Runs the signer on a port until a signal.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::Args;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Nanos, Port, PortError};
+use reprise_signer::args::RunOptions;
 use reprise_signer::key::{Key, KeyError, VARIABLE};
-use reprise_signer::limits::{FILL_NONCES, POOL_NONCES, THREADS_MAX};
+use reprise_signer::limits::FILL_NONCES;
 use reprise_signer::nonces::Pool;
 use reprise_signer::{Counters, Signer};
 use serde_json::json;
@@ -19,36 +18,6 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 const FRAMES_AT_ONCE: usize = 64;
 /// The longest wait for a frame. It is bounded because a signal that comes just before the wait does not interrupt it.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-
-#[derive(Debug, Args)]
-pub(crate) struct RunOptions {
-    /// The interface at the other end of the switch's port: NAME or afpacket:NAME, or afxdp:NAME
-    #[arg(short = 'i', long = "interface", value_name = "INTERFACE")]
-    interface: String,
-    /// The key's file, of mode 0600; without it the key is taken from the environment
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// Nonces that are kept ready
-    #[arg(long, value_name = "N", default_value_t = POOL_NONCES, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
-    pool: u32,
-    /// Threads that make nonces; with 0 no nonces are made after those of --fill
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=i64::from(THREADS_MAX)))]
-    threads: u32,
-    /// Nonces that are made before the first packet is taken, no more than --pool [default: 1024, or all that --pool has
-    /// room for]
-    #[arg(long, value_name = "N")]
-    fill: Option<u32>,
-    /// Keep no nonces: make each for its signature, which takes many times as long. For machines that are copied or
-    /// restored while the signer runs: with the same nonces the copies would give the key away
-    #[arg(long, conflicts_with_all = ["pool", "threads", "fill"])]
-    fresh_nonces: bool,
-    /// Poll for packets all the time instead of sleeping. This uses up a processor, and saves a few microseconds
-    #[arg(long)]
-    spin: bool,
-    /// At the end, print the counters as JSON
-    #[arg(long)]
-    json: bool,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {

@@ -24,7 +24,7 @@ use examples::{
     ENTRIES_EXAMPLES, EXAMPLES, EXPORT_EXAMPLES, FMT_EXAMPLES, REFRESH_EXAMPLES, SHOW_EXAMPLES,
     WATCH_EXAMPLES, of_two_columns, p4rt_help,
 };
-pub use other_program::Service;
+pub use other_program::{OfAService, Service};
 
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
 #[derive(Parser, Debug)]
@@ -59,7 +59,7 @@ impl Args {
         args.unwrap_or_else(|error| output::of_command_line(&error))
     }
 
-    fn offline_without_switch() -> clap::Command {
+    pub fn offline_without_switch() -> clap::Command {
         let command = Args::command();
         let of_a_switch: Vec<clap::Arg> = command
             .get_arguments()
@@ -422,13 +422,15 @@ pub enum Conference {
 /// The computer that the command runs on.
 #[derive(Subcommand, Debug)]
 pub enum Machine {
-    /// Check what this machine offers a switch, and print what to change for speed; changes nothing.
+    /// Check what this machine offers a switch, or what is between it and a conference service; changes nothing.
     #[command(after_long_help = DOCTOR_EXAMPLES)]
     Doctor {
         /// Interfaces to look at; without any, all Ethernet ones. Exit code 1 if one that is named
         /// cannot be a port.
         #[arg(value_name = "INTERFACE")]
         interfaces: Vec<String>,
+        #[command(flatten)]
+        service: OfAService,
     },
 }
 

@@ -25,6 +25,17 @@ Examples, with REPRISE_TOKEN set to the participant's or an administrator's toke
   reprise why bob ann/video --url http://sfu.example:8080 --json | jq .causes
   reprise why bob ann/video --conference weekly               # an administrator of all conferences";
 
+const RECORD_EXAMPLES: &str = "\
+Examples, with the token that `reprise serve --dev` prints for bob:
+  reprise record http://127.0.0.1:8080 --token TOKEN --to monday
+  reprise record http://127.0.0.1:8080 --token TOKEN --to monday --media    # and Matroska and Ogg, by ffmpeg
+  wireshark monday/0001.ann.video.pcapng";
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  reprise load http://127.0.0.1:8080 --secret secret --conference weekly --participants 500 --publishers 4 --rate 100
+  reprise load http://127.0.0.1:8080 --tokens tokens.txt --publishers 2 --subscribe 1 --leave 5 --seconds 60";
+
 /// Conferences that people join by themselves.
 #[derive(Parser, Debug)]
 // What a user types.
@@ -55,6 +66,15 @@ pub enum Command {
     /// Show what stands between a publisher and a receiver: why somebody gets no picture.
     #[command(after_help = WHY_EXAMPLES)]
     Why(Why),
+    /// Record every track of a conference, until Ctrl-C or the conference's end.
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(Record),
+    /// Put load on a conference: participants who join, send and receive, and measure what they get.
+    #[command(after_help = LOAD_EXAMPLES)]
+    Load(Load),
+    /// Check what is between this machine and a conference service; changes nothing. `reprise doctor` has the rest.
+    #[command(hide = true)]
+    Doctor(DoctorOfService),
 }
 
 #[derive(clap::Args, Debug)]
@@ -130,6 +150,77 @@ pub struct Why {
     /// The conference, if the token is for all.
     #[arg(long, value_name = "NAME")]
     pub conference: Option<Name>,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Record {
+    /// The service, as http://HOST:PORT.
+    pub url: String,
+    /// A participant's token that allows to subscribe. Whoever takes part with it already is replaced.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: String,
+    /// The folder for the recording; one that is there already is continued. Per track and time that it was published:
+    /// NUMBER.PARTICIPANT.TRACK.pcapng with all packets, and the track's session description. For all: events.jsonl and
+    /// recording.json.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Also let ffmpeg write each track with a session description as Matroska or, for Opus, Ogg, not decoded.
+    #[arg(long)]
+    pub media: bool,
+    /// The name that others see.
+    #[arg(long, value_name = "TEXT", default_value = "Recording")]
+    pub display_name: String,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(group(clap::ArgGroup::new("who").required(true).args(["secret", "tokens"])))]
+pub struct Load {
+    /// The service, as http://HOST:PORT.
+    pub url: String,
+    /// The service's secret (HS256), with which load makes the participants' tokens.
+    #[arg(long, value_name = "FILE", requires = "conference")]
+    pub secret: Option<PathBuf>,
+    /// The conference, which an administrator has made.
+    #[arg(long, value_name = "NAME", conflicts_with = "tokens")]
+    pub conference: Option<Name>,
+    /// Tokens of participants of one conference, one a line; the first ones are the publishers'.
+    #[arg(long, value_name = "FILE", conflicts_with = "participants")]
+    pub tokens: Option<PathBuf>,
+    /// How many participants there are in all, with --secret.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub participants: u32,
+    /// How many of them publish a track. They join first, and stay.
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub publishers: u32,
+    /// How many join each second, publishers and others.
+    #[arg(long, value_name = "JOINS_PER_S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rate: u32,
+    /// How long load goes on when all have joined.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    pub seconds: u32,
+    /// What a publisher sends, in kbit/s of UDP payload; 50 packets a second, more if they would be longer than 1,200
+    /// bytes.
+    #[arg(long, value_name = "KBPS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(20..=50_000))]
+    pub kbps: u32,
+    /// To how many publishers each participant subscribes, chosen at random; without it, to all.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=1_024))]
+    pub subscribe: Option<u32>,
+    /// How many percent of those who do not publish leave each second, and join again at once.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub leave: u32,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct DoctorOfService {
+    /// The service, as http://HOST:PORT or https://HOST:PORT.
+    #[arg(long, value_name = "URL")]
+    pub service: String,
+    /// Look at this token, too, and at the way of the media of its participant, who must have joined.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// An authority in this PEM file has signed the service's certificate.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 fn published(text: &str) -> Result<(Name, PathBuf), String> {

@@ -7,7 +7,6 @@
     reason = "the macros panic if the reader has closed the pipe; `output` does not"
 )]
 
-mod args;
 mod commands;
 mod conference_program;
 
@@ -18,6 +17,7 @@ use clap::Parser;
 // All modules refer to these as `crate::failure` and so on.
 use command_line::{failure, files, output};
 use failure::Failure;
+use reprise_conference::args;
 
 fn main() -> ExitCode {
     let args = Args::try_parse().unwrap_or_else(|error| output::of_command_line(&error));
@@ -34,5 +34,8 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Serve(options) => runtime.block_on(commands::serve::run(global, options)),
         Command::Why(why) => runtime.block_on(commands::why::run(global, &why)),
         Command::Join(join) => runtime.block_on(commands::join::run(global, join)),
+        Command::Record(record) => runtime.block_on(commands::record::run(global, record)),
+        Command::Load(load) => runtime.block_on(commands::load::run(global, load)),
+        Command::Doctor(options) => commands::doctor::run(global, &options),
     }
 }

@@ -43,6 +43,8 @@ pub(crate) enum SwitchError {
     },
     #[error("state file {path}: {message}", path = path.display())]
     State { path: PathBuf, message: String },
+    #[error("cannot take over at {path}: {message}", path = path.display())]
+    Takeover { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
     Generator { text: String, message: String },
     /// The [`Parts`](crate::Parts) of this switch do not fit: a name is taken, or an extern exceeds a limit.

@@ -16,7 +16,11 @@
 //! An offload, such as a program in the kernel, may forward beside the engine on some of the ports (`offload`). Frames
 //! that the offload punts arrive through the ports; the loop does not see frames that the offload forwards. Every
 //! iteration takes the offload's digests.
+//!
+//! A loop may hand its ports over to a loop of another process (`handover`): it stops between two packets, passes on the
+//! state that packets have changed, and waits until the other process forwards or has failed.
 
+mod handover;
 mod offload;
 mod ports;
 
@@ -32,6 +36,7 @@ use crate::handle::{Mailbox, PortChange};
 use crate::interfaces::LinkStatus;
 use crate::ports::since_1970_ns;
 use crate::totals::Totals;
+pub(crate) use handover::{Handover, Outcome, PacketState, Pause};
 use offload::Offloading;
 use ports::AttachedPorts;
 
@@ -181,6 +186,10 @@ pub(crate) struct EventLoop {
     is_forwarding: bool,
     packet_ins_unclaimed: u64,
     offloading: Offloading,
+    /// Whether the loop empties the switch and takes no frames.
+    is_pausing: bool,
+    /// Whether another process forwards in this loop's place.
+    is_handed_over: bool,
 }
 
 impl EventLoop {
@@ -204,6 +213,8 @@ impl EventLoop {
             is_forwarding: false,
             packet_ins_unclaimed: 0,
             offloading: Offloading::default(),
+            is_pausing: false,
+            is_handed_over: false,
         }
     }
 
@@ -318,6 +329,7 @@ impl EventLoop {
                 self.waiter.wait([self.mailbox.waker().as_fd()], None)?;
             }
             self.mailbox.waker().clear();
+            self.serve_handovers()?;
             self.run_work()?;
             self.finish_iteration()?;
         }
@@ -331,7 +343,7 @@ impl EventLoop {
         self.begin_offload();
         self.log_offload();
         self.last_look.at = self.clock.now();
-        while !self.mailbox.is_stopped() {
+        while !self.mailbox.is_stopped() && !self.is_handed_over {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
                 self.is_woken = self.mailbox.waker().is_woken();
@@ -420,6 +432,10 @@ impl EventLoop {
                 self.waiter.forget();
             }
             self.note_work(began_at);
+            self.serve_handovers()?;
+            if self.is_handed_over {
+                return Ok(());
+            }
             self.run_work()?;
             let began_at = self.clock.now();
             self.answer_offload();
@@ -495,6 +511,9 @@ impl EventLoop {
     /// Receives a few more frames if the switch wants to know their priorities early, from the ports and the generators
     /// in rotation.
     fn look_ahead(&mut self, now: Nanos) -> Result<(), LoopError> {
+        if self.is_pausing {
+            return Ok(());
+        }
         let mut n_wanted = self.switch.n_frames_wanted();
         for _ in 0..=self.ports.len() {
             if n_wanted == 0 {

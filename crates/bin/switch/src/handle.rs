@@ -12,6 +12,8 @@ use control::{
 use dataplane::{PayloadSignature, PortId};
 use packet_io::{Port, Waker};
 
+use crate::event_loop::Handover;
+
 #[derive(Clone, Default)]
 struct Subscribers {
     packet_ins: Arc<Mutex<Vec<PacketInSender>>>,
@@ -57,6 +59,7 @@ pub(crate) struct PortChange {
 struct ToWorker {
     work: Sender<Work>,
     port_changes: Sender<PortChange>,
+    handovers: Sender<Handover>,
     waker: Arc<Waker>,
 }
 
@@ -64,6 +67,7 @@ struct ToWorker {
 pub(crate) struct Mailbox {
     work: Receiver<Work>,
     port_changes: Receiver<PortChange>,
+    handovers: Receiver<Handover>,
     subscribers: Subscribers,
     is_stopped: Arc<AtomicBool>,
     waker: Arc<Waker>,
@@ -75,15 +79,18 @@ pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox
     for _ in 0..n_workers {
         let (sender, receiver) = mpsc::channel();
         let (port_sender, port_changes) = mpsc::channel();
+        let (handover_sender, handovers) = mpsc::channel();
         let waker = Arc::new(Waker::new()?);
         workers.push(ToWorker {
             work: sender,
             port_changes: port_sender,
+            handovers: handover_sender,
             waker: Arc::clone(&waker),
         });
         mailboxes.push(Mailbox {
             work: receiver,
             port_changes,
+            handovers,
             subscribers: subscribers.clone(),
             is_stopped: Arc::clone(&is_stopped),
             waker,
@@ -132,6 +139,15 @@ impl LoopHandle {
         replaced
             .filter_map(|receiver| receiver.recv().ok())
             .collect()
+    }
+
+    /// Sends each worker a request of a takeover. A loop that has ended drops its request.
+    pub(crate) fn hand_over(&self, requests: impl IntoIterator<Item = Handover>) {
+        for (worker, request) in self.workers.iter().zip(requests) {
+            // A request that comes back is dropped, which tells its sender that the loop has ended.
+            let _ = worker.handovers.send(request);
+            worker.waker.wake();
+        }
     }
 
     /// Makes the loops look at the links before the next frame, and notifies subscribers. Called after a link has
@@ -189,6 +205,10 @@ impl Mailbox {
 
     pub(crate) fn next_port_change(&self) -> Option<PortChange> {
         self.port_changes.try_recv().ok()
+    }
+
+    pub(crate) fn next_handover(&self) -> Option<Handover> {
+        self.handovers.try_recv().ok()
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

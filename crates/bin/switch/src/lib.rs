@@ -34,19 +34,21 @@ mod program;
 mod services;
 mod start_timeout;
 mod state;
+mod takeover;
 mod totals;
 mod trace;
 mod workers;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use dataplane::{PortId, Switch};
 use dataplane_jit::NativeOptions;
-use packet_io::{LinkMonitor, Port, PortError};
+use packet_io::{HandedPort, LinkMonitor, Port, PortError};
 
 use crate::clock::Clock;
 use crate::engine::EngineOption;
@@ -58,12 +60,18 @@ use crate::options::Options;
 pub use crate::parts::{MadePayloadExtern, Offloaded, Parts};
 use crate::ports::{OpenPort, OpenPorts};
 use crate::program::InForce;
-use crate::services::{Listeners, Services};
+use crate::services::{Listeners, PassedListener, Services};
 use crate::start_timeout::StartTimeout;
-use crate::state::StateAtStart;
+use crate::state::{KeptFile, StateAtStart};
+use crate::takeover::{Serving, TakeoverSocket, TakingOver};
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
+
+/// The command line as clap has it, for manual pages and completions.
+pub fn command() -> clap::Command {
+    Options::command()
+}
 
 /// Runs the command, with the arguments of the process and these parts. If the process was started under the name of
 /// one of BMv2's programs, the command takes that program's arguments.
@@ -159,7 +167,7 @@ pub fn forward(
     };
     // The process belongs to the caller, so it keeps its privileges.
     let keeps_privileges = |_: &Options| Ok(());
-    let opened = |_: &Options, _: &mut StartTimeout| Ok(open);
+    let opened = |_: &Options, _: Option<Vec<Vec<HandedPort>>>, _: &mut StartTimeout| Ok(open);
     let stopped = prepare(&options, parts, opened, keeps_privileges).and_then(|mut prepared| {
         prepared.services.serve(&options)?;
         let handle = prepared.handle.clone();
@@ -203,9 +211,10 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     let bmv2 = options.bmv2.as_ref();
     let packet_log = bmv2.map(|bmv2| bmv2::Log::open(bmv2, options.cpu_port()));
     let packet_log = packet_log.transpose()?.flatten();
-    let open = |options: &Options, timeout: &mut StartTimeout| {
-        ports::open(options, packet_log.as_ref(), timeout)
-    };
+    let open =
+        |options: &Options, passed: Option<Vec<Vec<HandedPort>>>, timeout: &mut StartTimeout| {
+            ports::open(options, packet_log.as_ref(), passed, timeout)
+        };
     let mut prepared = prepare(options, parts, open, privileges::give_up)?;
     if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
         let first = prepared.workers.first_mut();
@@ -223,7 +232,9 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
             explain::listing(prepared.workers.first_mut().switch_mut());
         }
         prepared.workers.first_mut().begin_offload();
+        prepared.take_over()?;
         prepared.services.serve(options)?;
+        prepared.serve_takeovers(options)?;
         let ready = ready_line(options, &prepared.described, &prepared.services, &in_force);
         let flush = log.flusher();
         let notify = move || {
@@ -259,8 +270,18 @@ struct Prepared {
     watched: Vec<Watched>,
     interfaces: Option<Interfaces>,
     trace: Option<TraceEnd>,
+    takeovers: Takeovers,
     /// The program; `None` if the switch was stopped meanwhile.
     in_force: Option<InForce>,
+}
+
+/// The takeover that is in progress, and what later ones need.
+struct Takeovers {
+    in_progress: Option<TakingOver>,
+    socket: Option<TakeoverSocket>,
+    state: Option<Arc<KeptFile>>,
+    listeners: Vec<PassedListener>,
+    serving: Option<Serving>,
 }
 
 /// Checks everything that can be wrong before the first packet: command line, program, entries, generators' frames,
@@ -268,7 +289,11 @@ struct Prepared {
 fn prepare(
     options: &Options,
     parts: &Parts,
-    open: impl FnOnce(&Options, &mut StartTimeout) -> Result<OpenPorts, PortError>,
+    open: impl FnOnce(
+        &Options,
+        Option<Vec<Vec<HandedPort>>>,
+        &mut StartTimeout,
+    ) -> Result<OpenPorts, PortError>,
     give_up_privileges: impl FnOnce(&Options) -> Result<(), SwitchError>,
 ) -> Result<Prepared, SwitchError> {
     options.check()?;
@@ -285,9 +310,21 @@ fn prepare(
     options.check_entries(program.as_ref())?;
     let generators = generators::read(options)?;
     let mut timeout = StartTimeout::new();
-    let state = options.state.as_deref();
-    let state = state.map(|path| StateAtStart::open(path, &mut timeout));
+    let (in_progress, offered) = TakingOver::begin(options)?.unzip();
+    let (contents, passed, mut listeners) = match offered {
+        Some(offered) => (
+            Some(offered.contents),
+            Some(offered.ports),
+            offered.listeners,
+        ),
+        None => (None, None, Vec::new()),
+    };
+    let state = options.state.as_deref().map(|path| match contents {
+        Some(contents) => Ok(StateAtStart::of_other_process(path, contents)),
+        None => StateAtStart::open(path, &mut timeout),
+    });
     let state = state.transpose()?;
+    let kept = state.as_ref().map(StateAtStart::kept);
     if let Some(folder) = &options.keep_forwarding {
         let made = packet_io::make_kept_folder(folder);
         made.map_err(|source| SwitchError::System {
@@ -298,7 +335,7 @@ fn prepare(
     let OpenPorts {
         workers: ports,
         watched,
-    } = open(options, &mut timeout)?;
+    } = open(options, passed, &mut timeout)?;
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
     let (handle, mut loops) = event_loops(options, parts, ports)?;
@@ -307,7 +344,16 @@ fn prepare(
         loops[0].switch_mut().set_trace(Some(sink));
         end
     });
-    let listeners = Listeners::bind(options, &mut timeout)?;
+    let socket = TakeoverSocket::of(options, &mut listeners, &mut timeout)?;
+    let listeners = Listeners::bind(options, &mut listeners, &mut timeout)?;
+    let duplicates = match socket {
+        Some(_) => listeners.duplicates(),
+        None => Ok(Vec::new()),
+    };
+    let duplicates = duplicates.map_err(|source| SwitchError::System {
+        operation: "duplicate the listening sockets",
+        source,
+    })?;
     give_up_privileges(options)?;
     let services = Services::start(handle.clone(), options, listeners)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;
@@ -320,6 +366,13 @@ fn prepare(
         watched,
         interfaces: None,
         trace,
+        takeovers: Takeovers {
+            in_progress,
+            socket,
+            state: kept,
+            listeners: duplicates,
+            serving: None,
+        },
         in_force,
     })
 }
@@ -332,14 +385,61 @@ impl Prepared {
         Ok(())
     }
 
+    /// Takes over the running switch, with `--takeover`. Frames have waited since that switch stopped, so nothing slow may
+    /// come between this call and the event loops.
+    fn take_over(&mut self) -> Result<(), SwitchError> {
+        let Some(in_progress) = self.takeovers.in_progress.take() else {
+            return Ok(());
+        };
+        in_progress.take(&mut self.workers, &self.handle)?;
+        if let Some(state) = self.takeovers.state.clone() {
+            let opening = thread::Builder::new().name("state file".to_owned());
+            let opening = opening.spawn(move || state.open_left());
+            opening.map_err(|source| SwitchError::System {
+                operation: "start the thread that opens the state file",
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets later switches take over this one, with `--takeover-socket`.
+    fn serve_takeovers(&mut self, options: &Options) -> Result<(), SwitchError> {
+        let Takeovers {
+            socket,
+            state,
+            listeners,
+            serving,
+            ..
+        } = &mut self.takeovers;
+        let Some((socket, state)) = socket.take().zip(state.clone()) else {
+            return Ok(());
+        };
+        let switch = takeover::Switch {
+            handle: self.handle.clone(),
+            device: Arc::clone(self.services.device()),
+            runtime: self.services.runtime().clone(),
+            state,
+            listeners: std::mem::take(listeners),
+        };
+        *serving = Some(Serving::start(socket, switch, options)?);
+        Ok(())
+    }
+
     /// Ends everything. Returns the totals of all workers and the first error; `first` is the first worker's result.
-    fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
+    fn finish(mut self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
         let (mut loops, others) = self.workers.join();
         let (totals, closed) = workers::finish(&mut loops);
         // The trace is dropped with the loops. Only then is its result known.
         drop(loops);
         let traced = self.trace.map_or(Ok(()), TraceEnd::result);
         let lost = self.interfaces.and_then(Interfaces::stop);
+        if let Some(serving) = self.takeovers.serving {
+            if serving.is_handed_over() {
+                self.services.leave_socket_files();
+            }
+            serving.stop();
+        }
         self.services.stop();
         let result = first.and(others).and(closed).map_err(SwitchError::from);
         let lost = lost.map_or(Ok(()), |port| Err(SwitchError::PortLost { port }));

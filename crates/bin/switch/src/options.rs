@@ -231,6 +231,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 
+    /// Let a later switch that is started with --takeover replace this one without losing a packet. PATH is a Unix
+    /// socket, for this user's processes only; ports must be of AF_PACKET or UDP
+    #[arg(long, value_name = "PATH", value_parser = socket_path, requires = "state")]
+    pub(crate) takeover_socket: Option<PathBuf>,
+
+    /// Replace the running switch that serves --takeover-socket. Give the options of the running switch, and this one;
+    /// if anything fails before this switch forwards, the running one goes on
+    #[arg(long, requires = "takeover_socket")]
+    pub(crate) takeover: bool,
+
     /// Print a trace of every packet on standard output: its headers, tables, actions and drops. The
     /// interpreter executes the program
     #[arg(long)]
@@ -485,6 +495,7 @@ impl Options {
         self.check_kernel_engine()?;
         self.check_grpc_access()?;
         self.check_sockets()?;
+        self.check_takeover()?;
         self.check_generators()?;
         self.check_workers()?;
         self.check_addresses()?;
@@ -553,6 +564,47 @@ impl Options {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// Only ports whose sockets can pass to another process can be taken over. Generators would begin anew.
+    fn check_takeover(&self) -> Result<(), UsageError> {
+        let Some(path) = &self.takeover_socket else {
+            return Ok(());
+        };
+        let fail = |message: String| Err(UsageError(format!("--takeover-socket: {message}")));
+        for port in &self.ports {
+            match &port.source {
+                PortSource::Interface(_) | PortSource::Udp(_) => {}
+                PortSource::Xdp { .. } => {
+                    return fail(format!(
+                        "expected ports of AF_PACKET (1@veth1) or UDP, found {port}: the rings of AF_XDP stay with the process that made them; with --engine kernel, --keep-forwarding lets a new switch take over"
+                    ));
+                }
+                PortSource::Capture { .. } => {
+                    return fail(format!(
+                        "expected ports of AF_PACKET (1@veth1) or UDP, found {port}: a capture is read by one process"
+                    ));
+                }
+            }
+        }
+        if let Some(generator) = self.generate.first() {
+            return fail(format!(
+                "expected no packet generator, found --generate {}: it would begin anew",
+                generator.text
+            ));
+        }
+        let others = [self.grpc_address(), self.thrift_address()];
+        if others
+            .into_iter()
+            .flatten()
+            .any(|it| it == Address::Unix(path.clone()))
+        {
+            return fail(format!(
+                "{} is where another service is served: name another file",
+                path.display()
+            ));
+        }
+        Ok(())
     }
 
     /// A generator that waits for a command needs P4Runtime to start it. A generator beside a replay must end, so that

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, ReplayOrder,
-    UdpPort, WayOut,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, HandedPort, PcapPort, Port, PortError,
+    ReplayOrder, UdpPort, WayOut,
 };
 
 use crate::bmv2::{self, Bmv2, Log, Observers};
@@ -58,6 +58,25 @@ impl Opening {
     pub(crate) fn open(&self) -> Result<Vec<OpenPort>, PortError> {
         let ports = self.open_unobserved()?.into_iter();
         Ok(ports.map(|port| port.observed(&self.observers)).collect())
+    }
+
+    /// Goes on with the sockets that another process has passed, one port for each worker.
+    fn open_passed(&self, passed: Vec<HandedPort>) -> Result<Vec<OpenPort>, PortError> {
+        let passed = passed.into_iter();
+        match &self.option.source {
+            PortSource::Interface(interface) => {
+                let shared = passed.map(|handed| AfPacketPort::passed(interface, handed));
+                let mut shared = shared.collect::<Result<Vec<_>, _>>()?;
+                self.warn_of_outgoing(&mut shared);
+                Ok(self.all(shared))
+            }
+            PortSource::Udp(_) => {
+                let shared = passed.map(UdpPort::passed);
+                Ok(self.all(shared.collect::<Result<Vec<_>, _>>()?))
+            }
+            // The command line with such a port was refused.
+            PortSource::Xdp { .. } | PortSource::Capture { .. } => Ok(Vec::new()),
+        }
     }
 
     fn open_unobserved(&self) -> Result<Vec<OpenPort>, PortError> {
@@ -187,8 +206,10 @@ fn log_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
 pub(crate) fn open(
     options: &Options,
     log: Option<&Log>,
+    passed: Option<Vec<Vec<HandedPort>>>,
     timeout: &mut StartTimeout,
 ) -> Result<OpenPorts, PortError> {
+    let mut passed = passed.map(|workers| workers.into_iter().map(Vec::into_iter).collect());
     let epoch_ns = since_1970_ns();
     let n_workers = usize::from(options.workers);
     let mut workers: Vec<Vec<OpenPort>> = (0..n_workers).map(|_| Vec::new()).collect();
@@ -221,7 +242,14 @@ pub(crate) fn open(
             observers,
             is_outgoing_logged: Arc::default(),
         };
-        let mut ports = timeout.retry_while(is_held_port, || opening.open())?;
+        let passed: Option<&mut Vec<_>> = passed.as_mut();
+        let mut ports = match passed {
+            Some(workers) => {
+                let handed = workers.iter_mut().filter_map(std::vec::IntoIter::next);
+                opening.open_passed(handed.collect())?
+            }
+            None => timeout.retry_while(is_held_port, || opening.open())?,
+        };
         if let Some(port) = opening.watched(&ports) {
             for open in &mut ports {
                 open.link = Some(Arc::clone(&port.status));

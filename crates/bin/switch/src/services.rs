@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -48,6 +49,27 @@ enum Bound {
     Unix(UnixListener, SocketFile),
 }
 
+/// A listening socket for, or of, another process.
+pub(crate) struct PassedListener {
+    /// The name of its service.
+    pub(crate) service: String,
+    pub(crate) address: Address,
+    pub(crate) descriptor: OwnedFd,
+}
+
+impl PassedListener {
+    /// Whether it serves what the command line asks for. Port 0 is any port.
+    fn is_for(&self, service: Service, address: &Address) -> bool {
+        let is_at = match (address, &self.address) {
+            (Address::Ip(wanted), Address::Ip(found)) if wanted.port() == 0 => {
+                wanted.ip() == found.ip()
+            }
+            (wanted, found) => wanted == found,
+        };
+        is_at && self.service == service.name()
+    }
+}
+
 /// The control threads, which run beside the event loop until [`Services::stop`].
 pub(crate) struct Services {
     runtime: Runtime,
@@ -78,12 +100,19 @@ pub(crate) struct Listeners {
 impl Listeners {
     pub(crate) fn bind(
         options: &Options,
+        passed: &mut Vec<PassedListener>,
         timeout: &mut StartTimeout,
     ) -> Result<Listeners, SwitchError> {
         let tls = options.grpc_access.tls_files().map(tls::Server::open);
         let tls = tls.transpose()?;
         let mut listen = |service: Service, address: Option<Address>| {
             let listen = |address| {
+                let place = passed.iter().position(|it| it.is_for(service, &address));
+                if let Some(place) = place {
+                    let passed = passed.swap_remove(place);
+                    let bound = go_on(passed);
+                    return bound.map_err(|source| service.refused(&address, source, options));
+                }
                 timeout.retry_while(SwitchError::is_held, || service.listen(&address, options))
             };
             address.map(listen).transpose()
@@ -95,6 +124,30 @@ impl Listeners {
             thrift: listen(Service::Thrift, options.thrift_address())?,
             notifications: notification_socket(options, timeout)?,
         })
+    }
+
+    /// Duplicates of the listening sockets, for a process that takes over.
+    pub(crate) fn duplicates(&self) -> io::Result<Vec<PassedListener>> {
+        let services = [
+            (Service::P4Runtime, &self.p4runtime),
+            (Service::Metrics, &self.metrics),
+            (Service::Thrift, &self.thrift),
+        ];
+        let bound = services.into_iter().filter_map(|(service, bound)| {
+            let (bound, address) = bound.as_ref()?;
+            Some((service, bound, address))
+        });
+        let duplicates = bound.map(|(service, bound, address)| {
+            Ok(PassedListener {
+                service: service.name().to_owned(),
+                address: address.clone(),
+                descriptor: match bound {
+                    Bound::Tcp(listener) => listener.try_clone()?.into(),
+                    Bound::Unix(listener, _) => listener.try_clone()?.into(),
+                },
+            })
+        });
+        duplicates.collect()
     }
 }
 
@@ -348,11 +401,26 @@ impl Services {
         let listener = match bound {
             Bound::Tcp(listener) => tokio::net::TcpListener::from_std(listener).map(Listener::Tcp),
             Bound::Unix(listener, file) => {
-                self.socket_files.push(file);
+                self.socket_files.push(file.own());
                 tokio::net::UnixListener::from_std(listener).map(Listener::Unix)
             }
         };
         listener.map_err(|source| service.refused(address, source, options))
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        self.server.device()
+    }
+
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
+        self.runtime.handle()
+    }
+
+    /// Leaves the files of Unix sockets to the process that goes on with the sockets.
+    pub(crate) fn leave_socket_files(&mut self) {
+        for file in self.socket_files.drain(..) {
+            file.leave();
+        }
     }
 
     /// Ends the threads. The event loop must have ended, so that no call waits for it.
@@ -579,6 +647,28 @@ fn notification_socket(
             );
         })
         .ok())
+}
+
+/// Goes on with a listening socket that another process has passed.
+fn go_on(passed: PassedListener) -> io::Result<(Bound, Address)> {
+    let PassedListener {
+        address,
+        descriptor,
+        ..
+    } = passed;
+    let bound = match &address {
+        Address::Ip(_) => {
+            let listener = TcpListener::from(descriptor);
+            listener.set_nonblocking(true)?;
+            Bound::Tcp(listener)
+        }
+        Address::Unix(path) => {
+            let listener = UnixListener::from(descriptor);
+            listener.set_nonblocking(true)?;
+            Bound::Unix(listener, SocketFile::passed(path)?)
+        }
+    };
+    Ok((bound, address))
 }
 
 fn bind(address: SocketAddr) -> io::Result<(Bound, Address)> {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use control::{
     Batch, Checked, Error, Exclusive, JsonOrigin, Kept, OperationResult, Store, StoreError,
@@ -19,9 +19,15 @@ use crate::start_timeout::StartTimeout;
 /// Interval of the checks that the state file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a switch that has taken over waits until the other process has closed the state file, which takes as long as
+/// the disk needs for what is still to be written.
+const CLOSED_BY_OTHER_MAX: Duration = Duration::from_secs(5);
+
+/// Pause between two tries to open a state file that another process closes.
+const OPEN_RETRY: Duration = Duration::from_millis(2);
+
 pub(crate) struct StateAtStart {
-    path: PathBuf,
-    file: StateFile,
+    kept: Arc<KeptFile>,
     contents: Contents,
 }
 
@@ -31,8 +37,7 @@ impl StateAtStart {
         let is_held = |error: &OpenError| matches!(error, OpenError::InUse);
         match timeout.retry_while(is_held, || StateFile::open(&path)) {
             Ok((file, contents)) => Ok(Self {
-                path,
-                file,
+                kept: KeptFile::new(path, Place::Open(file)),
                 contents,
             }),
             Err(error) => {
@@ -42,14 +47,23 @@ impl StateAtStart {
         }
     }
 
+    /// The contents of a state file that the switch of another process has open until this process has taken over.
+    pub(crate) fn of_other_process(path: &Path, contents: Contents) -> Self {
+        Self {
+            kept: KeptFile::new(path.to_owned(), Place::OfOtherProcess),
+            contents,
+        }
+    }
+
+    pub(crate) fn kept(&self) -> Arc<KeptFile> {
+        Arc::clone(&self.kept)
+    }
+
     /// Restores the file's contents and stores everything written from now on. Returns the file's path if it had a
     /// pipeline.
     pub(crate) async fn restore(self, server: &Server) -> Result<Option<PathBuf>, SwitchError> {
-        let Self {
-            path,
-            file,
-            contents,
-        } = self;
+        let Self { kept, contents } = self;
+        let path = kept.path.clone();
         if let Some(was_open_to) = &contents.was_open_to {
             warn_of_open_to(&path, was_open_to);
         }
@@ -76,11 +90,6 @@ impl StateAtStart {
                 return Err(SwitchError::State { path, message });
             }
         }
-        let kept = Arc::new(KeptFile {
-            file,
-            path: path.clone(),
-            is_behind: AtomicBool::new(false),
-        });
         tokio::spawn(watch(Arc::downgrade(&kept)));
         server.device().keep_in(kept);
         if !is_there {
@@ -117,13 +126,84 @@ fn warn_of_open_to(path: &Path, was: &OpenTo) {
 }
 
 /// A state file that logs when writing fails, and when it works again, once each.
-struct KeptFile {
-    file: StateFile,
+pub(crate) struct KeptFile {
+    place: Mutex<Place>,
     path: PathBuf,
     is_behind: AtomicBool,
 }
 
+/// Who has the file open.
+enum Place {
+    Open(StateFile),
+    /// Another process, until this process has taken over its switch.
+    OfOtherProcess,
+    /// Another process, which has taken this process's switch over.
+    Left,
+}
+
 impl KeptFile {
+    fn new(path: PathBuf, place: Place) -> Arc<KeptFile> {
+        Arc::new(KeptFile {
+            place: Mutex::new(place),
+            path,
+            is_behind: AtomicBool::new(false),
+        })
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the contents, with every change so far.
+    pub(crate) fn contents(&self) -> Result<Contents, StoreError> {
+        self.with_open(StateFile::contents)
+    }
+
+    /// Closes the file for good: another process has taken the switch over.
+    pub(crate) fn leave(&self) {
+        let file = std::mem::replace(&mut *self.place(), Place::Left);
+        drop(file);
+    }
+
+    /// Opens the file of a switch that this process has taken over. Control calls that change something wait meanwhile.
+    pub(crate) fn open_left(&self) {
+        let mut place = self.place();
+        let end = Instant::now() + CLOSED_BY_OTHER_MAX;
+        let opened = loop {
+            match StateFile::open(&self.path) {
+                Err(OpenError::InUse) if Instant::now() < end => std::thread::sleep(OPEN_RETRY),
+                opened => break opened,
+            }
+        };
+        match opened {
+            Ok((file, _)) => *place = Place::Open(file),
+            Err(error) => {
+                drop(place);
+                // Logged; calls that change something are refused.
+                let _ = self.logged(Err(StoreError(format!(
+                    "state file {}: {error}",
+                    self.path.display()
+                ))));
+            }
+        }
+    }
+
+    fn with_open<T>(
+        &self,
+        call: impl FnOnce(&StateFile) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &*self.place() {
+            Place::Open(file) => call(file),
+            Place::OfOtherProcess => Err(StoreError(format!(
+                "state file {} could not be opened after the takeover: start the switch anew when it can be",
+                self.path.display()
+            ))),
+            Place::Left => Err(StoreError(
+                "another process has taken the switch over: connect again".to_owned(),
+            )),
+        }
+    }
+
     fn logged(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
         let was_behind = self.is_behind.swap(result.is_err(), Ordering::Relaxed);
         let path = self.path.display();
@@ -158,15 +238,22 @@ async fn watch(kept: Weak<KeptFile>) {
 
 impl Store for KeptFile {
     fn catch_up(&self) -> Result<(), StoreError> {
-        self.logged(self.file.catch_up())
+        let caught_up = self.with_open(StateFile::catch_up);
+        match &*self.place() {
+            Place::Open(_) => self.logged(caught_up),
+            Place::OfOtherProcess | Place::Left => caught_up,
+        }
     }
 
     fn keep(&self, kept: Kept) -> Result<(), StoreError> {
-        self.logged(self.file.keep(kept))
+        self.logged(self.with_open(|file| file.keep(kept)))
     }
 
     fn is_current(&self) -> bool {
-        self.file.is_current()
+        match &*self.place() {
+            Place::Open(file) => file.is_current(),
+            Place::OfOtherProcess | Place::Left => false,
+        }
     }
 }
 

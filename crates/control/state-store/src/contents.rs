@@ -3,11 +3,12 @@
 use control::{Operation, Slot};
 use dataplane::PortId;
 use redb::{Database, ReadableDatabase, ReadableTable};
+use serde::{Deserialize, Serialize};
 
 use crate::file::{PIPELINES, PORTS_DISABLED, Result, STATE, decode, decode_pipeline};
 use crate::key;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contents {
     /// The pipeline that forwards.
     pub forwards: Option<StoredPipeline>,
@@ -22,7 +23,7 @@ pub struct Contents {
 }
 
 /// Permissions of a file beyond those of its owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenTo {
     /// The mode that the file had.
     pub mode: u32,
@@ -31,7 +32,7 @@ pub struct OpenTo {
 }
 
 /// A pipeline and the operations that were written to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPipeline {
     /// [`control::Origin::kind`].
     pub kind: String,

@@ -23,7 +23,7 @@ use crate::{cells, key};
 use header::{MAGIC, Transactions};
 
 /// The version of the encoding of values. Incremented whenever [`Operation`], or a type in it, changes.
-pub(crate) const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 3;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
@@ -187,6 +187,22 @@ impl StateFile {
             opened,
         };
         Ok((file, contents))
+    }
+
+    /// Reads the file's contents again, with every change so far.
+    ///
+    /// # Errors
+    /// An earlier change could not be stored, or the file cannot be read.
+    pub fn contents(&self) -> std::result::Result<Contents, StoreError> {
+        let opened = &mut *self.opened();
+        self.store(opened)?;
+        let failed = |why: String| StoreError(format!("state file {}: {why}", self.path.display()));
+        match &opened.database {
+            Some(database) => contents::read(database).map_err(|error| failed(error.to_string())),
+            None => Err(failed(
+                "it could not be written, so it may lack changes".to_owned(),
+            )),
+        }
     }
 
     /// Checks that a restarted switch would find what this process writes: an error if the file was removed, moved,

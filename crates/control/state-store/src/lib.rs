@@ -23,4 +23,4 @@ mod file;
 mod key;
 
 pub use contents::{Contents, OpenTo, StoredPipeline};
-pub use file::{OpenError, StateFile};
+pub use file::{FORMAT, OpenError, StateFile};

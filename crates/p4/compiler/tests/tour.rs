@@ -1,4 +1,4 @@
-//! The error tour, `docs/errors.md`, shows what the compiler says today.
+//! The error tour, `testdata/compiler/tour.md`, shows what the compiler says today.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p p4-compiler --test tour` writes the messages again; read the difference before you
 //! commit it.
@@ -38,7 +38,7 @@ fn messages(part: &str, text: &str) -> String {
 
 #[test]
 fn the_error_tour_shows_todays_messages() {
-    let path = root().join("docs/errors.md");
+    let path = root().join("testdata/compiler/tour.md");
     let tour = fs::read_to_string(&path).unwrap();
     let mut current = String::new();
     let mut program: Option<(String, String)> = None;
@@ -80,6 +80,6 @@ fn the_error_tour_shows_todays_messages() {
     }
     assert!(
         tour == current,
-        "docs/errors.md is not current: UPDATE_EXPECT=1 cargo test -p p4-compiler --test tour"
+        "testdata/compiler/tour.md is not current: UPDATE_EXPECT=1 cargo test -p p4-compiler --test tour"
     );
 }

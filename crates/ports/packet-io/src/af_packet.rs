@@ -22,6 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::batch::TxBatch;
+use crate::handed::{self, HandedPort, PacketState, PortState};
 use crate::interface::Interface;
 use crate::interface::lock::InterfaceLock;
 use crate::limits::{
@@ -82,6 +83,8 @@ pub struct AfPacketPort {
     is_full: bool,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
+    /// Whether another process receives and sends by the sockets.
+    is_left: bool,
 }
 
 /// How the port treats a frame that somebody on this host sends out by the interface.
@@ -194,6 +197,38 @@ impl AfPacketPort {
             is_full: false,
             statistics: PortStatistics::default(),
             lock,
+            is_left: false,
+        })
+    }
+
+    /// A port on the sockets that another process has passed. Neither receives nor sends before
+    /// [`Port::go_on_from`]; only ports that send straight to the driver and receive no outgoing frames can pass.
+    ///
+    /// # Errors
+    /// [`PortError::System`]: what was passed is no AF_PACKET port, or cannot be mapped.
+    pub fn passed(name: &str, handed: HandedPort) -> Result<AfPacketPort, PortError> {
+        let system = |source| PortError::on_interface(name, "take a port over", source);
+        let descriptors = <[OwnedFd; 3]>::try_from(handed.descriptors);
+        let (Ok([rx, tx, lock]), PortState::Packet(state)) = (descriptors, handed.state) else {
+            return Err(system(handed::of_another_kind("an AF_PACKET port")));
+        };
+        Ok(AfPacketPort {
+            index: state.interface_index,
+            name: name.to_owned(),
+            ring: RxRing::map_passed(rx.as_fd(), state.ring).map_err(system)?,
+            rx,
+            tx,
+            tx_queue: TxBatch::new(),
+            pace: TxPace::new(TX_BATCH_FRAMES),
+            super_frame: Vec::new(),
+            n_empty: 0,
+            retry_policy: RetryPolicy::default(),
+            way_out: WayOut::Driver,
+            outgoing: Outgoing::Ignored(None),
+            is_full: false,
+            statistics: PortStatistics::default(),
+            lock: Arc::new(InterfaceLock::passed(lock)),
+            is_left: true,
         })
     }
 
@@ -355,7 +390,41 @@ impl Port for AfPacketPort {
         self.statistics()
     }
 
+    fn hand_over(&self) -> io::Result<Option<HandedPort>> {
+        if self.way_out != WayOut::Driver || matches!(self.outgoing, Outgoing::Taken) {
+            return Ok(None);
+        }
+        Ok(Some(HandedPort {
+            descriptors: vec![
+                self.rx.try_clone()?,
+                self.tx.try_clone()?,
+                self.lock.duplicate()?,
+            ],
+            state: PortState::Packet(PacketState {
+                inode: handed::inode(self.rx.as_fd())?,
+                interface_index: self.index,
+                ring: self.ring.state(),
+            }),
+        }))
+    }
+
+    fn go_on_from(&mut self, state: &PortState) -> io::Result<()> {
+        let PortState::Packet(state) = state else {
+            return Err(handed::of_another_kind("an AF_PACKET port"));
+        };
+        self.ring.go_on_at(state.ring.next_slot);
+        self.is_left = false;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.is_left = true;
+    }
+
     fn statistics(&mut self) -> PortStatistics {
+        if self.is_left {
+            return self.statistics;
+        }
         if let Ok(n_drops) = socket::take_kernel_drops(self.rx.as_fd()) {
             self.statistics.rx_ring_full += n_drops;
         }

@@ -18,6 +18,7 @@ mod af_packet;
 mod af_xdp;
 mod batch;
 mod error;
+mod handed;
 mod interface;
 pub mod limits;
 mod link;
@@ -41,6 +42,7 @@ pub use af_xdp::{
 };
 pub use error::PortError;
 pub use frame::Frame;
+pub use handed::{HandedPort, PacketState, PortState, UdpState};
 pub use interface::receive_queues;
 pub use link::{Link, LinkEvent, LinkMonitor, links, other_end};
 pub use lost::LostPort;

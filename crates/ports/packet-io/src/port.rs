@@ -1,11 +1,12 @@
 //! The interface of every kind of port.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use frame::Frame;
 
 use crate::limits::{DROPPED_AT_ONCE, WAITING_FRAMES_MAX};
-use crate::{PortError, XdpInterface};
+use crate::{HandedPort, PortError, PortState, XdpInterface};
 
 /// Nanoseconds of a monotonic clock that the caller keeps.
 pub type Nanos = u64;
@@ -106,6 +107,29 @@ pub trait Port: Send {
     fn abandon(&mut self) -> PortStatistics {
         self.statistics()
     }
+
+    /// Duplicates of the port's sockets and its state, for a process that takes the port over. `None` if this kind of
+    /// port cannot pass to another process. The port itself goes on.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    fn hand_over(&self) -> io::Result<Option<HandedPort>> {
+        Ok(None)
+    }
+
+    /// Goes on where another process has stopped, on sockets that it has passed. Called before the first frame is
+    /// received.
+    ///
+    /// # Errors
+    /// The state is of another port.
+    fn go_on_from(&mut self, state: &PortState) -> io::Result<()> {
+        let _ = state;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Another process receives and sends by the port's sockets from now on: the port no longer asks the kernel, whose
+    /// counters begin anew with each question.
+    fn leave(&mut self) {}
 
     /// All counters since the port was opened. Asks the kernel, so do not call it for every packet.
     fn statistics(&mut self) -> PortStatistics;

@@ -16,6 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::batch::TxBatch;
+use crate::handed::{self, HandedPort, PortState, UdpState};
 use crate::limits::{TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES};
 use crate::pace::TxPace;
 use crate::port::receive_waiting;
@@ -40,6 +41,8 @@ pub struct UdpPort {
     n_overflows: u32,
     retry_policy: RetryPolicy,
     statistics: PortStatistics,
+    /// Whether another process receives and sends by the socket.
+    is_left: bool,
 }
 
 impl UdpPort {
@@ -81,7 +84,11 @@ impl UdpPort {
             fail("bind a UDP socket")(source)
         })?;
         let local = socket::local_address(socket.as_fd()).map_err(fail("read the address"))?;
-        Ok(UdpPort {
+        Ok(UdpPort::on(socket, local))
+    }
+
+    fn on(socket: OwnedFd, local: SocketAddr) -> UdpPort {
+        UdpPort {
             name: format!("udp:{local}"),
             local,
             socket,
@@ -93,7 +100,34 @@ impl UdpPort {
             n_overflows: 0,
             retry_policy: RetryPolicy::default(),
             statistics: PortStatistics::default(),
-        })
+            is_left: false,
+        }
+    }
+
+    /// A port on the socket that another process has passed. Neither receives nor sends before [`Port::go_on_from`].
+    ///
+    /// # Errors
+    /// [`PortError::Socket`]: what was passed is no UDP port of that address.
+    pub fn passed(handed: HandedPort) -> Result<UdpPort, PortError> {
+        let fail = |address, source| PortError::Socket {
+            address,
+            operation: "take a port over",
+            source,
+        };
+        let unspecified = SocketAddr::from(([0; 4], 0));
+        let descriptors = <[OwnedFd; 1]>::try_from(handed.descriptors);
+        let (Ok([socket]), PortState::Udp(state)) = (descriptors, handed.state) else {
+            let other = handed::of_another_kind("a UDP port");
+            return Err(fail(unspecified, other));
+        };
+        let local = socket::local_address(socket.as_fd());
+        let local = local.map_err(|source| fail(state.local, source))?;
+        if local != state.local {
+            return Err(fail(state.local, handed::of_another_kind("that address")));
+        }
+        let mut port = UdpPort::on(socket, local);
+        port.is_left = true;
+        Ok(port)
     }
 
     pub fn local_address(&self) -> SocketAddr {
@@ -211,7 +245,37 @@ impl Port for UdpPort {
         Some(self.socket.as_fd())
     }
 
+    fn hand_over(&self) -> io::Result<Option<HandedPort>> {
+        Ok(Some(HandedPort {
+            descriptors: vec![self.socket.try_clone()?],
+            state: PortState::Udp(UdpState {
+                inode: handed::inode(self.socket.as_fd())?,
+                local: self.local,
+                spoken_to: self.spoken_to.clone(),
+                n_overflows: self.n_overflows,
+            }),
+        }))
+    }
+
+    fn go_on_from(&mut self, state: &PortState) -> io::Result<()> {
+        let PortState::Udp(state) = state else {
+            return Err(handed::of_another_kind("a UDP port"));
+        };
+        self.spoken_to.clone_from(&state.spoken_to);
+        self.spoken_to.truncate(UDP_LOCAL_ADDRESSES);
+        self.n_overflows = state.n_overflows;
+        self.is_left = false;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.is_left = true;
+    }
+
     fn statistics(&mut self) -> PortStatistics {
+        if self.is_left {
+            return self.statistics;
+        }
         if let Ok(n_overflows) = socket::n_overflows(self.socket.as_fd()) {
             // The kernel's count wraps.
             let new = n_overflows.wrapping_sub(self.n_overflows);

@@ -1,5 +1,6 @@
 //! Requests to the service.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use conference_api::{
@@ -10,10 +11,22 @@ use data_encoding::BASE64URL_NOPAD;
 use futures_util::StreamExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use ureq::http::StatusCode;
+
+/// Requests at a time, and so connections and threads.
+const CONNECTIONS_MAX: usize = 16;
+/// A connection that nobody has used for so long is not used any more: the service closes quiet ones after 10 s.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+/// The longest answer: a conference in which 4,096 participants receive 4,096 tracks is longer, and of no use here.
+const ANSWER_MAX: u64 = 256 << 20;
+
+/// A stream of events that is quiet for longer is dead: the service says that it is there every 15 s.
+const QUIET_MAX: Duration = Duration::from_secs(45);
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -43,6 +56,21 @@ pub enum ApiError {
     /// The text is no token of the service.
     #[error("expected a token of a conference service: {0}")]
     BadToken(String),
+}
+
+impl ApiError {
+    /// Whether the same request may succeed in a second: the service restarts, another one takes over, or there were
+    /// too many requests.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            ApiError::Refused(problem) => matches!(problem.status, 429 | 503),
+            ApiError::Unreachable { .. } => true,
+            // What stands before a service that is away.
+            ApiError::NoService { status, .. } => matches!(status, 502..=504),
+            ApiError::BadToken(_) => false,
+        }
+    }
 }
 
 /// Whose token it is. The service checks tokens; this only reads one.
@@ -94,6 +122,8 @@ pub struct Api {
     url: String,
     token: String,
     agent: ureq::Agent,
+    /// A permit for each connection.
+    connections: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Api {
@@ -109,11 +139,24 @@ impl Api {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
+            .max_idle_connections(CONNECTIONS_MAX)
+            .max_idle_connections_per_host(CONNECTIONS_MAX)
+            .max_idle_age(IDLE_MAX)
             .build();
         Api {
             url: url.trim_end_matches('/').to_owned(),
             token: token.trim().to_owned(),
             agent: agent.into(),
+            connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        }
+    }
+
+    /// Requests with another token, over the same connections.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Api {
+        Api {
+            token: token.trim().to_owned(),
+            ..self.clone()
         }
     }
 
@@ -125,6 +168,18 @@ impl Api {
         self.get(format!("/v1/conferences/{conference}")).await
     }
 
+    /// Shows a participant.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn participant(
+        &self,
+        conference: &Name,
+        participant: &Name,
+    ) -> Result<Participant, ApiError> {
+        self.get(participant_path(conference, participant)).await
+    }
+
     /// Joins.
     ///
     /// # Errors
@@ -134,8 +189,8 @@ impl Api {
         (conference, participant): (&Name, &Name),
         spec: ParticipantSpec,
     ) -> Result<Participant, ApiError> {
-        let path = format!("/v1/conferences/{conference}/participants/{participant}");
-        self.put(path, spec).await
+        self.put(participant_path(conference, participant), spec)
+            .await
     }
 
     /// Leaves.
@@ -143,13 +198,7 @@ impl Api {
     /// # Errors
     /// As [`Api::conference`].
     pub async fn leave(&self, conference: &Name, participant: &Name) -> Result<(), ApiError> {
-        let path = format!("/v1/conferences/{conference}/participants/{participant}");
-        let agent = self.clone();
-        blocking(move || {
-            let call = agent.agent.delete(agent.to(&path));
-            agent.read_status(call.header("authorization", agent.bearer()).call())
-        })
-        .await
+        self.delete(participant_path(conference, participant)).await
     }
 
     /// Publishes a track.
@@ -162,10 +211,9 @@ impl Api {
         path: &TrackPath,
         spec: TrackSpec,
     ) -> Result<Participant, ApiError> {
-        let (participant, track) = (&path.participant, &path.track);
-        let path =
-            format!("/v1/conferences/{conference}/participants/{participant}/tracks/{track}");
-        self.put(path, spec).await
+        let participant = participant_path(conference, &path.participant);
+        self.put(format!("{participant}/tracks/{}", path.track), spec)
+            .await
     }
 
     /// Receives a track.
@@ -174,15 +222,23 @@ impl Api {
     /// As [`Api::conference`].
     pub async fn subscribe(
         &self,
-        (conference, participant): (&Name, &Name),
+        whose: (&Name, &Name),
         path: &TrackPath,
         spec: SubscriptionSpec,
     ) -> Result<Participant, ApiError> {
-        let (publisher, track) = (&path.participant, &path.track);
-        let path = format!(
-            "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}"
-        );
-        self.put(path, spec).await
+        self.put(subscription_path(whose, path), spec).await
+    }
+
+    /// Receives a track no longer.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn unsubscribe(
+        &self,
+        whose: (&Name, &Name),
+        path: &TrackPath,
+    ) -> Result<(), ApiError> {
+        self.delete(subscription_path(whose, path)).await
     }
 
     /// Tells why a participant receives a track or not.
@@ -208,15 +264,18 @@ impl Api {
     pub async fn watch(&self, conference: &Name) -> Result<Watch, ApiError> {
         let url = self.to(&format!("/v1/conferences/{conference}/events"));
         let url = url.replacen("http", "ws", 1);
-        let unreachable = |error: tungstenite::Error| ApiError::Unreachable {
+        let unreachable = |why: String| ApiError::Unreachable {
             url: self.url.clone(),
-            why: error.to_string(),
+            why,
         };
-        let mut request = url.into_client_request().map_err(unreachable)?;
+        let failed = |error: tungstenite::Error| unreachable(error.to_string());
+        let mut request = url.into_client_request().map_err(failed)?;
         let bearer = self.bearer().parse();
         let bearer = bearer.map_err(|_| ApiError::BadToken("it has no line breaks".to_owned()))?;
         request.headers_mut().insert("authorization", bearer);
-        let (stream, _) = connect_async(request).await.map_err(unreachable)?;
+        let connected = timeout(TIMEOUT, connect_async(request)).await;
+        let connected = connected.map_err(|_| unreachable("no answer in time".to_owned()))?;
+        let (stream, _) = connected.map_err(failed)?;
         Ok(Watch { stream })
     }
 
@@ -229,8 +288,7 @@ impl Api {
     }
 
     async fn get<T: DeserializeOwned + Send + 'static>(&self, path: String) -> Result<T, ApiError> {
-        let api = self.clone();
-        blocking(move || {
+        self.blocking(move |api| {
             let call = api.agent.get(api.to(&path));
             api.read(call.header("authorization", api.bearer()).call())
         })
@@ -242,12 +300,41 @@ impl Api {
         path: String,
         body: impl Serialize + Send + 'static,
     ) -> Result<T, ApiError> {
-        let api = self.clone();
-        blocking(move || {
+        self.blocking(move |api| {
             let call = api.agent.put(api.to(&path));
             api.read(call.header("authorization", api.bearer()).send_json(&body))
         })
         .await
+    }
+
+    async fn delete(&self, path: String) -> Result<(), ApiError> {
+        self.blocking(move |api| {
+            let call = api.agent.delete(api.to(&path));
+            api.read_status(call.header("authorization", api.bearer()).call())
+        })
+        .await
+    }
+
+    /// Makes a call on another thread once a connection is free. A call that was begun is made to its end, even if
+    /// nobody waits for it any more.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Api) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let failed = |why: String| ApiError::Unreachable {
+            url: "this process".to_owned(),
+            why,
+        };
+        let connections = self.connections.clone();
+        let permit = connections.acquire_owned().await;
+        let permit = permit.map_err(|error| failed(error.to_string()))?;
+        let api = self.clone();
+        let called = tokio::task::spawn_blocking(move || {
+            let done = call(&api);
+            drop(permit);
+            done
+        });
+        called.await.map_err(|error| failed(error.to_string()))?
     }
 
     fn read<T: DeserializeOwned>(&self, answer: Answer) -> Result<T, ApiError> {
@@ -273,7 +360,8 @@ impl Api {
         };
         let mut response = answer.map_err(unreachable)?;
         let status = response.status();
-        let body = response.body_mut().read_to_vec().map_err(unreachable)?;
+        let body = response.body_mut().with_config().limit(ANSWER_MAX);
+        let body = body.read_to_vec().map_err(unreachable)?;
         Ok((status, body))
     }
 
@@ -294,16 +382,16 @@ impl Api {
 
 type Answer = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
 
-async fn blocking<T: Send + 'static>(
-    call: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    match tokio::task::spawn_blocking(call).await {
-        Ok(done) => done,
-        Err(error) => Err(ApiError::Unreachable {
-            url: "this process".to_owned(),
-            why: error.to_string(),
-        }),
-    }
+fn participant_path(conference: &Name, participant: &Name) -> String {
+    format!("/v1/conferences/{conference}/participants/{participant}")
+}
+
+fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath) -> String {
+    let participant = participant_path(conference, participant);
+    format!(
+        "{participant}/subscriptions/{}/{}",
+        path.participant, path.track
+    )
 }
 
 /// A conference's events.
@@ -321,7 +409,7 @@ impl Watch {
     /// The next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<conference_api::Event> {
         loop {
-            match self.stream.next().await? {
+            match timeout(QUIET_MAX, self.stream.next()).await.ok()?? {
                 Ok(Message::Text(text)) => match serde_json::from_str(&text) {
                     Ok(event) => return Some(event),
                     Err(error) => tracing::debug!(%error, "an event of another version"),

@@ -3,12 +3,16 @@
 //! * [`Api`] makes requests.
 //! * [`MediaSocket`] is a UDP socket that is signed in to a leg and kept so.
 //! * [`relay`] connects programs that speak plain RTP on this machine with legs.
+//! * [`sequence`] says which numbered packets are lost or have come again.
 #![warn(missing_docs)]
 
 mod api;
+mod arrival;
 mod media;
 pub mod relay;
 pub mod sdp;
+pub mod sequence;
 
 pub use api::{Api, ApiError, Bearer, Watch};
+pub use arrival::{Arrival, PacketBuffer, now_ns};
 pub use media::{MediaSocket, NotSignedIn};

@@ -8,12 +8,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use conference_api::Leg;
 use data_encoding::HEXLOWER;
-use hello::{KEY_LEN, Received, SigningIn};
+use hello::{Hello, KEY_LEN, Received, SigningIn};
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::arrival::{self, Arrival, PacketBuffer};
+
 /// The longest datagram.
 pub(crate) const DATAGRAM_MAX: usize = 65_536;
+
+/// So many errors of a socket are passed over at once.
+const ERRORS_MAX: u32 = 16;
+
+/// The pause after "connection refused": the switch is away.
+const REFUSED: Duration = Duration::from_millis(20);
 
 /// Why a socket is not signed in.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +84,7 @@ impl MediaSocket {
         let socket = UdpSocket::bind(any).await.map_err(failed)?;
         // Connected: the kernel drops what comes from elsewhere.
         socket.connect(to).await.map_err(failed)?;
+        arrival::prepare(&socket);
         Ok(MediaSocket {
             socket,
             to,
@@ -88,6 +97,20 @@ impl MediaSocket {
     #[must_use]
     pub fn is_signed_in(&self) -> bool {
         self.lock().is_signed_in()
+    }
+
+    /// The switch's address.
+    #[must_use]
+    pub fn peer(&self) -> SocketAddr {
+        self.to
+    }
+
+    /// The socket's own address.
+    ///
+    /// # Errors
+    /// The system does not say it.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
     }
 
     /// Waits until the socket is signed in.
@@ -125,8 +148,42 @@ impl MediaSocket {
         }
     }
 
-    /// Says hello if it is time, or waits for a datagram until it is; its length if it is a packet.
-    async fn step(&self, buffer: &mut [u8]) -> Option<usize> {
+    /// Waits until a datagram has come or the network has reported an error; says hello meanwhile. [`MediaSocket::take`]
+    /// has what has come.
+    pub async fn ready(&self) {
+        loop {
+            let next = self.say_hello().await;
+            tokio::select! {
+                // The error is of this socket, and `take` gets it.
+                _ = self.socket.readable() => return,
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Takes a packet that has come; `None` if there is none now. Answers to hellos are none.
+    pub fn take(&self, buffer: &mut PacketBuffer) -> Option<Arrival> {
+        // An error that was reported makes one of the reads fail, and datagrams may wait behind it.
+        let mut n_errors = 0;
+        while n_errors < ERRORS_MAX {
+            let arrival = match arrival::take(&self.socket, buffer) {
+                Ok(arrival) => arrival,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(_) => {
+                    n_errors += 1;
+                    continue;
+                }
+            };
+            let packet = buffer.packet(&arrival);
+            if self.is_media(packet) {
+                return Some(arrival);
+            }
+        }
+        None
+    }
+
+    /// Says hello if it is time. Returns when it is time again.
+    async fn say_hello(&self) -> Instant {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let wall_ms = since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
         let (hello, next) = {
@@ -140,20 +197,28 @@ impl MediaSocket {
             // No route now, or nobody listens: the next hello is due soon.
             let _ = self.socket.send(&hello).await;
         }
+        self.began + next
+    }
+
+    /// Says hello if it is time, or waits for a datagram until it is; its length if it is a packet.
+    async fn step(&self, buffer: &mut [u8]) -> Option<usize> {
+        let next = self.say_hello().await;
         tokio::select! {
             read = self.socket.recv(buffer) => match read {
-                Ok(n) => {
-                    let received = self.lock().receive(&buffer[..n], self.began.elapsed());
-                    (received == Received::Other).then_some(n)
-                }
-                // "Connection refused": the switch is away.
+                Ok(n) => self.is_media(&buffer[..n]).then_some(n),
                 Err(_) => {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    tokio::time::sleep(REFUSED).await;
                     None
                 }
             },
-            () = sleep_until(self.began + next) => None,
+            () = sleep_until(next) => None,
         }
+    }
+
+    /// Whether a datagram is none of signing in. A late answer to a hello is of no use, and no media either.
+    fn is_media(&self, datagram: &[u8]) -> bool {
+        let received = self.lock().receive(datagram, self.began.elapsed());
+        received == Received::Other && Hello::decode(datagram).is_err()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, SigningIn> {

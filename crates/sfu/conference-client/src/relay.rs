@@ -148,8 +148,9 @@ pub async fn receive(leg: &MediaSocket, port: u16) -> io::Result<()> {
     }
 }
 
-/// RFC 5761, section 4.
-fn is_rtcp(packet: &[u8]) -> bool {
+/// Whether a packet is RTCP, not RTP (RFC 5761, section 4).
+#[must_use]
+pub fn is_rtcp(packet: &[u8]) -> bool {
     matches!(packet, [first, second, ..] if first >> 6 == 2 && (192..=223).contains(second))
 }
 

@@ -21,7 +21,7 @@ pub enum BadSdp {
 /// # Errors
 /// The text does not describe one stream.
 pub fn port_of(sdp: &str) -> Result<u16, BadSdp> {
-    let media: Vec<&str> = sdp.lines().filter(|line| line.starts_with("m=")).collect();
+    let media: Vec<&str> = lines(sdp).filter(|line| line.starts_with("m=")).collect();
     let [line] = media[..] else {
         return Err(match media.len() {
             0 => BadSdp::NoMedia,
@@ -37,30 +37,44 @@ pub fn port_of(sdp: &str) -> Result<u16, BadSdp> {
         .ok_or_else(|| BadSdp::Port(line.to_owned()))
 }
 
-/// A description of the same stream for a program that receives it on a port of this machine.
+/// A description of the same stream for a program that receives it on a port of this machine, and only there, whoever
+/// has written the description.
 #[must_use]
 pub fn for_receiver(sdp: &str, port: u16) -> String {
+    const HERE: &str = "c=IN IP4 127.0.0.1";
     let mut text = String::new();
-    for line in sdp.lines() {
-        let line = line.trim_end();
+    let mut put = |line: &str| {
+        text.push_str(line);
+        text.push_str("\r\n");
+    };
+    let mut has_address = false;
+    for line in lines(sdp) {
         if line.starts_with("c=") {
-            text.push_str("c=IN IP4 127.0.0.1");
+            has_address = true;
+            put(HERE);
         } else if let Some(media) = line.strip_prefix("m=") {
-            let mut words: Vec<&str> = media.split(' ').collect();
+            if !has_address {
+                has_address = true;
+                put(HERE);
+            }
+            let mut words: Vec<&str> = media.split_whitespace().collect();
             let port = port.to_string();
             if let Some(there) = words.get_mut(1) {
                 *there = &port;
             }
-            text.push_str("m=");
-            text.push_str(&words.join(" "));
-        } else if line.starts_with("a=rtcp:") || line == "a=rtcp-mux" {
-            continue;
-        } else {
-            text.push_str(line);
+            put(&format!("m={}", words.join(" ")));
+        } else if !line.starts_with("a=rtcp:") && line != "a=rtcp-mux" {
+            put(line);
         }
-        text.push_str("\r\n");
     }
     text
+}
+
+/// The lines as players read them: some end a line at a carriage return alone, and pass over leading spaces. What is no
+/// line here must be none there.
+fn lines(sdp: &str) -> impl Iterator<Item = &str> {
+    let lines = sdp.split(['\r', '\n', '\0']).map(str::trim);
+    lines.filter(|line| !line.is_empty())
 }
 
 #[cfg(test)]
@@ -93,5 +107,26 @@ mod tests {
             let bad = port_of(&CAMERA.replace("5006", port));
             assert!(matches!(bad, Err(BadSdp::Port(_))), "{port}");
         }
+    }
+
+    #[test]
+    fn no_description_makes_a_receiver_listen_elsewhere() {
+        for hidden in [
+            "s=x\rm=video 9 RTP/AVP 96\rc=IN IP4 192.0.2.1",
+            " m=video 9 RTP/AVP 96",
+            "s=x\0m=video 9 RTP/AVP 96",
+        ] {
+            let text = CAMERA.replace("s=No Name", hidden);
+            assert_eq!(port_of(&text), Err(BadSdp::Several(2)), "{hidden:?}");
+            let here = for_receiver(&text, 7000);
+            assert!(!here.contains("192.0.2.1"), "{here}");
+            assert_eq!(here.matches("m=video 7000 ").count(), 2, "{here}");
+        }
+        let without = CAMERA.replace("c=IN IP4 127.0.0.1\r\n", "");
+        let here = for_receiver(&without.replace("m=video 5006", "m=video\t9"), 7000);
+        assert!(
+            here.contains("c=IN IP4 127.0.0.1\r\nm=video 7000 RTP/AVP 96\r\n"),
+            "{here}"
+        );
     }
 }

@@ -231,6 +231,13 @@ impl BindingRecord {
         }
     }
 
+    /// Whether frames of both come from the same socket.
+    #[must_use]
+    pub fn is_same_socket(&self, other: &BindingRecord) -> bool {
+        let socket = |it: &BindingRecord| (it.port, it.address, it.udp_port);
+        socket(self) == socket(other)
+    }
+
     /// What others may know of it.
     #[must_use]
     pub fn route(&self) -> Route {

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | 1. The model has the change. Nobody can read it yet. | nothing has happened |
 //! | 2. The store has it, on the disk. | it has happened; the next service begins with it |
-//! | 3. The request is answered; the switch's connection and readers of events are told. | |
+//! | 3. The switch's connection and readers of events are told. | |
+//! | 4. The switch has it. Then the request is answered, at once if no switch is connected. | the next service brings it there |
 //!
 //! If the store fails in step 2, nobody knows whether it has the change. Then the model is read from the store again
 //! before anything else is changed.
@@ -18,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use conference_api::{Event, EventKind, Name};
 use conference_model::{Change, Key, Model, Outside, Record, Refusal, Request, Undo};
 use conference_store::{Store, StoreError, Write};
-use tokio::sync::{Notify, RwLock, RwLockReadGuard, broadcast, mpsc, oneshot};
+use tokio::sync::{Notify, RwLock, RwLockReadGuard, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
@@ -29,6 +30,8 @@ const BATCH_MAX: usize = 256;
 const QUEUE_MAX: usize = 4_096;
 /// Events that a reader may be behind.
 const EVENTS_MAX: usize = 4_096;
+/// How long an answer waits for a switch that is connected. One that is slower gets the change later.
+const SWITCH: Duration = Duration::from_secs(1);
 /// The pause before the store is read again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -52,6 +55,18 @@ pub enum CoreError {
     Ended,
 }
 
+/// The number of a change, from 1 on; 0 if nothing changed that the switch must know.
+type ChangeNumber = u64;
+
+/// What the switch has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct AtSwitch {
+    /// It is connected, and has what the conferences need but for changes that are on their way.
+    is_whole: bool,
+    /// It has this change and those before it.
+    change: ChangeNumber,
+}
+
 /// Why a service cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
@@ -67,6 +82,7 @@ pub enum BeginError {
 #[derive(Clone, Debug)]
 pub struct Core {
     shared: Arc<Shared>,
+    store: Store,
     requests: mpsc::Sender<Job>,
 }
 
@@ -76,14 +92,23 @@ struct Shared {
     events: broadcast::Sender<Arc<Event>>,
     /// The number of the last event.
     last_event: Mutex<u64>,
-    touched: Mutex<BTreeSet<u16>>,
+    touched: Mutex<Touched>,
     is_touched: Notify,
+    at_switch: watch::Sender<AtSwitch>,
+}
+
+/// Legs that may need other entries in the switch.
+#[derive(Debug, Default)]
+struct Touched {
+    legs: BTreeSet<u16>,
+    /// The last change that touched any.
+    change: ChangeNumber,
 }
 
 #[derive(Debug)]
 struct Job {
     request: Request,
-    answer: oneshot::Sender<Result<(), CoreError>>,
+    answer: oneshot::Sender<Result<ChangeNumber, CoreError>>,
 }
 
 impl Core {
@@ -105,8 +130,13 @@ impl Core {
     ) -> Result<Core, BeginError> {
         let store = store.into();
         let model = read(&store).await?;
+        let touched = Touched {
+            legs: model.legs().collect(),
+            change: 0,
+        };
         let shared = Arc::new(Shared {
-            touched: Mutex::new(model.legs().collect()),
+            touched: Mutex::new(touched),
+            at_switch: watch::Sender::new(AtSwitch::default()),
             model: RwLock::new(model),
             events: broadcast::Sender::new(EVENTS_MAX),
             last_event: Mutex::new(0),
@@ -115,12 +145,30 @@ impl Core {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
             shared: Arc::clone(&shared),
-            store,
+            store: store.clone(),
             queue,
             metrics,
         };
         tokio::spawn(writer.run());
-        Ok(Core { shared, requests })
+        Ok(Core {
+            shared,
+            store,
+            requests,
+        })
+    }
+
+    /// Makes a change, if the request needs one. It is in the store when this returns; in the switch, too, if that is
+    /// connected and writes it within a second.
+    ///
+    /// # Errors
+    /// It is refused, or the store failed.
+    pub async fn carry_out(&self, request: Request) -> Result<(), CoreError> {
+        let change = self.make(request).await?;
+        let mut at_switch = self.shared.at_switch.subscribe();
+        let has_it = at_switch.wait_for(|it| !it.is_whole || it.change >= change);
+        // What is late is on its way.
+        let _ = tokio::time::timeout(SWITCH, has_it).await;
+        Ok(())
     }
 
     /// Makes a change, if the request needs one. It is in the store when this returns.
@@ -128,6 +176,10 @@ impl Core {
     /// # Errors
     /// It is refused, or the store failed.
     pub async fn ask(&self, request: Request) -> Result<(), CoreError> {
+        self.make(request).await.map(|_| ())
+    }
+
+    async fn make(&self, request: Request) -> Result<ChangeNumber, CoreError> {
         let (answer, answered) = oneshot::channel();
         let job = Job { request, answer };
         self.requests.try_send(job).map_err(|error| match error {
@@ -158,21 +210,56 @@ impl Core {
         self.shared.tell(conference, kind, now_ms());
     }
 
-    /// Waits until legs may need other entries in the switch than before. Each is returned once.
-    pub async fn touched(&self) -> BTreeSet<u16> {
+    /// Waits until legs may need other entries in the switch than before. Each is returned once. The number is for
+    /// [`switch_has`](Self::switch_has).
+    pub async fn touched(&self) -> (BTreeSet<u16>, u64) {
         loop {
             let notified = self.shared.is_touched.notified();
-            let touched = std::mem::take(&mut *self.shared.lock_touched());
-            if !touched.is_empty() {
-                return touched;
+            {
+                let mut touched = self.shared.lock_touched();
+                if !touched.legs.is_empty() {
+                    return (std::mem::take(&mut touched.legs), touched.change);
+                }
             }
             notified.await;
         }
     }
+
+    /// The number of the last change that touched legs: what is read of the model from now on has it.
+    #[must_use]
+    pub fn last_change(&self) -> u64 {
+        self.shared.lock_touched().change
+    }
+
+    /// The switch has what the conferences needed after a change.
+    pub fn switch_has(&self, change: u64) {
+        self.shared.at_switch.send_replace(AtSwitch {
+            is_whole: true,
+            change,
+        });
+    }
+
+    /// No switch is connected, or it does not have what the conferences need.
+    pub fn switch_is_away(&self) {
+        let at_switch = &self.shared.at_switch;
+        at_switch.send_modify(|it| it.is_whole = false);
+    }
+
+    /// Whether the switch is connected and has what the conferences need, but for changes that are on their way.
+    #[must_use]
+    pub fn is_switch_whole(&self) -> bool {
+        self.shared.at_switch.borrow().is_whole
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
 }
 
 impl Shared {
-    fn lock_touched(&self) -> std::sync::MutexGuard<'_, BTreeSet<u16>> {
+    fn lock_touched(&self) -> std::sync::MutexGuard<'_, Touched> {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,9 +280,18 @@ impl Shared {
         let _ = self.events.send(Arc::new(event));
     }
 
-    fn touch(&self, legs: impl IntoIterator<Item = u16>) {
-        self.lock_touched().extend(legs);
+    fn touch(&self, legs: BTreeSet<u16>) -> ChangeNumber {
+        if legs.is_empty() {
+            return 0;
+        }
+        let change = {
+            let mut touched = self.lock_touched();
+            touched.legs.extend(legs);
+            touched.change += 1;
+            touched.change
+        };
         self.is_touched.notify_waiters();
+        change
     }
 }
 
@@ -277,8 +373,8 @@ impl Writer {
             Ok(()) => {
                 drop(model);
                 for (job, change, undo) in done {
-                    self.tell(change, undo, now_ms);
-                    answer(job, Ok(()));
+                    let number = self.tell(change, undo, now_ms);
+                    answer(job, Ok(number));
                 }
                 true
             }
@@ -289,14 +385,14 @@ impl Writer {
                 }
                 for (job, change, _) in done {
                     let failed = Err(CoreError::Store(error.to_string()));
-                    answer(job, if change.is_empty() { Ok(()) } else { failed });
+                    answer(job, if change.is_empty() { Ok(0) } else { failed });
                 }
                 let leads = tokio::select! {
                     leads = self.read_again(&mut model) => leads,
                     () = self.store.lost() => false,
                 };
                 if leads {
-                    shared.touch(model.legs().collect::<Vec<_>>());
+                    shared.touch(model.legs().collect());
                 }
                 leads
             }
@@ -319,11 +415,12 @@ impl Writer {
         }
     }
 
-    fn tell(&self, change: Change, undo: Undo, time_ms: u64) {
-        self.shared.touch(undo.legs);
+    fn tell(&self, change: Change, undo: Undo, time_ms: u64) -> ChangeNumber {
+        let number = self.shared.touch(undo.legs);
         for (conference, kind) in change.events {
             self.shared.tell(conference, kind, time_ms);
         }
+        number
     }
 }
 
@@ -335,7 +432,7 @@ fn group_of(change: &Change) -> Vec<Write> {
         .collect()
 }
 
-fn answer(job: Job, result: Result<(), CoreError>) {
+fn answer(job: Job, result: Result<ChangeNumber, CoreError>) {
     // Who asked may be gone.
     let _ = job.answer.send(result);
 }
@@ -356,7 +453,9 @@ pub fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use conference_api::{ConferenceSpec, ParticipantSpec};
+    use conference_api::{
+        ConferenceSpec, ParticipantSpec, QualitySpec, TrackKind, TrackPath, TrackSpec, Transport,
+    };
     use conference_store::Embedded;
 
     use super::*;
@@ -441,6 +540,55 @@ mod tests {
             model.participants(&name("c")).expect("it is there").len(),
             500
         );
+    }
+
+    #[tokio::test]
+    async fn an_answer_waits_for_a_switch_that_is_connected() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(&folder.path().join("store")).expect("it opens");
+        let core = Core::begin(store).await.expect("it begins");
+        core.carry_out(conference("c")).await.expect("done");
+        core.switch_has(core.last_change());
+        // No leg yet, so nothing for the switch.
+        core.carry_out(participant("p")).await.expect("done");
+        let path = TrackPath {
+            participant: name("p"),
+            track: name("t"),
+        };
+        let track = Request::PutTrack {
+            conference: name("c"),
+            path: path.clone(),
+            spec: TrackSpec {
+                kind: TrackKind::Audio,
+                transport: Transport::Rtp,
+                qualities: vec![QualitySpec {
+                    name: name("one"),
+                    max_kbps: 64,
+                    leg: None,
+                }],
+                sdp: String::new(),
+            },
+        };
+        let asked = {
+            let core = core.clone();
+            tokio::spawn(async move { core.carry_out(track).await })
+        };
+        let (legs, change) = core.touched().await;
+        assert_eq!((legs.len(), change, core.last_change()), (1, 1, 1));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!asked.is_finished());
+        core.switch_has(change);
+        asked.await.expect("it ran").expect("done");
+        core.switch_is_away();
+        assert!(!core.is_switch_whole());
+        let gone = Request::DeleteTrack {
+            conference: name("c"),
+            path,
+        };
+        core.carry_out(gone).await.expect("done without a switch");
+        assert_eq!(core.touched().await.1, 2);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conference_model::{LegEntries, Request};
+use conference_store::{Store, StoreError};
 use hello::Nonces;
 use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_client::objects::ObjectError;
@@ -30,6 +31,8 @@ use crate::sign_in::{Clocks, Outcome, decide};
 const RETRY: Duration = Duration::from_millis(200);
 /// How often the switch's counters are read.
 const LOOK: Duration = Duration::from_secs(1);
+/// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
+const IN_USE_MS: u64 = 3_000;
 /// A write that takes longer is given up, and the switch is read again.
 const CALL: Duration = Duration::from_secs(5);
 
@@ -52,8 +55,6 @@ pub struct Switch {
     pub address: SwitchAddress,
     /// Its P4Runtime device id.
     pub device_id: u64,
-    /// The election id: the store's term.
-    pub election_id: u128,
     /// What it runs.
     pub program: Program,
     /// Its addresses for media.
@@ -79,6 +80,16 @@ pub enum SessionError {
         "another controller is primary (election id {0}): end it, or give this service another switch"
     )]
     NotPrimary(u128),
+    /// The store cannot give a greater term.
+    #[error(
+        "another controller had election id {highest}, and the store gives no greater one: {error}"
+    )]
+    Term {
+        /// The switch's highest election id.
+        highest: u128,
+        /// Why not.
+        error: String,
+    },
     /// The program has no header for packets to and from the controller.
     #[error("p4/conference.p4: expected packet_in and packet_out with a port")]
     NoPackets,
@@ -87,8 +98,6 @@ pub enum SessionError {
 /// Whom a connection tells what it sees.
 #[derive(Clone, Debug)]
 pub struct Observers {
-    /// Whether the switch has what the conferences need.
-    pub is_whole: watch::Sender<bool>,
     /// What the switch has counted.
     pub activity: watch::Sender<Arc<Activity>>,
     /// Counters for Prometheus.
@@ -101,7 +110,7 @@ pub async fn serve(core: Core, switch: Switch, nonces: Nonces, observers: Observ
     let mut was = String::new();
     loop {
         let Err(error) = Session::serve(&core, &switch, &nonces, began, &observers).await;
-        observers.is_whole.send_replace(false);
+        core.switch_is_away();
         observers
             .activity
             .send_modify(|it| *it = Arc::new(it.away()));
@@ -185,7 +194,7 @@ impl Session<'_> {
     ) -> Result<Never, SessionError> {
         let mut client = Client::connect_once(&switch.address, switch.device_id).await?;
         client.set_call_timeout(CALL);
-        become_primary(&mut client, switch.election_id).await?;
+        become_primary(&mut client, core.store()).await?;
         let program = &switch.program;
         let cookie = match client.pipeline(ResponseType::CookieOnly).await {
             Ok(config) => config.cookie.map(|it| it.cookie),
@@ -215,12 +224,13 @@ impl Session<'_> {
             verdicts,
             observers,
         };
+        let change = core.last_change();
         session.reconcile().await?;
         // Each time: a service that was killed after it had set the program may have set no limit.
         let limits = session.tables.hello_limits();
         session.write(limits).await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
-        observers.is_whole.send_replace(true);
+        core.switch_has(change);
         let clocks = session.clocks();
         let connected = |it: &mut Arc<Activity>| *it = Arc::new(it.connected(clocks));
         observers.activity.send_modify(connected);
@@ -255,7 +265,10 @@ impl Session<'_> {
         let core = self.core.clone();
         loop {
             tokio::select! {
-                touched = core.touched() => self.rewrite(touched).await?,
+                (touched, change) = core.touched() => {
+                    self.rewrite(touched).await?;
+                    core.switch_has(change);
+                }
                 message = self.client.next_message() => {
                     if let stream_message_response::Update::Packet(packet) = message? {
                         self.packet_in(&packet, &signed).await?;
@@ -329,7 +342,14 @@ impl Session<'_> {
         let clocks = self.clocks();
         let outcome = {
             let model = self.core.model().await;
-            let outcome = decide(&model, self.nonces, clocks, &frame.from, &frame.payload);
+            let activity = Arc::clone(&self.observers.activity.borrow());
+            // A socket that signed in since the last reading is not in it.
+            let still_sends = |leg| {
+                let there = activity.legs.get(&leg);
+                there.is_none_or(|it| clocks.steady_ms.saturating_sub(it.heard_ms) < IN_USE_MS)
+            };
+            let (from, payload) = (&frame.from, &frame.payload);
+            let outcome = decide(&model, self.nonces, clocks, from, payload, still_sends);
             self.observers.metrics.hello(&outcome);
             let signed = match &outcome {
                 Outcome::Ignored(why) => {
@@ -422,16 +442,27 @@ impl Session<'_> {
     }
 }
 
-/// With the store's term as election id; with a higher one if another controller had that, and is gone.
-async fn become_primary(client: &mut Client, election_id: u128) -> Result<(), SessionError> {
-    let mut id = election_id;
+/// With the store's term as election id. If another controller had a greater one and is gone, the store raises its term
+/// first: a service that does not lead any more cannot do that.
+async fn become_primary(client: &mut Client, store: &Store) -> Result<(), SessionError> {
     loop {
-        match client.become_primary_as(id).await? {
+        match client.become_primary_as(store.term().into()).await? {
             Bid::Primary => return Ok(()),
             Bid::TooLow {
                 highest,
                 somebody_is_primary: false,
-            } if highest < u128::MAX => id = highest + 1,
+            } => {
+                let above = u64::try_from(highest).ok().and_then(|it| it.checked_add(1));
+                let raised = match above {
+                    Some(above) => store.raise_term(above).await,
+                    None => Err(StoreError::Failed("terms have 64 bits".to_owned())),
+                };
+                let failed = |error: StoreError| SessionError::Term {
+                    highest,
+                    error: error.to_string(),
+                };
+                raised.map_err(failed)?;
+            }
             Bid::TooLow { highest, .. } => return Err(SessionError::NotPrimary(highest)),
         }
     }

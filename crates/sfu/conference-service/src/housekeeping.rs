@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use conference_api::LeftReason;
 use conference_model::{Model, Request};
-use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::absence::Absence;
@@ -23,8 +22,6 @@ pub struct Housekeeping {
     pub core: Core,
     /// Signs of participants.
     pub presence: Presence,
-    /// Whether the switch has what the conferences need.
-    pub is_whole: watch::Receiver<bool>,
     /// After how long without a sign a participant is gone; `None`: never.
     pub gone: Option<Duration>,
     /// Counts conferences and what they have.
@@ -52,7 +49,7 @@ impl Housekeeping {
         let model = self.core.model().await;
         self.metrics.model(&model);
         let mut requests = ended(&model, now_ms());
-        let is_whole = *self.is_whole.borrow();
+        let is_whole = self.core.is_switch_whole();
         match absence {
             Some(absence) => {
                 requests.extend(absence.look(&model, &self.presence, is_whole, Instant::now()));

@@ -135,6 +135,7 @@ impl Metrics {
             Outcome::Ignored(Ignored::Answer) => "ignored_answer",
             Outcome::Ignored(Ignored::UnknownLeg(_)) => "ignored_unknown_leg",
             Outcome::Ignored(Ignored::Signature(_)) => "ignored_signature",
+            Outcome::Ignored(Ignored::InUse(_)) => "ignored_in_use",
         };
         self.hellos.with_label_values(&[name]).inc();
     }

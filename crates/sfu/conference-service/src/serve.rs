@@ -160,7 +160,7 @@ async fn lead(
     is_ready: &mut Option<impl FnOnce(&Core)>,
     stop: impl Future<Output = ()>,
 ) -> Result<Role, BeginError> {
-    let core = Core::begin_counted(store.clone(), Arc::clone(metrics)).await?;
+    let core = Core::begin_counted(store, Arc::clone(metrics)).await?;
     let own = settings.own_addresses.iter();
     let media = Media {
         switch: settings.switch_name.clone(),
@@ -174,24 +174,20 @@ async fn lead(
     let switch = Switch {
         address: settings.switch.clone(),
         device_id: settings.device_id,
-        election_id: u128::from(store.term()),
         program: settings.program.clone(),
         own_addresses: settings.own_addresses.clone(),
         silence: settings.silence,
     };
     let nonces = Nonces::new(tokens::new_secret());
-    let (whole, is_whole) = watch::channel(false);
     let (activity, latest) = watch::channel(Arc::new(Activity::default()));
     let presence = Presence::default();
     let observers = Observers {
-        is_whole: whole,
         activity,
         metrics: Arc::clone(metrics),
     };
     let housekeeping = Housekeeping {
         core: core.clone(),
         presence: presence.clone(),
-        is_whole: is_whole.clone(),
         gone: settings.gone,
         metrics: Arc::clone(metrics),
     };
@@ -212,7 +208,7 @@ async fn lead(
         metrics: Arc::clone(metrics),
         metrics_names: settings.metrics_names,
     };
-    leading.send_replace(Some(Leading::new(app, store, is_whole)));
+    leading.send_replace(Some(Leading::new(app)));
     if let Some(is_ready) = is_ready.take() {
         is_ready(&core);
     }

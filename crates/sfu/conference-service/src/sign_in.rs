@@ -31,6 +31,11 @@ pub enum Ignored {
     /// There is no such leg, or no longer.
     #[error("there is no leg {0}")]
     UnknownLeg(u32),
+    /// Another socket of the leg sends: two that have its key would take it from each other for ever.
+    #[error(
+        "another socket of leg {0} still sends: it is replaced when it has been silent for 3 seconds"
+    )]
+    InUse(u16),
     /// It was signed with another key.
     #[error("a hello for leg {0} with a wrong signature")]
     Signature(u32),
@@ -45,7 +50,7 @@ pub struct Clocks {
     pub wall_ms: u64,
 }
 
-/// Decides what a hello leads to.
+/// Decides what a hello leads to. `still_sends` says whether a leg's socket has sent something a moment ago.
 #[must_use]
 pub fn decide(
     model: &Model,
@@ -53,6 +58,7 @@ pub fn decide(
     clocks: Clocks,
     from: &BindingRecord,
     payload: &[u8],
+    still_sends: impl Fn(u16) -> bool,
 ) -> Outcome {
     let hello = match Hello::decode(payload) {
         Ok(hello) => hello,
@@ -82,8 +88,14 @@ pub fn decide(
         return Outcome::Answered(answer(Kind::Challenge, nonce));
     }
     let welcome = answer(Kind::Welcome, hello.nonce);
-    if model.binding(leg) == Some(from) {
-        return Outcome::Answered(welcome);
+    if let Some(there) = model.binding(leg) {
+        if there == from {
+            return Outcome::Answered(welcome);
+        }
+        // The same socket over another router or switch address is no other one.
+        if !there.is_same_socket(from) && still_sends(leg) {
+            return Outcome::Ignored(Ignored::InUse(leg));
+        }
     }
     Outcome::SignsIn { leg, welcome }
 }

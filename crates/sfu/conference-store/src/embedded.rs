@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 
@@ -17,7 +18,6 @@ const RECORDS: TableDefinition<'_, &str, &str> = TableDefinition::new("records")
 #[derive(Clone)]
 pub struct Embedded {
     file: Arc<OpenFile>,
-    term: u64,
 }
 
 struct OpenFile {
@@ -25,6 +25,7 @@ struct OpenFile {
     /// Device and inode.
     identity: (u64, u64),
     database: Database,
+    term: AtomicU64,
 }
 
 impl std::fmt::Debug for Embedded {
@@ -86,6 +87,7 @@ impl Embedded {
             path: path.to_owned(),
             identity: (about.dev(), about.ino()),
             database,
+            term: AtomicU64::new(0),
         };
         let term = file
             .begin_term(is_new || is_empty)
@@ -93,14 +95,35 @@ impl Embedded {
                 Trouble::Store(error) => error,
                 Trouble::Redb(error) => failed(&error),
             })?;
+        file.term.store(term, Ordering::Relaxed);
         let file = Arc::new(file);
-        Ok(Embedded { file, term })
+        Ok(Embedded { file })
     }
 
-    /// The number of this opening of the file, from 1 on.
+    /// The number of this opening of the file, from 1 on; more, if it was raised.
     #[must_use]
     pub fn term(&self) -> u64 {
-        self.term
+        self.file.term.load(Ordering::Relaxed)
+    }
+
+    /// Makes the term at least `at_least`; the next opening begins above it.
+    ///
+    /// # Errors
+    /// The file is gone, or the disk is full.
+    pub async fn raise_term(&self, at_least: u64) -> Result<(), StoreError> {
+        self.blocking(move |file| {
+            file.expect_there()?;
+            let transaction = file.database.begin_write()?;
+            {
+                let mut about = transaction.open_table(ABOUT)?;
+                let before = about.get("term")?.map_or(0, |it| it.value());
+                about.insert("term", before.max(at_least))?;
+            }
+            transaction.commit()?;
+            file.term.fetch_max(at_least, Ordering::Relaxed);
+            Ok(())
+        })
+        .await
     }
 
     /// All records, in the order of their keys.
@@ -261,9 +284,12 @@ mod tests {
             .expect("written");
         let in_use = Embedded::open(&path).expect_err("in use").to_string();
         assert!(in_use.starts_with("another service uses "), "{in_use}");
+        store.raise_term(40).await.expect("raised");
+        store.raise_term(7).await.expect("it is more already");
+        assert_eq!(store.term(), 40);
         drop(store);
         let store = Embedded::open(&path).expect("it opens");
-        assert_eq!(store.term(), 2);
+        assert_eq!(store.term(), 41);
         assert_eq!(store.read_all().await.expect("read"), owned(&[("a", "3")]));
         let mode = fs::metadata(&path).expect("it is there").mode();
         assert_eq!(mode & 0o777, 0o600);

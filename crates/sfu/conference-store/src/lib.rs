@@ -45,6 +45,18 @@ impl Store {
         }
     }
 
+    /// Makes the term at least `at_least`, also that of later services: a switch may have seen greater election ids than
+    /// a store that was restored from a backup.
+    ///
+    /// # Errors
+    /// Another service leads, or the store does not answer. The term of this service is as before then.
+    pub async fn raise_term(&self, at_least: u64) -> Result<(), StoreError> {
+        match self {
+            Store::Embedded(store) => store.raise_term(at_least).await,
+            Store::Etcd(store) => store.raise_term(at_least).await,
+        }
+    }
+
     /// All records, in the order of their keys. No write from before this call is done after it.
     ///
     /// # Errors

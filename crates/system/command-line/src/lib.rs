@@ -1,5 +1,6 @@
 //! Code that commands share: [`failure`] reports a failed command in one line, [`files`] reads and writes files with
-//! messages that say what was expected, [`interrupt`] stops work when a signal comes, and [`output`] writes to standard
+//! messages that say what was expected, [`findings`] are what a command has found and what to do about it,
+//! [`interrupt`] stops work when a signal comes, and [`output`] writes to standard
 //! output and standard error.
 //!
 //! This file has the messages for wrong command lines. clap repeats the messages of the standard library's parsers,
@@ -9,6 +10,7 @@
 
 pub mod failure;
 pub mod files;
+pub mod findings;
 pub mod interrupt;
 pub mod output;
 

@@ -29,6 +29,8 @@ const FOLDER_POLL_MS: u64 = 5;
 pub struct SocketFile {
     path: PathBuf,
     identity: Identity,
+    /// Whether the file is another process's.
+    is_left: bool,
 }
 
 /// Why a socket cannot be listened on.
@@ -75,10 +77,39 @@ impl SocketFile {
         let file = SocketFile {
             path: path.to_owned(),
             identity: identity(&made),
+            is_left: false,
         };
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         listener.set_nonblocking(true)?;
         Ok((listener, file))
+    }
+
+    /// The file of a socket that another process has passed. It stays that process's until [`SocketFile::own`].
+    ///
+    /// # Errors
+    /// The file is not there any more, or is no socket.
+    pub fn passed(path: &Path) -> io::Result<SocketFile> {
+        let found = fs::symlink_metadata(path)?;
+        if !found.file_type().is_socket() {
+            return Err(io::Error::other("expected a socket, found another file"));
+        }
+        Ok(SocketFile {
+            path: path.to_owned(),
+            identity: identity(&found),
+            is_left: true,
+        })
+    }
+
+    /// The file of a socket that this process goes on with alone, so that it is removed when dropped.
+    #[must_use]
+    pub fn own(mut self) -> SocketFile {
+        self.is_left = false;
+        self
+    }
+
+    /// Leaves the file to the process to which the socket was passed.
+    pub fn leave(mut self) {
+        self.is_left = true;
     }
 }
 
@@ -103,6 +134,9 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         let _folder = lock_folder(&self.path);
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| identity(&found) == self.identity) {

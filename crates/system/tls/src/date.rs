@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Formats a time since the Unix epoch as `2026-11-25 17:20:00 UTC`.
-pub(crate) fn utc(since_1970: Duration) -> String {
+pub fn utc(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);

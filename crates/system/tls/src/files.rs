@@ -205,14 +205,18 @@ impl Identity {
 }
 
 /// When a certificate becomes valid and when it expires, since the Unix epoch.
-struct Validity {
-    not_before: Duration,
-    not_after: Duration,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    pub not_before: Duration,
+    pub not_after: Duration,
 }
 
 impl Validity {
     /// Takes the dates from the verifier's errors, one for the first possible time and one for the last.
-    fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// The certificate cannot be used, or is never valid.
+    pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
         let parsed = ParsedCertificate::try_from(certificate).map_err(|error| unusable(&error))?;
         let at = |now: Duration| {
             let provider = provider();

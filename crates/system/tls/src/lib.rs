@@ -12,7 +12,8 @@ mod server;
 mod trouble;
 
 pub use client::{Client, ClientFiles, Connecting, server_name};
-pub use files::{FileError, Purpose, key_open_to_others};
+pub use date::utc;
+pub use files::{FileError, Purpose, Validity, key_open_to_others};
 pub use server::{Renewal, Server, ServerFiles};
 pub use trouble::{Trouble, refused};
 

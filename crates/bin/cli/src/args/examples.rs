@@ -141,6 +141,7 @@ pub(super) const DOCTOR_EXAMPLES: &str = "\
 Examples:
   reprise doctor
   sudo reprise doctor eth1                   # as the user who will run the switch
+  reprise doctor --service https://sfu.example.org --token TOKEN
   reprise doctor eth1 --json | jq '.interfaces[].findings[] | select(.level != \"ok\")'";
 
 /// Width of the narrowest common terminal.

@@ -218,8 +218,8 @@ mod tests {
 
     use packet_io::probe::{Offload, XdpFeatures};
 
-    use super::super::Level;
     use super::*;
+    use command_line::findings::Level;
 
     fn allowed() -> Permissions {
         Permissions {

@@ -194,8 +194,8 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Level;
     use super::*;
+    use command_line::findings::Level;
 
     fn found(machine: &Machine, what: &str) -> Finding {
         let findings = machine.findings();

@@ -1,5 +1,5 @@
-//! The grammar: every command with its words, arguments, effect and an example. `--help`, `help`, completion, messages
-//! and docs/p4rt.md are generated from it.
+//! The grammar: every command with its words, arguments, effect and an example. `--help`, `help`, completion and
+//! messages are generated from it.
 
 use p4runtime_client::Object;
 

@@ -186,7 +186,7 @@ fn beside_this(name: &str) -> PathBuf {
         .unwrap_or_else(|| name.into())
 }
 
-fn find(name: &str) -> Option<PathBuf> {
+pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))

@@ -23,6 +23,7 @@ mod sockets;
 mod startup_errors;
 mod state;
 mod support;
+mod takeover;
 mod translation;
 mod udp;
 mod workers;

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::socket;
+use crate::handed::RingState;
 use crate::limits::{RX_RING_BLOCK_BYTES, RX_SLOT_ALIGN_BYTES, RX_SLOT_OVERHEAD_BYTES};
 use crate::offload::VLAN_TAG_BYTES;
 
@@ -76,7 +77,51 @@ impl RxRing {
             tp_frame_nr: u32::try_from(n_slots).map_err(too_large)?,
         };
         socket::set_packet_option(fd, libc::PACKET_RX_RING, &request)?;
-        let memory_bytes = block_bytes * n_blocks;
+        let state = RingState {
+            block_bytes,
+            slot_bytes,
+            n_slots,
+            next_slot: 0,
+        };
+        RxRing::map_made(fd, state)
+    }
+
+    /// Maps the ring of a socket that another process has passed; that process may have it mapped too. The kernel
+    /// refuses a mapping that is not exactly as long as the ring.
+    pub(super) fn map_passed(fd: BorrowedFd<'_>, state: RingState) -> io::Result<RxRing> {
+        socket::expect_packet_ring(fd)?;
+        let RingState {
+            block_bytes,
+            slot_bytes,
+            n_slots,
+            next_slot,
+        } = state;
+        let fits = slot_bytes > RX_SLOT_OVERHEAD_BYTES
+            && slot_bytes.is_multiple_of(RX_SLOT_ALIGN_BYTES)
+            && slot_bytes <= block_bytes
+            && next_slot < n_slots
+            && n_slots.is_multiple_of(block_bytes / slot_bytes);
+        if !fits {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("expected the layout of a receive ring, found {state:?}"),
+            ));
+        }
+        RxRing::map_made(fd, state)
+    }
+
+    /// Maps a ring that the socket has.
+    fn map_made(fd: BorrowedFd<'_>, state: RingState) -> io::Result<RxRing> {
+        let RingState {
+            block_bytes,
+            slot_bytes,
+            n_slots,
+            next_slot,
+        } = state;
+        let n_blocks = n_slots / (block_bytes / slot_bytes);
+        let memory_bytes = n_blocks
+            .checked_mul(block_bytes)
+            .ok_or(io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address of the kernel's choice, of exactly the ring's length.
         let memory = unsafe {
             libc::mmap(
@@ -98,8 +143,23 @@ impl RxRing {
             block_bytes,
             slot_bytes,
             n_slots,
-            next_slot: 0,
+            next_slot,
         })
+    }
+
+    /// The ring's layout and the slot that is read next.
+    pub(super) fn state(&self) -> RingState {
+        RingState {
+            block_bytes: self.block_bytes,
+            slot_bytes: self.slot_bytes,
+            n_slots: self.n_slots,
+            next_slot: self.next_slot,
+        }
+    }
+
+    /// Reads from this slot on, where another process has stopped.
+    pub(super) fn go_on_at(&mut self, next_slot: usize) {
+        self.next_slot = next_slot % self.n_slots;
     }
 
     /// A frame length, in bytes, that fits every slot.

@@ -134,6 +134,20 @@ pub(super) fn take_kernel_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(statistics.tp_drops))
 }
 
+/// Checks that a descriptor of another process is a packet socket whose ring has the layout of this program.
+pub(super) fn expect_packet_ring(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let (mut domain, mut version) = (0 as libc::c_int, 0 as libc::c_int);
+    get_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, &mut domain)?;
+    if domain == libc::AF_PACKET {
+        get_option(fd, libc::SOL_PACKET, libc::PACKET_VERSION, &mut version)?;
+    }
+    if domain == libc::AF_PACKET && version == libc::tpacket_versions::TPACKET_V2 as libc::c_int {
+        Ok(())
+    } else {
+        Err(crate::handed::of_another_kind("an AF_PACKET port"))
+    }
+}
+
 /// Takes a message from the socket's queue. Returns its full length, which can be more than the buffer's.
 pub(super) fn receive_message(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;

@@ -5,11 +5,12 @@
 //! namespace. That namespace belongs to the network namespace, and the kernel frees the name however the process ends.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Holds an interface until dropped.
-pub(crate) struct InterfaceLock(#[expect(dead_code, reason = "held, not used")] UnixDatagram);
+pub(crate) struct InterfaceLock(UnixDatagram);
 
 impl InterfaceLock {
     /// Returns `None` if the lock is already held.
@@ -21,5 +22,15 @@ impl InterfaceLock {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Another descriptor of the lock: it is held until both are closed.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        Ok(self.0.try_clone()?.into())
+    }
+
+    /// The lock that another process has passed.
+    pub(crate) fn passed(lock: OwnedFd) -> InterfaceLock {
+        InterfaceLock(UnixDatagram::from(lock))
     }
 }

@@ -97,7 +97,7 @@ pub(super) async fn put(
         conference: conference.clone(),
         spec,
     };
-    app.core.ask(request).await?;
+    app.core.carry_out(request).await?;
     let model = app.core.model().await;
     Ok(Json(views::conference(
         &model,
@@ -159,7 +159,7 @@ pub(super) async fn delete(
     caller.expect_administrator(&conference)?;
     Ok(app
         .core
-        .ask(Request::DeleteConference { conference })
+        .carry_out(Request::DeleteConference { conference })
         .await?)
 }
 
@@ -197,7 +197,7 @@ pub(super) async fn put_participant(
         spec: content(body)?,
         expires_ms: caller.expires_ms(),
     };
-    app.core.ask(request).await?;
+    app.core.carry_out(request).await?;
     own(&app, &caller, (&conference, &participant)).await
 }
 
@@ -274,7 +274,7 @@ pub(super) async fn delete_participant(
             LeftReason::Removed
         },
     };
-    Ok(app.core.ask(request).await?)
+    Ok(app.core.carry_out(request).await?)
 }
 
 /// Publishes a track, or changes it.
@@ -320,7 +320,7 @@ pub(super) async fn put_track(
         path,
         spec,
     };
-    app.core.ask(request).await?;
+    app.core.carry_out(request).await?;
     own(&app, &caller, (&conference, &participant)).await
 }
 
@@ -352,7 +352,7 @@ pub(super) async fn delete_track(
     let path = TrackPath { participant, track };
     Ok(app
         .core
-        .ask(Request::DeleteTrack { conference, path })
+        .carry_out(Request::DeleteTrack { conference, path })
         .await?)
 }
 
@@ -394,7 +394,7 @@ pub(super) async fn mute(
             MutedBy::Administrator
         },
     };
-    Ok(app.core.ask(request).await?)
+    Ok(app.core.carry_out(request).await?)
 }
 
 /// Receives a track, or another quality of it.
@@ -440,7 +440,7 @@ pub(super) async fn put_subscription(
         path,
         spec: content(body)?,
     };
-    app.core.ask(request).await?;
+    app.core.carry_out(request).await?;
     own(&app, &caller, (&conference, &participant)).await
 }
 
@@ -479,5 +479,5 @@ pub(super) async fn delete_subscription(
         participant,
         path,
     };
-    Ok(app.core.ask(request).await?)
+    Ok(app.core.carry_out(request).await?)
 }

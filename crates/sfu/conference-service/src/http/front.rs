@@ -7,7 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use conference_store::Store;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -21,32 +20,21 @@ use crate::metrics::Metrics;
 #[derive(Clone, Debug)]
 pub struct Leading {
     app: App,
-    store: Store,
-    is_switch_whole: watch::Receiver<bool>,
     routes: Router,
 }
 
 impl Leading {
     /// What a leader serves.
     #[must_use]
-    pub fn new(app: App, store: Store, is_switch_whole: watch::Receiver<bool>) -> Leading {
+    pub fn new(app: App) -> Leading {
         let (routes, _) = routes_and_description(app.clone());
-        Leading {
-            app,
-            store,
-            is_switch_whole,
-            routes,
-        }
+        Leading { app, routes }
     }
 }
 
 impl Leading {
     pub(super) fn app(&self) -> &App {
         &self.app
-    }
-
-    pub(super) fn is_switch_whole(&self) -> bool {
-        *self.is_switch_whole.borrow()
     }
 }
 
@@ -84,9 +72,9 @@ async fn readiness(State(front): State<Front>) -> Response {
         None => {
             "this service stands by: another one leads, or the store does not answer".to_owned()
         }
-        Some(leading) => match leading.store.check().await {
+        Some(leading) => match leading.app.core.store().check().await {
             Err(error) => format!("the store: {error}"),
-            Ok(()) if !leading.is_switch_whole() => {
+            Ok(()) if !leading.app.core.is_switch_whole() => {
                 "the switch is away, or does not yet have what the conferences need".to_owned()
             }
             Ok(()) => return "ready\n".into_response(),

@@ -40,7 +40,9 @@ pub(super) async fn metrics(State(front): State<Front>) -> Response {
         }
         _ => Vec::new(),
     };
-    let is_whole = leading.as_ref().is_some_and(|it| it.is_switch_whole());
+    let is_whole = leading
+        .as_ref()
+        .is_some_and(|it| it.app().core.is_switch_whole());
     let text = front.metrics().text(leading.is_some(), is_whole, more);
     ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response()
 }

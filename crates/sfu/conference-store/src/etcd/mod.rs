@@ -2,11 +2,12 @@
 //!
 //! | key | value |
 //! | --- | --- |
-//! | `PREFIX/leader` | who leads; bound to a lease. Its create revision is the term |
+//! | `PREFIX/leader` | who leads; bound to a lease |
+//! | `PREFIX/term` | the term: the create revision of the leader's key, or more if an earlier term was as great |
 //! | `PREFIX/format` | the format of the records |
 //! | `PREFIX/records/KEY` | a record |
 //!
-//! Each write is a transaction. It compares that the leader's key has the create revision of this term, so a service
+//! Each write is a transaction. It compares that the leader's key has the create revision of this service, so a service
 //! that has been replaced can write nothing. It also compares the key's modification revision with that of the
 //! service's write before, and writes the key again. A write whose answer was lost may still be on its way: reading
 //! everything writes the leader's key first, and then that write cannot be done any more.
@@ -15,6 +16,7 @@ mod nodes;
 mod transactions;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use etcd_client::{
@@ -66,7 +68,8 @@ struct Leader {
     prefix: String,
     lease: i64,
     /// The create revision of the leader's key.
-    term: i64,
+    created: i64,
+    term: AtomicU64,
     /// The leader's key's modification revision after the last write; none if that write's outcome is not known.
     last: Mutex<Option<i64>>,
     is_lost: Arc<watch::Sender<bool>>,
@@ -74,7 +77,7 @@ struct Leader {
 
 impl std::fmt::Debug for Etcd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "etcd {} term {}", self.leader.prefix, self.leader.term)
+        write!(f, "etcd {} term {}", self.leader.prefix, self.term())
     }
 }
 
@@ -109,10 +112,29 @@ impl Etcd {
         }
     }
 
-    /// The create revision of the leader's key: greater with each leader.
+    /// A number that is greater with each leader.
     #[must_use]
     pub fn term(&self) -> u64 {
-        u64::try_from(self.leader.term).unwrap_or(0)
+        self.leader.term.load(Ordering::Relaxed)
+    }
+
+    /// Makes the term at least `at_least`; the next leader's is greater.
+    ///
+    /// # Errors
+    /// Another service leads, or etcd does not answer.
+    pub async fn raise_term(&self, at_least: u64) -> Result<(), StoreError> {
+        let leader = &self.leader;
+        let known = leader.last.lock().await.is_some();
+        if !known {
+            leader.fence().await?;
+        }
+        let mut last = leader.last.lock().await;
+        let before = last.take().ok_or_else(outcome_not_known)?;
+        let at_least = at_least.max(self.term());
+        let operations = vec![leader.put_term(at_least)];
+        *last = Some(leader.write(before, operations).await?);
+        leader.term.fetch_max(at_least, Ordering::Relaxed);
+        Ok(())
     }
 
     /// All records, in the order of their keys, as they are at one revision. No write from before this call is done
@@ -141,10 +163,7 @@ impl Etcd {
             if *self.is_lost.borrow() {
                 return Err(StoreError::NoLeader);
             }
-            let Some(before) = last.take() else {
-                let why = "the outcome of an earlier write is not known: read everything first";
-                return Err(StoreError::Failed(why.to_owned()));
-            };
+            let before = last.take().ok_or_else(outcome_not_known)?;
             let operations = transactions::operations(&prefix, batch);
             *last = Some(leader.write(before, operations).await?);
         }
@@ -166,7 +185,7 @@ impl Etcd {
     pub async fn check(&self) -> Result<(), StoreError> {
         let leader = &self.leader;
         let there = get(&leader.nodes, &leader.key()).await?;
-        if there.is_some_and(|it| it.create_revision() == leader.term) {
+        if there.is_some_and(|it| it.create_revision() == leader.created) {
             return Ok(());
         }
         Err(leader.lose())
@@ -201,7 +220,11 @@ impl Leader {
     }
 
     fn leads(&self) -> Compare {
-        Compare::create_revision(self.key(), CompareOp::Equal, self.term)
+        Compare::create_revision(self.key(), CompareOp::Equal, self.created)
+    }
+
+    fn put_term(&self, term: u64) -> TxnOp {
+        TxnOp::put(term_key(&self.prefix), term.to_string(), None)
     }
 
     /// Writes the leader's key again, with its value and lease.
@@ -226,7 +249,7 @@ impl Leader {
         if answer.succeeded() {
             return Ok(revision_of(&answer));
         }
-        if found(&answer).is_some_and(|it| it.create_revision() == self.term) {
+        if found(&answer, 0).is_some_and(|it| it.create_revision() == self.created) {
             let why = "etcd has a write that this service had given up: read everything first";
             return Err(StoreError::Failed(why.to_owned()));
         }
@@ -342,6 +365,7 @@ async fn begin_term(
         .when([Compare::create_revision(key.clone(), CompareOp::Equal, 0)])
         .and_then([
             TxnOp::get(format.clone(), None),
+            TxnOp::get(term_key(prefix), None),
             TxnOp::put(key, who(), Some(options)),
         ]);
     let sent = nodes.call(CALL, |mut client| async move { client.txn(campaign).await });
@@ -349,22 +373,25 @@ async fn begin_term(
     if !answer.succeeded() {
         return Ok(None);
     }
-    let term = revision_of(&answer);
+    let created = revision_of(&answer);
+    let earlier = found(&answer, 1).and_then(|it| it.value_str().ok()?.parse::<u64>().ok());
+    let term = earlier.map_or(0, |it| it.saturating_add(1));
+    let term = term.max(u64::try_from(created).unwrap_or(0));
     let (is_lost, receiver) = watch::channel(false);
     let leader = Leader {
         nodes: Arc::clone(nodes),
         prefix: prefix.to_owned(),
         lease,
-        term,
+        created,
+        term: AtomicU64::new(term),
         last: Mutex::new(None),
         is_lost: Arc::new(is_lost),
     };
-    let after = match found(&answer) {
-        None => {
-            let put = TxnOp::put(format, FORMAT.to_string(), None);
-            leader.write(term, vec![put]).await?
-        }
-        Some(there) if there.value() == FORMAT.to_string().as_bytes() => term,
+    // Before the switch hears of this term.
+    let mut operations = vec![leader.put_term(term)];
+    match found(&answer, 0) {
+        None => operations.push(TxnOp::put(format, FORMAT.to_string(), None)),
+        Some(there) if there.value() == FORMAT.to_string().as_bytes() => {}
         Some(there) => {
             let found = String::from_utf8_lossy(there.value()).parse();
             return Err(StoreError::Format {
@@ -373,7 +400,8 @@ async fn begin_term(
                 found: found.unwrap_or(u32::MAX),
             });
         }
-    };
+    }
+    let after = leader.write(created, operations).await?;
     *leader.last.lock().await = Some(after);
     Ok(Some(Etcd {
         leader: Arc::new(leader),
@@ -443,6 +471,15 @@ fn leader_key(prefix: &str) -> String {
     format!("{prefix}leader")
 }
 
+fn term_key(prefix: &str) -> String {
+    format!("{prefix}term")
+}
+
+fn outcome_not_known() -> StoreError {
+    let why = "the outcome of an earlier write is not known: read everything first";
+    StoreError::Failed(why.to_owned())
+}
+
 /// Who this is, for people.
 fn who() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -455,9 +492,9 @@ fn revision_of(answer: &TxnResponse) -> i64 {
         .map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// What the first operation of a transaction, a get, has found.
-fn found(answer: &TxnResponse) -> Option<KeyValue> {
-    match answer.op_responses().into_iter().next()? {
+/// What an operation of a transaction, a get, has found; they are numbered from 0 on.
+fn found(answer: &TxnResponse, number: usize) -> Option<KeyValue> {
+    match answer.op_responses().into_iter().nth(number)? {
         TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
         _ => None,
     }
@@ -529,11 +566,43 @@ mod tests {
         assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
         let new = Etcd::lead(&config).await.expect("it leads");
         assert!(new.term() > old.term());
+        let refused = old.raise_term(1 << 40).await;
+        assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
         let refused = old.leader.write(before, late()).await;
         assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
         let refused = old.leader.fence().await;
         assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
         assert_eq!(new.read_all().await.expect("it is read"), []);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_term_that_was_raised_is_below_that_of_the_next_leader() {
+        let test = "a_term_that_was_raised_is_below_that_of_the_next_leader";
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(cluster) = EtcdCluster::start(test, folder.path(), 1) else {
+            return;
+        };
+        let config = EtcdConfig {
+            endpoints: cluster.endpoints(),
+            prefix: "/reprise/".to_owned(),
+            tls: None,
+        };
+        let store = Etcd::lead(&config).await.expect("it leads");
+        store.raise_term(1 << 40).await.expect("raised");
+        store.raise_term(3).await.expect("it is more already");
+        assert_eq!(store.term(), 1 << 40);
+        // The outcome of a write is not known.
+        store.leader.last.lock().await.take();
+        store
+            .raise_term(1 << 41)
+            .await
+            .expect("raised all the same");
+        let put = vec![("a".to_owned(), Some("1".to_owned()))];
+        store.write(vec![put]).await.expect("written");
+        store.resign().await;
+        let next = Etcd::lead(&config).await.expect("it leads");
+        assert_eq!(next.term(), (1 << 41) + 1);
+        assert_eq!(next.read_all().await.expect("it is read").len(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,411 @@
+//! One participant of a load: it joins as a host does, with a socket of its own, and publishes, or only receives.
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::future::{Future, pending};
+use std::rc::Rc;
+use std::time::Duration;
+
+use conference_api::{
+    Leg, Name, Participant, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind, TrackPath,
+    TrackSpec, Transport,
+};
+use conference_client::{Api, ApiError, MediaSocket, PacketBuffer, now_ns};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, interval, sleep, timeout, timeout_at};
+
+use super::packet::{Label, Pace};
+use super::receiver::Receiver;
+use super::tally::Tally;
+use crate::failure::Failure;
+
+/// How long a join may take, with all subscriptions.
+pub const JOIN_MAX: Duration = Duration::from_secs(60);
+/// How long leaving may take.
+const LEAVE_MAX: Duration = Duration::from_secs(15);
+/// The pause before a request is made again.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Packets that a participant takes before others take theirs.
+const BATCH: usize = 64;
+/// How long a port is not used again: longer than a packet waits anywhere, also on a busy machine.
+pub const PORT_REST: Duration = Duration::from_secs(10);
+/// A publisher that has sent for so many seconds of which nothing has come counts as silent.
+const SILENT_S: u64 = 2;
+
+/// What happens in the whole load.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    /// Participants join, and nobody sends yet.
+    Joining,
+    /// Publishers send.
+    Sending,
+    /// Nobody sends; the last packets come.
+    Stopped,
+    /// All leave.
+    Leaving,
+}
+
+/// What all participants share; they run on one thread.
+pub struct Shared {
+    pub api: Api,
+    pub conference: Name,
+    pub track: Name,
+    pub leg: Name,
+    pub run: u64,
+    pub pace: Pace,
+    pub publishers: Vec<Name>,
+    /// To how many publishers each participant subscribes.
+    pub n_subscriptions: usize,
+    pub phase: watch::Receiver<Phase>,
+    pub tally: RefCell<Tally>,
+    /// Packets that each publisher has sent.
+    pub sent: Vec<Cell<u64>>,
+    /// Pairs of a publisher and a participant who has received nothing of it.
+    pub n_silent: Cell<usize>,
+    /// A participant's state has changed.
+    pub changed: Notify,
+    pub buffer: RefCell<PacketBuffer>,
+}
+
+/// Where a participant stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    Joining,
+    /// It is there with all subscriptions, and signed in.
+    Present,
+    /// It could not join.
+    Failed,
+}
+
+/// A participant.
+pub struct Member {
+    pub name: Name,
+    pub token: String,
+    /// Its place among the publishers, if it is one, and its track's kind.
+    pub publishes: Option<(usize, TrackKind)>,
+    pub state: Cell<State>,
+    /// It is to leave, and join again.
+    pub leave: Notify,
+    /// Whether it has left at the end.
+    pub has_left: Cell<bool>,
+}
+
+/// Takes part until the load ends. `due` is when the join was to begin: what a busy machine adds is part of its time.
+pub async fn take_part(shared: Rc<Shared>, member: Rc<Member>, due: Instant) {
+    let stay = Stay {
+        api: shared.api.with_token(&member.token),
+        shared: &shared,
+        member: &member,
+    };
+    let mut due = due;
+    while stay.take(due).await {
+        shared.tally.borrow_mut().n_leaves += 1;
+        due = Instant::now();
+    }
+}
+
+struct Stay<'s> {
+    api: Api,
+    shared: &'s Shared,
+    member: &'s Member,
+}
+
+impl Stay<'_> {
+    /// Joins, stays and leaves. Returns whether it is to join again.
+    async fn take(&self, due: Instant) -> bool {
+        self.set(State::Joining);
+        let stayed = self.stay(due).await;
+        if self.member.state.get() == State::Present {
+            self.set(State::Joining);
+            self.shared.tally.borrow_mut().n_present -= 1;
+        }
+        self.leave().await;
+        match stayed {
+            Ok(again) => again,
+            // The publishers leave, too, and those who still join find none.
+            Err(_) if self.is_over() => {
+                self.shared.tally.borrow_mut().n_unfinished += 1;
+                false
+            }
+            Err(failure) => {
+                let why = format!("{}: {failure}", self.member.name);
+                self.shared.tally.borrow_mut().failed(why);
+                self.set(State::Failed);
+                false
+            }
+        }
+    }
+
+    fn set(&self, state: State) {
+        self.member.state.set(state);
+        self.shared.changed.notify_one();
+    }
+
+    fn is_over(&self) -> bool {
+        *self.shared.phase.borrow() == Phase::Leaving
+    }
+
+    /// Waits until a phase has come.
+    async fn phase(&self, phase: Phase) {
+        let mut phases = self.shared.phase.clone();
+        // The sender lives until all participants have ended.
+        if phases.wait_for(|it| *it >= phase).await.is_err() {
+            pending::<()>().await;
+        }
+    }
+
+    /// Returns whether it is to join again.
+    async fn stay(&self, due: Instant) -> Result<bool, Failure> {
+        let Shared { tally, sent, .. } = self.shared;
+        let measured = self.member.publishes.is_none().then_some(due);
+        let receiver = RefCell::new(Receiver::new(self.shared.run, tally, sent, measured));
+        let others = self.chosen();
+        let until = due + JOIN_MAX;
+        let in_time =
+            |what: &str| Failure::new(format!("expected {what} within {} s", JOIN_MAX.as_secs()));
+        let entered = timeout_at(until, self.enter(&others, &receiver)).await;
+        let leg = entered.map_err(|_| in_time("an answer of the service"))??;
+        if self.is_over() {
+            return Ok(false);
+        }
+        let socket = match leg {
+            Some(leg) => Some(MediaSocket::open(&leg).await?),
+            // It neither sends nor receives.
+            None => None,
+        };
+        let is_signed_in = Notify::new();
+        let settling = async {
+            let settled = timeout_at(
+                until,
+                self.settle(&others, &receiver, &socket, &is_signed_in),
+            );
+            let settled = settled.await;
+            settled.map_err(|_| in_time("to be signed in with all subscriptions"))??;
+            receiver.borrow_mut().is_present();
+            {
+                let mut tally = tally.borrow_mut();
+                tally.n_present += 1;
+                tally.n_joins += 1;
+            }
+            self.set(State::Present);
+            pending::<Result<Infallible, Failure>>().await
+        };
+        let again = tokio::select! {
+            failed = settling => match failed? {},
+            never = self.receive(&socket, &receiver, &is_signed_in) => match never {},
+            never = self.send(&socket) => match never {},
+            () = self.member.leave.notified() => true,
+            () = self.phase(Phase::Leaving) => false,
+        };
+        if again {
+            // The switch may send some more packets there: another socket must not get the same port so soon.
+            tokio::task::spawn_local(async move {
+                sleep(PORT_REST).await;
+                drop(socket);
+            });
+        } else {
+            let least = SILENT_S * u64::from(self.shared.pace.per_s);
+            let n_silent = receiver.into_inner().end(least);
+            self.shared
+                .n_silent
+                .set(self.shared.n_silent.get() + n_silent);
+        }
+        Ok(again)
+    }
+
+    /// The publishers to which it subscribes.
+    fn chosen(&self) -> Vec<usize> {
+        let own = self.member.publishes.map(|(place, _)| place);
+        let n = self.shared.publishers.len();
+        let mut others: Vec<usize> = (0..n).filter(|it| Some(*it) != own).collect();
+        fastrand::shuffle(&mut others);
+        others.truncate(self.shared.n_subscriptions);
+        others
+    }
+
+    /// Joins, and publishes or makes the first subscription. Returns the leg.
+    async fn enter(
+        &self,
+        others: &[usize],
+        receiver: &RefCell<Receiver<'_>>,
+    ) -> Result<Option<Leg>, Failure> {
+        let whose = (&self.shared.conference, &self.member.name);
+        self.repeated(|| self.api.join(whose, ParticipantSpec::default()))
+            .await?;
+        let there = if self.member.publishes.is_some() {
+            self.publish().await?
+        } else if let Some(first) = others.first() {
+            self.subscribe(*first, receiver).await?
+        } else {
+            return Ok(None);
+        };
+        let leg = there
+            .legs
+            .and_then(|mut legs| legs.remove(&self.shared.leg));
+        let lost = || Failure::new("the service gave no leg");
+        Ok(Some(leg.ok_or_else(lost)?))
+    }
+
+    async fn publish(&self) -> Result<Participant, Failure> {
+        let Shared { pace, leg, .. } = self.shared;
+        let kind = self.member.publishes.map(|(_, kind)| kind);
+        let spec = TrackSpec {
+            kind: kind.unwrap_or(TrackKind::Data),
+            transport: Transport::Rtp,
+            qualities: vec![QualitySpec {
+                name: leg.clone(),
+                max_kbps: pace.max_kbps(),
+                leg: Some(leg.clone()),
+            }],
+            sdp: String::new(),
+        };
+        let path = self.path_of(&self.member.name);
+        let conference = &self.shared.conference;
+        self.repeated(|| self.api.publish(conference, &path, spec.clone()))
+            .await
+    }
+
+    async fn subscribe(
+        &self,
+        publisher: usize,
+        receiver: &RefCell<Receiver<'_>>,
+    ) -> Result<Participant, Failure> {
+        receiver.borrow_mut().subscribes_to(publisher);
+        let whose = (&self.shared.conference, &self.member.name);
+        let path = self.path_of(&self.shared.publishers[publisher]);
+        let spec = SubscriptionSpec {
+            quality: None,
+            leg: Some(self.shared.leg.clone()),
+        };
+        // Publishers join side by side: another one's track may not be there yet.
+        let is_awaited = |error: &ApiError| {
+            let is_missing = matches!(error, ApiError::Refused(problem) if problem.status == 404);
+            (is_missing || error.is_transient()) && !self.is_over()
+        };
+        self.repeated_if(is_awaited, || {
+            self.api.subscribe(whose, &path, spec.clone())
+        })
+        .await
+    }
+
+    fn path_of(&self, publisher: &Name) -> TrackPath {
+        TrackPath {
+            participant: publisher.clone(),
+            track: self.shared.track.clone(),
+        }
+    }
+
+    /// Makes the other subscriptions, and waits until the socket is signed in.
+    async fn settle(
+        &self,
+        others: &[usize],
+        receiver: &RefCell<Receiver<'_>>,
+        socket: &Option<MediaSocket>,
+        is_signed_in: &Notify,
+    ) -> Result<(), Failure> {
+        let n_made = usize::from(self.member.publishes.is_none());
+        for publisher in others.iter().skip(n_made) {
+            self.subscribe(*publisher, receiver).await?;
+        }
+        if socket.is_some() {
+            is_signed_in.notified().await;
+        }
+        Ok(())
+    }
+
+    /// Receives for ever.
+    async fn receive(
+        &self,
+        socket: &Option<MediaSocket>,
+        receiver: &RefCell<Receiver<'_>>,
+        is_signed_in: &Notify,
+    ) -> Infallible {
+        let Some(socket) = socket else {
+            return pending().await;
+        };
+        let mut was_signed_in = false;
+        loop {
+            socket.ready().await;
+            let mut receiver = receiver.borrow_mut();
+            let mut buffer = self.shared.buffer.borrow_mut();
+            for _ in 0..BATCH {
+                let Some(arrival) = socket.take(&mut buffer) else {
+                    break;
+                };
+                receiver.take(buffer.packet(&arrival), &arrival);
+            }
+            drop((receiver, buffer));
+            if !was_signed_in && socket.is_signed_in() {
+                was_signed_in = true;
+                is_signed_in.notify_one();
+            }
+        }
+    }
+
+    /// Sends while publishers do, and waits for ever.
+    async fn send(&self, socket: &Option<MediaSocket>) -> Infallible {
+        let Shared { pace, run, .. } = *self.shared;
+        let (Some(socket), Some((place, _))) = (socket, self.member.publishes) else {
+            return pending().await;
+        };
+        self.phase(Phase::Sending).await;
+        let period = Duration::from_secs(1) / pace.per_s;
+        // Publishers send at different times.
+        sleep(period.mul_f64(fastrand::f64())).await;
+        let mut packet = vec![0; pace.len];
+        let sent = &self.shared.sent[place];
+        let mut ticks = interval(period);
+        loop {
+            ticks.tick().await;
+            if *self.shared.phase.borrow() >= Phase::Stopped {
+                return pending().await;
+            }
+            let label = Label {
+                run,
+                publisher: u32::try_from(place).unwrap_or(u32::MAX),
+                number: sent.get(),
+                sent_ns: now_ns(),
+            };
+            label.write(&mut packet);
+            // An error may be that of an earlier packet, and the system has not sent this one.
+            if socket.send(&packet).await.is_ok() || socket.send(&packet).await.is_ok() {
+                sent.set(label.number + 1);
+            } else {
+                self.shared.tally.borrow_mut().n_send_errors += 1;
+            }
+        }
+    }
+
+    async fn leave(&self) {
+        let request = self.repeated_if(ApiError::is_transient, || {
+            self.api.leave(&self.shared.conference, &self.member.name)
+        });
+        let left = timeout(LEAVE_MAX, request).await;
+        self.member.has_left.set(matches!(left, Ok(Ok(()))));
+    }
+
+    /// Makes a request, and again while the service is away or busy, until the load ends.
+    async fn repeated<T, F: Future<Output = Result<T, ApiError>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, Failure> {
+        self.repeated_if(|error| error.is_transient() && !self.is_over(), request)
+            .await
+    }
+
+    async fn repeated_if<T, F: Future<Output = Result<T, ApiError>>>(
+        &self,
+        is_awaited: impl Fn(&ApiError) -> bool,
+        request: impl Fn() -> F,
+    ) -> Result<T, Failure> {
+        loop {
+            match request().await {
+                Err(error) if is_awaited(&error) => {
+                    self.shared.tally.borrow_mut().n_repeated += 1;
+                    sleep(AGAIN).await;
+                }
+                done => return Ok(done?),
+            }
+        }
+    }
+}

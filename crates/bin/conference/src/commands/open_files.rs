@@ -1,0 +1,42 @@
+//! The limit of open files, sockets included: often 1,024 for a process, which may raise it.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::failure::Failure;
+
+/// Files of a process beside the sockets that it counts.
+const OTHERS: u64 = 64;
+
+/// Allows so many sockets.
+///
+/// # Errors
+/// The system allows fewer.
+pub fn allow(n_sockets: u64) -> Result<(), Failure> {
+    let needed = n_sockets + OTHERS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|it| it >= needed) {
+        return Ok(());
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|error| {
+        Failure::new(format!(
+            "{n_sockets} sockets need {needed} open files, and the system allows {}: {error}; \
+             raise the hard limit (`ulimit -Hn`), or take fewer participants",
+            limit.current.unwrap_or(0)
+        ))
+    })
+}
+
+/// Allows as many files as the system does.
+pub fn allow_most() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Otherwise fewer must do.
+    let _ = setrlimit(Resource::Nofile, raised);
+}

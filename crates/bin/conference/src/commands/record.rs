@@ -1,0 +1,614 @@
+//! `reprise record`: a participant that receives every track of its conference and writes all of them to files.
+
+mod catalog;
+mod media;
+mod track;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use conference_api::{
+    Conference, Event, EventKind, LeftReason, Leg, Name, Participant, ParticipantSpec,
+    SubscriptionSpec, Track, TrackKind, TrackPath,
+};
+use conference_client::sdp::{self, BadSdp};
+use conference_client::{Api, ApiError, Bearer};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+
+use super::open_files;
+use crate::args::{Global, Record};
+use crate::failure::Failure;
+use crate::output;
+use catalog::{MediaFile, RecordedTrack};
+use command_line::interrupt::unless_interrupted;
+use media::Media;
+use writer::{Message, Writer};
+
+/// Packets that wait for the disk: two seconds of a hundred tracks of high definition.
+const QUEUE: usize = 65_536;
+/// How often files are written.
+const FLUSH: Duration = Duration::from_secs(1);
+/// The pause before the service is asked again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How often the conference is read without an event, since events may have been lost.
+const READ_AGAIN: Duration = Duration::from_secs(30);
+/// How long the tracks may take to end.
+const END_MAX: Duration = Duration::from_secs(10);
+/// How long leaving may take: the service may be away.
+const LEAVE_MAX: Duration = Duration::from_secs(3);
+/// Legs of one track that wait to replace each other.
+const LEGS: usize = 4;
+
+pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
+    let bearer = Bearer::read(&record.token)?;
+    if !bearer.claims.grants.subscribe {
+        return Err(Failure::new(
+            "expected a token that allows to receive (grant \"subscribe\"), found one that does not",
+        ));
+    }
+    if record.media && super::serve::find("ffmpeg").is_none() {
+        return Err(Failure::new(
+            "--media needs the program ffmpeg, which is not installed: install it (`apt install ffmpeg`), or record without --media",
+        ));
+    }
+    open_files::allow_most();
+    let api = Api::new(&record.url, &record.token);
+    let whose = (&bearer.conference, &bearer.participant);
+    let writer = Writer::open(&record.to, whose, now_ms())?;
+    let next_number = writer.next_number()?;
+    // What an earlier recorder of this name has subscribed to is not what this one has.
+    api.leave(whose.0, whose.1).await?;
+    let spec = ParticipantSpec {
+        display_name: record.display_name.clone(),
+    };
+    let joined = api.join(whose, spec).await?;
+    let (files, messages) = mpsc::channel(QUEUE);
+    let (done, mut written) = oneshot::channel::<Result<(), Failure>>();
+    let thread = std::thread::Builder::new().name("files".to_owned());
+    // Its end comes through the channel.
+    thread.spawn(move || done.send(writer.run(messages)).is_ok())?;
+    let mut recorder = Recorder {
+        json: global.json,
+        api,
+        conference: bearer.conference,
+        own: bearer.participant,
+        record,
+        joined_ms: joined.joined_ms,
+        names: BTreeMap::new(),
+        tracks: BTreeMap::new(),
+        next_number,
+        next_leg: 1,
+        files: files.clone(),
+        tasks: JoinSet::new(),
+    };
+    recorder.say(
+        json!({ "recording": recorder.record.to.display().to_string() }),
+        || {
+            format!(
+                "records conference {} into {}, until Ctrl-C",
+                recorder.conference,
+                recorder.record.to.display()
+            )
+        },
+    );
+    let flushes = tokio::spawn(flush(files));
+    let (ended, written) = tokio::select! {
+        ended = unless_interrupted(recorder.follow()) => (ended, Some(written)),
+        failed = &mut written => (Some(Err(of_thread(failed))), None),
+    };
+    flushes.abort();
+    recorder.end(ended, written).await
+}
+
+/// Writes files each second, for ever.
+async fn flush(files: mpsc::Sender<Message>) {
+    let mut ticks = interval(FLUSH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if files.send(Message::Flush(now_ms())).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Why the thread has ended by itself.
+fn of_thread(ended: Result<Result<(), Failure>, oneshot::error::RecvError>) -> Failure {
+    match ended {
+        Ok(Err(failure)) => failure,
+        Ok(Ok(())) | Err(_) => Failure::new("the thread that writes files has ended"),
+    }
+}
+
+pub(super) fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Why following the conference stops.
+enum Stop {
+    /// The service is away; it is waited for.
+    Away(ApiError),
+    /// The conference has ended.
+    Conference,
+    Failed(Failure),
+}
+
+impl From<ApiError> for Stop {
+    fn from(error: ApiError) -> Stop {
+        if error.is_transient() {
+            Stop::Away(error)
+        } else {
+            Stop::Failed(error.into())
+        }
+    }
+}
+
+fn is_not_found(error: &ApiError) -> bool {
+    matches!(error, ApiError::Refused(problem) if problem.status == 404)
+}
+
+/// A track that is recorded now.
+struct Recorded {
+    /// When its publisher has joined: one who has left and come back publishes another track.
+    publisher_joined_ms: u64,
+    legs: mpsc::Sender<Leg>,
+    /// Dropped to stop it.
+    _stop: oneshot::Sender<()>,
+}
+
+struct Recorder {
+    json: bool,
+    api: Api,
+    conference: Name,
+    own: Name,
+    record: Record,
+    joined_ms: u64,
+    /// Names for people.
+    names: BTreeMap<Name, String>,
+    tracks: BTreeMap<TrackPath, Recorded>,
+    next_number: u32,
+    next_leg: u32,
+    files: mpsc::Sender<Message>,
+    tasks: JoinSet<Option<Failure>>,
+}
+
+impl Recorder {
+    fn say(&self, json: Value, text: impl FnOnce() -> String) {
+        if self.json {
+            output::json(&json);
+        } else {
+            output::text(text());
+        }
+    }
+
+    /// Tells the thread that writes. If that has ended, it says why itself, and this waits for ever.
+    async fn tell(&self, message: Message) {
+        if self.files.send(message).await.is_err() {
+            pending::<()>().await;
+        }
+    }
+
+    fn whose(&self) -> (&Name, &Name) {
+        (&self.conference, &self.own)
+    }
+
+    /// Follows the conference until it ends.
+    async fn follow(&mut self) -> Result<(), Failure> {
+        let mut is_away = false;
+        loop {
+            match self.session(&mut is_away).await {
+                Stop::Away(error) => {
+                    if !is_away {
+                        is_away = true;
+                        output::error_line(format_args!(
+                            "reprise: {error}; tracks are recorded as long as they come, and the service is waited for"
+                        ));
+                    }
+                    sleep(AGAIN).await;
+                }
+                Stop::Conference => return Ok(()),
+                Stop::Failed(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Follows the conference while the service is there.
+    async fn session(&mut self, is_away: &mut bool) -> Stop {
+        let watched = self.api.watch(&self.conference).await;
+        // The events first: what happens while this reads is not missed.
+        if let Err(stop) = self.read().await {
+            return stop;
+        }
+        let mut events = match watched {
+            Ok(events) => events,
+            // A refusal would have come from reading, too.
+            Err(error) => return Stop::Away(error),
+        };
+        if std::mem::take(is_away) {
+            output::error_line("reprise: the service is back");
+        }
+        let mut read_at = Instant::now() + READ_AGAIN;
+        loop {
+            let done = tokio::select! {
+                event = events.next() => match event {
+                    Some(event) => self.event(event).await,
+                    None => return Stop::Away(ApiError::Unreachable {
+                        url: self.record.url.clone(),
+                        why: "the stream of events has ended".to_owned(),
+                    }),
+                },
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Ok(Some(failure)) => Err(Stop::Failed(failure)),
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(Stop::Failed(Failure::new(error.to_string()))),
+                },
+                () = sleep_until(read_at) => {
+                    read_at = Instant::now() + READ_AGAIN;
+                    self.read().await
+                }
+            };
+            if let Err(stop) = done {
+                return stop;
+            }
+        }
+    }
+
+    /// Reads the conference, and records what is there.
+    async fn read(&mut self) -> Result<(), Stop> {
+        let there = self.api.conference(&self.conference).await;
+        let there = match there {
+            Err(error) if is_not_found(&error) => return Err(Stop::Conference),
+            there => there?,
+        };
+        let subscribed: BTreeSet<TrackPath> = match there.participants.get(&self.own) {
+            Some(own) => {
+                self.check_own(own)?;
+                own.subscriptions.iter().map(|it| it.path.clone()).collect()
+            }
+            // A service whose store is lost.
+            None => self.join_again().await?,
+        };
+        self.names = there
+            .participants
+            .iter()
+            .map(|(name, it)| (name.clone(), it.display_name.clone()))
+            .collect();
+        self.tell(Message::Event(event_of_reading(&there))).await;
+        let known: Vec<TrackPath> = self.tracks.keys().cloned().collect();
+        for path in known {
+            let recorded = self.tracks.get(&path).map(|it| it.publisher_joined_ms);
+            let publisher = there.participants.get(&path.participant);
+            let is_there = publisher.is_some_and(|it| {
+                it.tracks.contains_key(&path.track) && Some(it.joined_ms) == recorded
+            });
+            if !is_there {
+                self.stop(&path).await;
+            } else if !subscribed.contains(&path) {
+                self.renew(&path).await?;
+            }
+        }
+        for (name, publisher) in &there.participants {
+            for (track, it) in &publisher.tracks {
+                self.start((name, publisher), (track, it)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn join_again(&mut self) -> Result<BTreeSet<TrackPath>, Stop> {
+        let spec = ParticipantSpec {
+            display_name: self.record.display_name.clone(),
+        };
+        let joined = self.api.join(self.whose(), spec).await?;
+        self.joined_ms = joined.joined_ms;
+        Ok(BTreeSet::new())
+    }
+
+    /// Two programs with one token would take each other's legs.
+    fn check_own(&self, own: &Participant) -> Result<(), Stop> {
+        if own.joined_ms == self.joined_ms {
+            return Ok(());
+        }
+        Err(Stop::Failed(Failure::new(format!(
+            "another program has joined as {} meanwhile: give each a token of its own",
+            self.own
+        ))))
+    }
+
+    /// Records a track of others from now on, unless it is recorded already.
+    async fn start(
+        &mut self,
+        (name, publisher): (&Name, &Participant),
+        (track, it): (&Name, &Track),
+    ) -> Result<(), Stop> {
+        let path = TrackPath {
+            participant: name.clone(),
+            track: track.clone(),
+        };
+        if *name == self.own || self.tracks.contains_key(&path) {
+            return Ok(());
+        }
+        let Some(leg) = self.subscribe(&path).await? else {
+            return Ok(());
+        };
+        let number = self.next_number;
+        self.next_number += 1;
+        // The number makes it a file's name that no other track has, whatever dots names have.
+        let stem = format!("{number:04}.{name}.{track}");
+        let pcapng = format!("{stem}.pcapng");
+        let entry = RecordedTrack {
+            number,
+            path: path.clone(),
+            display_name: publisher.display_name.clone(),
+            kind: it.kind,
+            transport: it.transport,
+            pcapng: pcapng.clone(),
+            sdp: (!it.sdp.is_empty()).then(|| format!("{stem}.sdp")),
+            media: Vec::new(),
+            since_ms: now_ms(),
+            until_ms: None,
+            first_packet_ms: None,
+            last_packet_ms: None,
+            packets: 0,
+            bytes: 0,
+            rtcp_packets: 0,
+            dropped_here: 0,
+            packets_of_other_sources: 0,
+            sources: Vec::new(),
+        };
+        self.tell(Message::Open(Box::new(entry), it.sdp.clone()))
+            .await;
+        let left_out = Arc::new(AtomicU64::new(0));
+        let media = self.start_media(number, stem, it, &left_out).await;
+        let (legs, more_legs) = mpsc::channel(LEGS);
+        let (stop, stopped) = oneshot::channel();
+        let receiving = track::Track {
+            number,
+            kind: it.kind,
+            leg,
+            legs: more_legs,
+            stop: stopped,
+            files: self.files.clone(),
+            media,
+            left_out,
+        };
+        self.tasks
+            .spawn(async move { track::receive(receiving).await.err().map(Failure::from) });
+        self.say(json!({ "records": path, "pcapng": pcapng }), || {
+            format!("records {name}/{track}: {pcapng}")
+        });
+        let recorded = Recorded {
+            publisher_joined_ms: publisher.joined_ms,
+            legs,
+            _stop: stop,
+        };
+        self.tracks.insert(path, recorded);
+        Ok(())
+    }
+
+    /// Starts ffmpeg for a track, if that is wanted and possible. Returns where its packets go.
+    async fn start_media(
+        &mut self,
+        number: u32,
+        stem: String,
+        track: &Track,
+        left_out: &Arc<AtomicU64>,
+    ) -> Option<mpsc::Sender<Arc<[u8]>>> {
+        if !self.record.media || track.kind == TrackKind::Data {
+            return None;
+        }
+        // The port is that of the publisher's program, and need not be good here.
+        if let Err(why @ (BadSdp::NoMedia | BadSdp::Several(_))) = sdp::port_of(&track.sdp) {
+            let file = MediaFile {
+                file: None,
+                problem: Some(format!("the track's session description: {why}")),
+                left_out: 0,
+            };
+            self.tell(Message::Media(number, 0, file)).await;
+            return None;
+        }
+        let (to_ffmpeg, packets) = mpsc::channel(media::QUEUE);
+        let media = Media {
+            number,
+            folder: PathBuf::from(&self.record.to),
+            stem,
+            kind: track.kind,
+            sdp: track.sdp.clone(),
+            packets,
+            left_out: left_out.clone(),
+            files: self.files.clone(),
+        };
+        self.tasks.spawn(async move {
+            media.run().await;
+            None
+        });
+        Some(to_ffmpeg)
+    }
+
+    /// Subscribes to a track on a leg of its own, `None` if the track has gone.
+    async fn subscribe(&mut self, path: &TrackPath) -> Result<Option<Leg>, Stop> {
+        let name = Name::new(format!("r{}", self.next_leg));
+        let name = name.map_err(|error| Stop::Failed(error.into()))?;
+        self.next_leg += 1;
+        let spec = SubscriptionSpec {
+            quality: None,
+            leg: Some(name.clone()),
+        };
+        let there = match self.api.subscribe(self.whose(), path, spec).await {
+            Err(error) if is_not_found(&error) => return Ok(None),
+            there => there?,
+        };
+        let leg = there.legs.and_then(|mut legs| legs.remove(&name));
+        let lost = || Stop::Failed(Failure::new(format!("the service gave no leg {name}")));
+        Ok(Some(leg.ok_or_else(lost)?))
+    }
+
+    /// A service that has lost a subscription gets it again; the file goes on.
+    async fn renew(&mut self, path: &TrackPath) -> Result<(), Stop> {
+        let Some(leg) = self.subscribe(path).await? else {
+            return Ok(());
+        };
+        if let Some(recorded) = self.tracks.get(path) {
+            // Its task has failed, and that is reported.
+            let _ = recorded.legs.send(leg).await;
+        }
+        Ok(())
+    }
+
+    /// A track has ended.
+    async fn stop(&mut self, path: &TrackPath) {
+        if self.tracks.remove(path).is_none() {
+            return;
+        }
+        self.say(json!({ "recorded": path }), || {
+            format!("{}/{} has ended", path.participant, path.track)
+        });
+        // If the service is away, a subscription to nothing stays.
+        let _ = self.api.unsubscribe(self.whose(), path).await;
+    }
+
+    async fn event(&mut self, event: Event) -> Result<(), Stop> {
+        if let EventKind::Joined { participant } = &event.kind
+            && let Some(there) = self.look_up(participant).await?
+        {
+            self.names.insert(participant.clone(), there.display_name);
+        }
+        self.tell(Message::Event(self.with_names(&event))).await;
+        match &event.kind {
+            EventKind::Left {
+                participant,
+                reason,
+            } if *participant == self.own => self.own_left(*reason).await?,
+            EventKind::Left { participant, .. } => {
+                let tracks = self.tracks.keys();
+                let theirs = tracks.filter(|it| it.participant == *participant);
+                for path in theirs.cloned().collect::<Vec<_>>() {
+                    self.stop(&path).await;
+                }
+                self.names.remove(participant);
+            }
+            EventKind::TrackAdded { path } => {
+                if let Some(publisher) = self.look_up(&path.participant).await?
+                    && let Some(track) = publisher.tracks.get(&path.track)
+                {
+                    self.start((&path.participant, &publisher), (&path.track, track))
+                        .await?;
+                }
+            }
+            EventKind::TrackRemoved { path } => self.stop(path).await,
+            EventKind::ConferenceEnded => return Err(Stop::Conference),
+            EventKind::Lost => self.read().await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn look_up(&self, participant: &Name) -> Result<Option<Participant>, Stop> {
+        match self.api.participant(&self.conference, participant).await {
+            Err(error) if is_not_found(&error) => Ok(None),
+            there => Ok(Some(there?)),
+        }
+    }
+
+    /// Somebody has removed this participant, unless the event is older than its joining.
+    async fn own_left(&mut self, reason: LeftReason) -> Result<(), Stop> {
+        if reason == LeftReason::ConferenceEnded {
+            return Err(Stop::Conference);
+        }
+        if let Some(own) = self.look_up(&self.own).await? {
+            return self.check_own(&own);
+        }
+        let why = match reason {
+            LeftReason::Expired => "its token has expired: start again with a new one",
+            LeftReason::Removed => "an administrator has removed it",
+            LeftReason::Left => "another program has left with its token",
+            LeftReason::Gone | LeftReason::ConferenceEnded => "the service has removed it",
+        };
+        let own = &self.own;
+        Err(Stop::Failed(Failure::new(format!(
+            "{own} takes part no longer: {why}"
+        ))))
+    }
+
+    fn with_names(&self, event: &Event) -> Value {
+        // An event has only texts, numbers and names.
+        let mut value = serde_json::to_value(event).unwrap_or_else(|_| unreachable!());
+        let who = value["participant"].as_str();
+        let who = who.or_else(|| value["path"]["participant"].as_str());
+        let who = who.and_then(|who| Name::new(who).ok());
+        if let Some(name) = who.and_then(|who| self.names.get(&who)) {
+            value["display_name"] = name.as_str().into();
+        }
+        value
+    }
+
+    /// Ends all files, and leaves.
+    async fn end(
+        mut self,
+        ended: Option<Result<(), Failure>>,
+        written: Option<oneshot::Receiver<Result<(), Failure>>>,
+    ) -> Result<(), Failure> {
+        let why = match &ended {
+            None => "interrupted".to_owned(),
+            Some(Ok(())) => "the conference has ended".to_owned(),
+            Some(Err(failure)) => failure.to_string(),
+        };
+        self.tracks.clear();
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        // Those that hang are dropped; what they have given to the thread is written.
+        let _ = timeout(END_MAX, all).await;
+        let end = Message::End(now_ms(), why.clone());
+        let mut result = ended.unwrap_or(Ok(()));
+        // If the thread has failed, nobody takes this, and the failure is there.
+        let _ = self.files.send(end).await;
+        if let Some(written) = written
+            && let Ok(Err(failure)) = written.await
+        {
+            result = result.and(Err(failure));
+        }
+        let left = timeout(LEAVE_MAX, self.api.leave(&self.conference, &self.own)).await;
+        if !matches!(left, Ok(Ok(()))) && why != "the conference has ended" {
+            output::error_line(
+                "reprise: the service did not answer: the participant ends with its token",
+            );
+        }
+        self.say(json!({ "ended": why }), || {
+            format!(
+                "ended: {why}; {} has the list of files",
+                self.record.to.join("recording.json").display()
+            )
+        });
+        result
+    }
+}
+
+/// What a conference had when it was read, for who reads the events later: some may have been lost before.
+fn event_of_reading(conference: &Conference) -> Value {
+    let participants = conference.participants.iter().map(|(name, it)| {
+        let tracks = it
+            .tracks
+            .iter()
+            .map(|(track, it)| json!({ "track": track, "kind": it.kind, "muted_by": it.muted_by }));
+        json!({
+            "participant": name,
+            "display_name": it.display_name,
+            "tracks": tracks.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "time_ms": now_ms(),
+        "conference": conference.name,
+        "event": "read",
+        "title": conference.title,
+        "participants": participants.collect::<Vec<_>>(),
+    })
+}

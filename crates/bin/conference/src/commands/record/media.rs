@@ -1,0 +1,312 @@
+//! Lets ffmpeg write a track as Matroska or Ogg, without decoding it.
+//!
+//! ffmpeg receives plain RTP on two ports of 127.0.0.1. Whoever may send there, on this machine, can send into the file;
+//! the pcapng file has only what the switch has sent.
+
+use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use conference_api::TrackKind;
+use conference_client::relay::{Pair, is_rtcp};
+use conference_client::sdp;
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::catalog::MediaFile;
+use super::writer::Message;
+use crate::commands::serve::find;
+
+/// Packets that wait until ffmpeg takes them.
+pub const QUEUE: usize = 8_192;
+/// How long ffmpeg may take until it listens.
+const START_MAX: Duration = Duration::from_secs(20);
+/// The pause between questions whether it listens.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+/// How long it may take to end a file.
+const END_MAX: Duration = Duration::from_secs(5);
+/// How often this looks whether ffmpeg runs.
+const LOOK: Duration = Duration::from_millis(200);
+/// One that has run for less does not understand the track, and is not started again.
+const RAN_MIN: Duration = Duration::from_secs(20);
+/// Packets that are sent at once: the socket's buffer of ffmpeg is small.
+const BURST: u32 = 32;
+const BURST_PAUSE: Duration = Duration::from_millis(1);
+/// An empty receiver report (RFC 3550, section 6.4.2), which changes nothing.
+const REPORT: [u8; 8] = [0x80, 201, 0, 1, 0, 0, 0, 0];
+/// The same with a "goodbye" (section 6.6), with which ffmpeg takes its input for complete. It passes over packets of
+/// less than twelve bytes.
+const BYE: [u8; 16] = [
+    0x80, 201, 0, 1, 0, 0, 0, 0, 0x81, BYE_TYPE, 0, 1, 0, 0, 0, 0,
+];
+const BYE_TYPE: u8 = 203;
+
+/// A track for ffmpeg.
+pub struct Media {
+    pub number: u32,
+    pub folder: PathBuf,
+    /// Its files' names without what comes after the last dot.
+    pub stem: String,
+    pub kind: TrackKind,
+    pub sdp: String,
+    pub packets: mpsc::Receiver<Arc<[u8]>>,
+    pub left_out: Arc<AtomicU64>,
+    pub files: mpsc::Sender<Message>,
+}
+
+/// How a file ended.
+enum Ended {
+    /// The track has ended.
+    Track,
+    /// ffmpeg has ended by itself, and ran for so long.
+    Ffmpeg(Duration),
+}
+
+impl Media {
+    /// Writes files until the track ends: another one if ffmpeg ends before.
+    pub async fn run(mut self) {
+        for part in 0.. {
+            let name = match part {
+                0 => format!("{}.{}", self.stem, self.extension()),
+                n => format!("{}.part{}.{}", self.stem, n + 1, self.extension()),
+            };
+            let log = self.folder.join(format!("{name}.log"));
+            self.say(part, Some(&name), None).await;
+            let ended = self.write(&name, &log).await;
+            let is_there = self.folder.join(&name).exists();
+            let problem = match &ended {
+                Ok(Ended::Track) if is_there => None,
+                Ok(Ended::Track) => Some("no packet came that ffmpeg understands".to_owned()),
+                Ok(Ended::Ffmpeg(_)) => Some(last_line(&log)),
+                Err(error) => Some(format!("ffmpeg: {error}")),
+            };
+            if problem.is_none() {
+                remove_if_empty(&log);
+            }
+            let file = is_there.then_some(name.as_str());
+            self.say(part, file, problem).await;
+            match ended {
+                Ok(Ended::Ffmpeg(ran)) if ran >= RAN_MIN => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn extension(&self) -> &'static str {
+        let is_opus = self.sdp.to_ascii_lowercase().contains(" opus/");
+        match self.kind {
+            TrackKind::Audio if is_opus => "ogg",
+            TrackKind::Audio => "mka",
+            TrackKind::Video | TrackKind::Screen | TrackKind::Data => "mkv",
+        }
+    }
+
+    async fn say(&self, part: usize, file: Option<&str>, problem: Option<String>) {
+        let file = MediaFile {
+            file: file.map(str::to_owned),
+            problem,
+            left_out: self.left_out.load(Ordering::Relaxed),
+        };
+        // If nobody writes any more, the recorder says why.
+        let _ = self
+            .files
+            .send(Message::Media(self.number, part, file))
+            .await;
+    }
+
+    /// Writes one file.
+    async fn write(&mut self, name: &str, log: &Path) -> io::Result<Ended> {
+        // Free ports; should another program take one before ffmpeg does, that ends with an error.
+        let port = Pair::bind_any().await?.port()?;
+        let rtp = connected(port).await?;
+        let rtcp = connected(port + 1).await?;
+        let mut ffmpeg = Ffmpeg::start(
+            &sdp::for_receiver(&self.sdp, port),
+            &self.folder.join(name),
+            log,
+        )?;
+        let began = Instant::now();
+        while !is_heard(&rtcp).await {
+            if ffmpeg.has_ended()? {
+                return Ok(Ended::Ffmpeg(began.elapsed()));
+            }
+            if began.elapsed() > START_MAX {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it does not listen",
+                ));
+            }
+            // The track may end meanwhile; then the packets that wait are written all the same.
+        }
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut n_sent = 0_u32;
+        loop {
+            tokio::select! {
+                packet = self.packets.recv() => {
+                    let Some(packet) = packet else {
+                        ffmpeg.end(&rtcp).await?;
+                        return Ok(Ended::Track);
+                    };
+                    // Refused if ffmpeg has ended, which the next look notices.
+                    let _ = if is_rtcp(&packet) {
+                        rtcp.send(before_bye(&packet)).await
+                    } else {
+                        rtp.send(&packet).await
+                    };
+                    n_sent = n_sent.wrapping_add(1);
+                    if n_sent.is_multiple_of(BURST) && !self.packets.is_empty() {
+                        sleep(BURST_PAUSE).await;
+                    }
+                }
+                _ = looks.tick() => if ffmpeg.has_ended()? {
+                    return Ok(Ended::Ffmpeg(began.elapsed()));
+                }
+            }
+        }
+    }
+}
+
+async fn connected(port: u16) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    socket.connect((Ipv4Addr::LOCALHOST, port)).await?;
+    Ok(socket)
+}
+
+/// Whether somebody listens: otherwise the system answers a datagram with "connection refused". ffmpeg opens this port
+/// after the one for RTP.
+async fn is_heard(rtcp: &UdpSocket) -> bool {
+    let sent = rtcp.send(&REPORT).await;
+    sleep(ASK_AGAIN).await;
+    let mut nothing = [0; 1];
+    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    let read = rtcp.try_recv(&mut nothing);
+    !sent.is_err_and(|error| refused(&error)) && !read.is_err_and(|error| refused(&error))
+}
+
+/// A process. It ends with its owner, also if that is killed.
+struct Ffmpeg(Child);
+
+impl Drop for Ffmpeg {
+    fn drop(&mut self) {
+        // It has ended already, mostly.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Ffmpeg {
+    /// Starts it. The session description goes through a pipe.
+    fn start(sdp: &str, file: &Path, log: &Path) -> io::Result<Ffmpeg> {
+        let mut command = match find("setpriv") {
+            // The signal comes when the recorder's thread ends, however it ends: nobody sends any more, and what is
+            // in the file can be played.
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "KILL", "--", "ffmpeg"]);
+                command
+            }
+            None => Command::new("ffmpeg"),
+        };
+        command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);
+        // The input: from packets to a known codec without a wait for a frame rate, which is not needed.
+        command.args([
+            "-protocol_whitelist",
+            "pipe,udp,rtp",
+            "-analyzeduration",
+            "15000000",
+        ]);
+        command.args(["-fpsprobesize", "0", "-buffer_size", "4194304"]);
+        command.args(["-f", "sdp", "-i", "pipe:0", "-c", "copy"]);
+        // The output: in pieces that are written when they are complete, Ogg's when the next one is; less than a second.
+        command.args(["-flush_packets", "1"]);
+        if file.extension().is_some_and(|it| it == "ogg") {
+            command.args(["-f", "ogg", "-page_duration", "250000"]);
+        } else {
+            command.args(["-f", "matroska", "-cluster_time_limit", "500"]);
+        }
+        command.arg("-n").arg(file);
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        // Ctrl-C is the recorder's business: it lets ffmpeg complete its file.
+        command.process_group(0);
+        command.stderr(std::fs::File::create(log)?);
+        let mut ffmpeg = Ffmpeg(command.spawn()?);
+        if let Some(mut input) = ffmpeg.0.stdin.take() {
+            // Shorter than a pipe's buffer: this does not wait.
+            input.write_all(sdp.as_bytes())?;
+        }
+        Ok(ffmpeg)
+    }
+
+    fn has_ended(&mut self) -> io::Result<bool> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+
+    /// Lets it complete the file. A signal would not do: while no packets come, ffmpeg heeds the second one only, and
+    /// writes nothing more after that.
+    async fn end(&mut self, rtcp: &UdpSocket) -> io::Result<()> {
+        let began = Instant::now();
+        while !self.has_ended()? {
+            if began.elapsed() > END_MAX {
+                self.0.kill()?;
+                self.0.wait()?;
+                let why = "it did not complete the file in time";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            // Refused if it ends just now.
+            let _ = rtcp.send(&BYE).await;
+            sleep(ASK_AGAIN).await;
+        }
+        Ok(())
+    }
+}
+
+/// What a compound RTCP packet has before a "goodbye": a publisher that says it may go on, or be followed by another.
+fn before_bye(packet: &[u8]) -> &[u8] {
+    let mut at = 0;
+    while let Some(&[_, kind, high, low]) = packet.get(at..at + 4) {
+        if kind == BYE_TYPE {
+            return &packet[..at];
+        }
+        at += 4 * (usize::from(u16::from_be_bytes([high, low])) + 1);
+    }
+    packet
+}
+
+/// What ffmpeg has said last.
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    let said = line.unwrap_or("nothing").trim().to_owned();
+    format!("ffmpeg has ended; it said: {said}")
+}
+
+fn remove_if_empty(log: &Path) {
+    if std::fs::metadata(log).is_ok_and(|file| file.len() == 0) {
+        // An empty log is in nobody's way.
+        let _ = std::fs::remove_file(log);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ffmpeg_gets_no_goodbye_of_a_publisher() {
+        let report = [0x80, 201, 0, 1, 0, 0, 0, 7];
+        assert_eq!(before_bye(&report), report);
+        assert_eq!(before_bye(&BYE), REPORT);
+        assert_eq!(before_bye(&BYE[REPORT.len()..]), b"");
+        // Lengths that lead outside.
+        assert_eq!(before_bye(&[0x80, 201, 255, 255]), [0x80, 201, 255, 255]);
+        assert_eq!(before_bye(&[0x80, 201]), [0x80, 201]);
+    }
+}

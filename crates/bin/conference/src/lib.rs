@@ -1,0 +1,3 @@
+//! The command line of `reprise-conference`, beside the program, since the manual is made of it, too.
+
+pub mod args;

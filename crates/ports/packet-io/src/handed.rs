@@ -1,0 +1,81 @@
+//! Ports that pass from one process to another while frames come.
+//!
+//! The sockets pass as descriptors, so the kernel goes on queueing frames in the same ring or buffer. The other process
+//! may have them before the first process stops receiving, as long as it neither receives nor sends: only the position
+//! in the receive ring and what the port has learned pass at the end.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+
+use serde::{Deserialize, Serialize};
+
+/// A port as another process needs it.
+#[derive(Debug)]
+pub struct HandedPort {
+    /// Duplicates of the port's descriptors, in an order that the port's kind knows.
+    pub descriptors: Vec<OwnedFd>,
+    pub state: PortState,
+}
+
+/// What a port knows beside its sockets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PortState {
+    Packet(PacketState),
+    Udp(UdpState),
+}
+
+/// State of an [`AfPacketPort`](crate::AfPacketPort). Its descriptors: receiving socket, sending socket, lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketState {
+    /// Inode of the receiving socket, which no other socket has at the same time.
+    pub(crate) inode: u64,
+    pub(crate) interface_index: i32,
+    pub(crate) ring: RingState,
+}
+
+/// Layout of a receive ring, and the slot that is read next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RingState {
+    pub(crate) block_bytes: usize,
+    pub(crate) slot_bytes: usize,
+    pub(crate) n_slots: usize,
+    pub(crate) next_slot: usize,
+}
+
+/// State of a [`UdpPort`](crate::UdpPort), whose only descriptor is its socket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UdpState {
+    /// Inode of the socket, which no other socket has at the same time.
+    pub(crate) inode: u64,
+    pub(crate) local: SocketAddr,
+    pub(crate) spoken_to: Vec<IpAddr>,
+    pub(crate) n_overflows: u32,
+}
+
+impl PortState {
+    /// Whether both states are of the same socket: a port whose interface was lost has another one meanwhile.
+    pub fn is_of_same_socket(&self, other: &PortState) -> bool {
+        let inode = |state: &PortState| match state {
+            PortState::Packet(state) => state.inode,
+            PortState::Udp(state) => state.inode,
+        };
+        inode(self) == inode(other)
+    }
+}
+
+/// The inode of a socket.
+pub(crate) fn inode(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let duplicate = File::from(fd.try_clone_to_owned()?);
+    Ok(duplicate.metadata()?.ino())
+}
+
+/// The error for a state or descriptors of another kind of port.
+pub(crate) fn of_another_kind(expected: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("expected the sockets and the state of {expected}, found those of another port"),
+    )
+}

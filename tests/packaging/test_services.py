@@ -1,0 +1,142 @@
+"""The units' own command lines, as their user with their capabilities, forward media."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from reprise_conference import Client, MediaSocket, ProblemError
+
+from lab.addresses import SFU_IP, SFU_MAC
+from lab.netns import SFU_INTERFACE, Star
+from tests.packaging.debian_root import DebianRoot
+from tests.packaging.units import Unit, read
+from tests.service import running
+from tests.service.running import LIMIT_S, Process, publish, received, rtp, subscribe
+
+SERVICE_HOST, SENDER, RECEIVER = 1, 1, 2
+
+Result = TypeVar("Result")
+
+
+class Services:
+    """The switch on the star's link, the service on a host."""
+
+    def __init__(self, root: DebianRoot, star: Star, logs: Path) -> None:
+        self._root, self.star, self._logs = root, star, logs
+        config = root.path / "etc/reprise/reprise.toml"
+        own = '{ port = 1, ip = "127.0.0.1", mac = "02:00:7f:00:00:01" }'
+        assert own in config.read_text()
+        ours = f'{{ port = 1, ip = "{SFU_IP}", mac = "{SFU_MAC}" }}'
+        config.write_text(config.read_text().replace(own, ours))
+        ports = root.path / "etc/reprise/switch.conf"
+        ports.write_text(ports.read_text().replace("1@udp:127.0.0.1:5004", f"1@{SFU_INTERFACE}"))
+        self.switch = self._process("reprise-switch", star.sfu.command)
+        self.service = self._process("reprise", star.host(SERVICE_HOST).command)
+        self._secret = root.text("/etc/reprise/secret")
+
+    def _process(self, name: str, within: Callable[[list[str]], list[str]]) -> Process:
+        unit = read(self._root.path, f"{name}.service")
+        self._make_folders(unit)
+        argv = within(self._root.command([*unit.as_its_user, *unit.command]))
+        return Process(argv, self._logs / f"{name}.log")
+
+    def _make_folders(self, unit: Unit) -> None:
+        for folder, mode in unit.folders:
+            owner = [f"--owner={unit.one('User')}", f"--group={unit.one('Group')}"]
+            self._root.run("install", "--directory", f"--mode={mode}", *owner, folder)
+
+    def client(self, **claims: object) -> Client:
+        return Client("http://127.0.0.1:8080", running.token(self._secret, **claims))
+
+    def call(self, request: Callable[[], Result]) -> Result:
+        """Makes a request where the service listens."""
+        return self.star.host(SERVICE_HOST).call(request)
+
+    def participant(self, name: str) -> Client:
+        grants = {"publish": ["video"], "max_kbps": 10_000, "subscribe": True}
+        client = self.client(conference="c", sub=name, grants=grants)
+        self.call(lambda: client.join("c", name))
+        return client
+
+    def wait(self) -> None:
+        administrator = self.client(grants={"administer": True})
+        until = time.monotonic() + LIMIT_S
+        while True:
+            try:
+                self.call(lambda: administrator.put_conference("c"))
+                return
+            except (OSError, ProblemError):
+                assert time.monotonic() < until, self.service.said + self.switch.said
+                time.sleep(0.05)
+
+
+@pytest.fixture
+def services(package: Path, root: DebianRoot, logs: Path) -> Iterator[Services]:
+    root.install(package)
+    with Star(2) as star:
+        services = Services(root, star, logs)
+        try:
+            services.switch.start()
+            services.service.start()
+            services.wait()
+            yield services
+        finally:
+            services.service.stop()
+            services.switch.stop()
+
+
+def capabilities(process: Process) -> dict[str, int]:
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    pairs = (line.split(":\t") for line in lines if line.startswith("Cap"))
+    return {name: int(value, 16) for name, value in pairs}
+
+
+def test_the_units_command_lines_forward_media(services: Services, root: DebianRoot) -> None:
+    ann, bob = services.participant("ann"), services.participant("bob")
+    camera = services.call(lambda: publish(ann, "ann"))
+    screen = services.call(lambda: subscribe(bob, "bob", "ann"))
+    star = services.star
+    with (
+        star.host(SENDER).call(lambda: running.opened(camera)) as sender,
+        star.host(RECEIVER).call(lambda: running.opened(screen)) as receiver,
+    ):
+        packets = [rtp(number) for number in range(100)]
+        for packet in packets:
+            sender.send(packet)
+        assert received(receiver, 100) == packets
+        # A switch that is started again gets everything from the service, which goes on.
+        services.switch.stop()
+        services.switch.start()
+        expect_forwarding(sender, receiver)
+    # CAP_NET_RAW is number 13; the service has none at all.
+    assert set(capabilities(services.switch).values()) <= {0, 1 << 13}
+    assert set(capabilities(services.service).values()) == {0}
+    socket = root.path / "run/reprise/switch.sock"
+    assert socket.stat().st_mode & 0o777 == 0o660
+    assert socket.parent.stat().st_mode & 0o777 == 0o750
+
+
+def expect_forwarding(sender: MediaSocket, receiver: MediaSocket) -> None:
+    until = time.monotonic() + LIMIT_S
+    number = 1_000
+    while time.monotonic() < until:
+        number += 1
+        sender.send(rtp(number))
+        sender.receive(0.01)
+        if received(receiver, 1, 0.05):
+            return
+    raise AssertionError("nothing is forwarded after the switch's restart")
+
+
+def test_the_group_rules_the_switch_and_others_do_not(services: Services, root: DebianRoot) -> None:
+    show = ["reprise", "pipeline", "show", "--switch", "unix:/run/reprise/switch.sock", "--json"]
+    member = ["setpriv", "--reuid=nobody", "--regid=reprise", "--clear-groups", "--"]
+    until = time.monotonic() + LIMIT_S
+    while "conference" not in (said := root.run(*member, *show)):
+        assert time.monotonic() < until, said
+    assert json.loads(said)
+    stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
+    assert "permission denied" in root.run(*stranger, *show, expected=1).lower()

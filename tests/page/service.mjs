@@ -1,0 +1,64 @@
+// A service with its switch for one test, and requests as participants and as its administrator.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const programs = process.env.REPRISE_PROGRAMS ?? `${root}/target/release`;
+
+export async function startService() {
+  const words = ["serve", "--dev", "--json", "--listen", "127.0.0.1:0", "--media", "127.0.0.1:0"];
+  const child = spawn(`${programs}/reprise`, words, { stdio: ["ignore", "pipe", "inherit"] });
+  const lines = createInterface({ input: child.stdout });
+  const line = await Promise.race([
+    once(lines, "line").then(([first]) => first),
+    once(child, "exit").then(([code]) => Promise.reject(new Error(`reprise serve ended with ${code}`))),
+  ]);
+  return new Service(child, JSON.parse(line));
+}
+
+class Service {
+  #child;
+
+  constructor(child, { url, administrator, tokens }) {
+    this.#child = child;
+    this.url = url;
+    this.administrator = administrator;
+    this.tokens = tokens;
+  }
+
+  /** A request below /v1; the answer's body. */
+  async ask(token, method, path, body) {
+    const response = await fetch(`${this.url}/v1/${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+    return text ? JSON.parse(text) : null;
+  }
+
+  /** Ann publishes a camera, which Bob receives. */
+  async fill() {
+    const { ann, bob } = this.tokens;
+    const of = (name) => `conferences/demo/participants/${name}`;
+    await this.ask(ann, "PUT", of("ann"), { display_name: "Ann <b>Example</b>" });
+    await this.ask(bob, "PUT", of("bob"), { display_name: "Bob" });
+    const qualities = [{ name: "high", max_kbps: 2500 }, { name: "low", max_kbps: 300 }];
+    await this.ask(ann, "PUT", `${of("ann")}/tracks/cam`, { kind: "video", qualities });
+    await this.ask(bob, "PUT", `${of("bob")}/subscriptions/ann/cam`, { quality: "low" });
+  }
+
+  async conference() {
+    return this.ask(this.administrator, "GET", "conferences/demo");
+  }
+
+  async stop() {
+    const ended = once(this.#child, "exit");
+    this.#child.kill("SIGTERM");
+    await ended;
+  }
+}

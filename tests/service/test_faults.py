@@ -1,0 +1,274 @@
+"""Participants do what they like while parts are killed and cut off; a history of everything is
+judged afterwards (tests/service/history.py).
+
+`REPRISE_FAULTS=50` makes each fault so often; `REPRISE_FAULTS_S` goes on for so many seconds at
+least. Without the first nothing is tested.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reprise_conference import Client
+
+from tests.service.actors import Somebody
+from tests.service.history import Fault, History, Verdict
+from tests.service.relay import Relay
+from tests.service.site import FAKETIME, Service, Site, lacks
+
+N_TIMES = int(os.environ.get("REPRISE_FAULTS", "0"))
+SECONDS = float(os.environ.get("REPRISE_FAULTS_S", "0"))
+CONFERENCES = {"c": ["ann", "bob", "cid", "dan"], "d": ["eve", "fay", "gus"]}
+SETTLE_S = 0.15
+"""A packet's time from sender to receiver, on a machine that others use too."""
+RESTART_S = (0.0, 1.5)
+CUT_S = (0.3, 4.0)
+BETWEEN_S = (0.3, 1.5)
+JUMP_S = 1_800
+"""Less than the tokens are good for."""
+MEMORY_MIB = 64
+"""What a process may grow by in all, after its first minute."""
+
+
+class Faults:
+    """Makes faults, and notes them in the history when their effects have ended."""
+
+    def __init__(self, site: Site, chance: random.Random) -> None:
+        self._site = site
+        self._random = chance
+        self.whole_again_s: list[float] = []
+        """From a switch's return to when it had everything again."""
+
+    def kinds(self) -> dict[str, Callable[[], float | None]]:
+        """Makes a fault; returns until when packets may have been lost, if any may."""
+        kinds: dict[str, Callable[[], float | None]] = {
+            "switch killed": self._switch_killed,
+            "service killed": self._service_killed,
+            "service upgraded": self._service_upgraded,
+            "switch cut off": lambda: self._cut(lambda leader: [leader.to_switch]),
+        }
+        if self._site.etcd:
+            kinds["standby killed"] = self._standby_killed
+            kinds["etcd node killed"] = self._etcd_node_killed
+            kinds["etcd cut off"] = lambda: self._cut(lambda leader: list(leader.to_etcd))
+        else:
+            kinds["disk full"] = self._disk_full
+        if FAKETIME.exists():
+            kinds["clock jumps"] = self._clock_jumps
+        return kinds
+
+    def make(self, kind: str, history: History) -> None:
+        begin_s = time.monotonic()
+        loses_until_s = self.kinds()[kind]()
+        self._site.leader()
+        history.faults.append(Fault(kind, begin_s, time.monotonic(), loses_until_s))
+
+    def _sleep(self, bounds_s: tuple[float, float]) -> None:
+        time.sleep(self._random.uniform(*bounds_s))
+
+    def _switch_killed(self) -> float:
+        site = self._site
+        site.switch.stop(signal.SIGKILL)
+        # Until they have seen that, services call it whole.
+        site.wait(lambda: not any(service.is_ready() for service in site.services))
+        self._sleep(RESTART_S)
+        n_ready = site.switch.said.count("ready: ")
+        site.switch.start()
+        site.wait(lambda: site.switch.said.count("ready: ") > n_ready)
+        back_s = time.monotonic()
+        site.leader()
+        self.whole_again_s.append(time.monotonic() - back_s)
+        return time.monotonic() + SETTLE_S
+
+    def _service_killed(self) -> None:
+        leader = self._site.leader()
+        leader.process.stop(signal.SIGKILL)
+        self._sleep(RESTART_S)
+        leader.process.start()
+
+    def _service_upgraded(self) -> None:
+        leader = self._site.leader()
+        leader.process.stop(signal.SIGTERM)
+        leader.process.start()
+
+    def _standby_killed(self) -> None:
+        leader = self._site.leader()
+        standby = next(one for one in self._site.services if one is not leader)
+        standby.process.stop(signal.SIGKILL)
+        self._sleep(RESTART_S)
+        standby.process.start()
+
+    def _etcd_node_killed(self) -> None:
+        node = self._random.choice(self._site.etcd)
+        node.stop(signal.SIGKILL)
+        self._sleep(CUT_S)
+        node.start()
+        # Another one may be killed when this one has caught up.
+        time.sleep(2.0)
+
+    def _cut(self, chosen: Callable[[Service], list[Relay]]) -> None:
+        relays = chosen(self._site.leader())
+        for relay in relays:
+            relay.cut()
+        self._sleep(CUT_S)
+        for relay in relays:
+            relay.mend()
+
+    def _disk_full(self) -> None:
+        with self._site.full_disk():
+            self._sleep(CUT_S)
+
+    def _clock_jumps(self) -> None:
+        clock = self._site.leader().clock
+        jump_s = self._random.choice((JUMP_S, -JUMP_S))
+        clock.write_text(f"{jump_s:+d}\n")
+        self._sleep(CUT_S)
+        clock.write_text("+0\n")
+
+
+@pytest.mark.parametrize("store", ["file", "etcd"])
+def test_who_stays_loses_nothing_but_what_a_killed_switch_costs(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_etcd = store == "etcd"
+    if not N_TIMES:
+        pytest.skip("NOT TESTED: REPRISE_FAULTS says how often each fault is made")
+    if lack := lacks(with_etcd=with_etcd):
+        pytest.skip(f"NOT TESTED: this machine lacks {lack}")
+    seed = int(os.environ.get("REPRISE_SEED", str(random.randrange(1 << 32))))
+    site, history, chance = Site(tmp_path, with_etcd=with_etcd), History(), random.Random(seed)
+    faults = Faults(site, chance)
+    until = threading.Event()
+    with site.running():
+        everybody = people(site, chance)
+        threads = [
+            threading.Thread(target=somebody.run, args=(history, until)) for somebody in everybody
+        ]
+        for thread in threads:
+            thread.start()
+        began_s = time.monotonic()
+        memory = Memory(site)
+        todo = [kind for kind in faults.kinds() for _ in range(N_TIMES)]
+        chance.shuffle(todo)
+        try:
+            time.sleep(2.0)
+            while todo or time.monotonic() - began_s < SECONDS:
+                kind = todo.pop() if todo else chance.choice(list(faults.kinds()))
+                faults.make(kind, history)
+                memory.look()
+                time.sleep(chance.uniform(*BETWEEN_S))
+            time.sleep(2.0)
+        finally:
+            until.set()
+            for thread in threads:
+                thread.join()
+        wrong = at_the_end(site, everybody)
+        verdict = history.judge(SETTLE_S)
+        with capsys.disabled():
+            print(report(store, seed, history, verdict, faults, everybody))
+        assert [*verdict.wrong[:20], *wrong, *memory.wrong()] == [], site.said()
+    assert verdict.n_due > 1_000
+
+
+def people(site: Site, chance: random.Random) -> list[Somebody]:
+    everybody = []
+    for conference, names in CONFERENCES.items():
+        site.ask(partial(put, conference))
+        everybody += [
+            Somebody(site.urls, conference, name, names, chance.randrange(1 << 32))
+            for name in names
+        ]
+    return everybody
+
+
+def put(conference: str, client: Client) -> dict[str, Any]:
+    return client.put_conference(conference)
+
+
+def get(conference: str, client: Client) -> dict[str, Any]:
+    return client.conference(conference)
+
+
+def at_the_end(site: Site, everybody: list[Somebody]) -> list[str]:
+    """What the service has other than was answered, when nobody asks any more."""
+    wrong = []
+    for conference in CONFERENCES:
+        there = site.ask(partial(get, conference))
+        for somebody in everybody:
+            if somebody.conference == conference and (differs := somebody.difference(there)):
+                wrong.append(f"at the end, {somebody.name}: {differs}")
+    return wrong
+
+
+class Memory:
+    """The resident memory of the processes over time; one that was restarted begins anew."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._first: dict[int, tuple[float, int]] = {}
+        self._last: dict[int, int] = {}
+
+    def look(self) -> None:
+        for process in (self._site.switch, *(one.process for one in self._site.services)):
+            pid = process.pid
+            if pid is None or (resident := resident_kib(pid)) is None:
+                continue
+            now_s = time.monotonic()
+            first_s, _ = self._first.setdefault(pid, (now_s, resident))
+            if now_s - first_s < 60:
+                self._first[pid] = (first_s, resident)
+            self._last[pid] = resident
+
+    def wrong(self) -> list[str]:
+        grown = {pid: last - self._first[pid][1] for pid, last in self._last.items()}
+        return [
+            f"process {pid} has grown by {kib / 1024:.0f} MiB"
+            for pid, kib in grown.items()
+            if kib > MEMORY_MIB * 1024
+        ]
+
+
+def resident_kib(pid: int) -> int | None:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    lines = (line.split() for line in text.splitlines() if line.startswith("VmRSS:"))
+    return next((int(words[1]) for words in lines), None)
+
+
+def report(
+    store: str,
+    seed: int,
+    history: History,
+    verdict: Verdict,
+    faults: Faults,
+    everybody: list[Somebody],
+) -> str:
+    lines = [
+        "",
+        f"store {store}, REPRISE_SEED={seed}: {len(history.faults)} faults, "
+        f"{sum(one.n_requests for one in everybody)} requests, {verdict.n_due} copies due, "
+        f"{len(verdict.wrong)} things wrong",
+        f"{'fault':20} {'times':>5} {'longest, s':>10} {'copies lost':>11} {'longest outage, s':>17}",
+    ]
+    for kind in faults.kinds():
+        of_kind = [fault for fault in history.faults if fault.kind == kind]
+        longest_s = max((fault.end_s - fault.begin_s for fault in of_kind), default=0.0)
+        lines.append(
+            f"{kind:20} {len(of_kind):5} {longest_s:10.2f} {verdict.n_lost[kind]:11} "
+            f"{verdict.outage_s[kind]:17.2f}"
+        )
+    if whole := sorted(faults.whole_again_s):
+        median_s = whole[len(whole) // 2]
+        lines.append(
+            f"switch back to whole: median {median_s:.2f} s, longest {whole[-1]:.2f} s"
+        )
+    return "\n".join(lines)
