@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use conference_api::{Media, MediaAddress, Name};
 use conference_store::{Embedded, Etcd, Store, StoreError};
@@ -12,13 +11,17 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::certificate;
 use crate::config::StoreConfig;
 use crate::core::{BeginError, Core};
 use crate::driver::{self, Program, Switch};
+use crate::event_log;
 use crate::housekeeping;
 use crate::http::{App, Connections, Front, Leading, Peer};
+use crate::live::Live;
 use crate::rows::OwnAddress;
-use crate::tokens::{self, Keys};
+use crate::tokens;
+use crate::webhooks;
 
 /// What a service is made of.
 #[derive(Debug)]
@@ -27,8 +30,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where the records are.
     pub store: StoreConfig,
-    /// The keys of tokens.
-    pub keys: Arc<Keys>,
+    /// What a reload changes.
+    pub live: Live,
     /// The switch's name.
     pub switch_name: Name,
     /// Where the switch serves P4Runtime.
@@ -39,8 +42,6 @@ pub struct Settings {
     pub program: Program,
     /// Its addresses for media.
     pub own_addresses: Vec<OwnAddress>,
-    /// After how long a silent socket is signed out.
-    pub silence: Duration,
 }
 
 /// Why a service ended.
@@ -85,8 +86,8 @@ pub async fn serve(
         // The sender's end is an end, too.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    let routes = Front::routes(front).into_make_service_with_connect_info::<Peer>();
-    let http = axum::serve(Connections::new(listener), routes)
+    let routes = Front::routes(front, settings.live.clone()).into_make_service_with_connect_info::<Peer>();
+    let http = axum::serve(Connections::new(listener, settings.live.clone()), routes)
         .with_graceful_shutdown(until_stopped(stopped.clone()))
         .into_future();
     let http = tokio::spawn(http);
@@ -94,6 +95,7 @@ pub async fn serve(
         stop.await;
         stopping.send_replace(true);
     });
+    let renewal = tokio::spawn(certificate::renew(settings.live.clone()));
     let mut is_ready = Some(|core: &Core| is_ready(address, core));
     let ended = loop {
         let store = tokio::select! {
@@ -116,6 +118,7 @@ pub async fn serve(
             Err(error) => break Err(error.into()),
         }
     };
+    renewal.abort();
     if ended.is_err() {
         http.abort();
         return ended;
@@ -160,22 +163,16 @@ async fn lead(
             })
             .collect(),
     };
-    let switch = Switch {
-        address: settings.switch.clone(),
-        device_id: settings.device_id,
-        election_id: u128::from(store.term()),
-        program: settings.program.clone(),
-        own_addresses: settings.own_addresses.clone(),
-        silence: settings.silence,
-    };
-    let nonces = Nonces::new(tokens::new_secret());
+    let election_id = u128::from(store.term());
     let (whole, is_whole) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    tasks.spawn(driver::serve(core.clone(), switch, nonces, whole));
     tasks.spawn(housekeeping::run(core.clone()));
+    tasks.spawn(event_log::run(core.clone()));
+    tasks.spawn(webhooks::run(core.clone(), settings.live.clone()));
+    tasks.spawn(drive(settings, election_id, core.clone(), whole));
     let app = App {
         core: core.clone(),
-        keys: Arc::clone(&settings.keys),
+        live: settings.live.clone(),
         media: Arc::new(media),
     };
     leading.send_replace(Some(Leading::new(app, store, is_whole)));
@@ -188,4 +185,42 @@ async fn lead(
     };
     tasks.shutdown().await;
     Ok(role)
+}
+
+/// Serves the switch for ever; over a new connection when the time of silence has changed. The switch keeps its entries
+/// meanwhile, and forwards.
+fn drive(
+    settings: &Settings,
+    election_id: u128,
+    core: Core,
+    whole: watch::Sender<bool>,
+) -> impl Future<Output = ()> + use<> {
+    let mut live = settings.live.clone();
+    let switch = Switch {
+        address: settings.switch.clone(),
+        device_id: settings.device_id,
+        election_id,
+        program: settings.program.clone(),
+        own_addresses: settings.own_addresses.clone(),
+        silence: live.get().silence,
+    };
+    async move {
+        loop {
+            let silence = live.get().silence;
+            let switch = Switch {
+                silence,
+                ..switch.clone()
+            };
+            let nonces = Nonces::new(tokens::new_secret());
+            tokio::select! {
+                () = driver::serve(core.clone(), switch, nonces, whole.clone()) => return,
+                () = async {
+                    while live.get().silence == silence {
+                        live.changed().await;
+                    }
+                } => {}
+            }
+            whole.send_replace(false);
+        }
+    }
 }

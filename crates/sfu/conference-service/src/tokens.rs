@@ -141,6 +141,12 @@ impl Caller {
         self.claims.exp.saturating_mul(1_000)
     }
 
+    /// The conference that its token is for; `None`: all.
+    #[must_use]
+    pub fn conference(&self) -> Option<&Name> {
+        self.claims.conference.as_ref()
+    }
+
     /// The participant that it is.
     #[must_use]
     pub fn participant(&self) -> Option<&Name> {

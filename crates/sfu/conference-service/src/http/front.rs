@@ -1,7 +1,7 @@
 //! What is served always: whether the service is well, and everything else while it leads.
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use tower_service::Service;
 
 use super::connections::count;
-use super::{App, Failure, routes_and_description};
+use super::{App, Failure, Peer, routes_and_description};
+use crate::live::Live;
 
 /// The service while it leads.
 #[derive(Clone, Debug)]
@@ -37,17 +38,18 @@ impl Leading {
 #[derive(Clone, Debug)]
 pub struct Front {
     leading: watch::Receiver<Option<Leading>>,
+    live: Live,
 }
 
 impl Front {
     /// The routes. Requests go to the service that `leading` has when they come.
-    pub fn routes(leading: watch::Receiver<Option<Leading>>) -> Router {
+    pub fn routes(leading: watch::Receiver<Option<Leading>>, live: Live) -> Router {
         Router::new()
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(readiness))
             .fallback(pass_on)
             .layer(axum::middleware::from_fn(count))
-            .with_state(Front { leading })
+            .with_state(Front { leading, live })
     }
 
     fn leading(&self) -> Option<Leading> {
@@ -55,11 +57,15 @@ impl Front {
     }
 }
 
-/// Whether the service leads, the store answers, and the switch has what the conferences need.
+/// Whether the service leads and takes new participants, the store answers, and the switch has what the conferences
+/// need.
 async fn readiness(State(front): State<Front>) -> Response {
     let why = match front.leading() {
         None => {
             "this service stands by: another one leads, or the store does not answer".to_owned()
+        }
+        Some(_) if front.live.is_draining() => {
+            "draining: no new conferences and participants".to_owned()
         }
         Some(leading) => match leading.store.check().await {
             Err(error) => format!("the store: {error}"),
@@ -72,7 +78,15 @@ async fn readiness(State(front): State<Front>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-async fn pass_on(State(front): State<Front>, request: Request) -> Response {
+async fn pass_on(
+    State(front): State<Front>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    request: Request,
+) -> Response {
+    let limits = front.live.get().limits;
+    if let Err(why) = front.live.limits().request(limits, peer.source()) {
+        return Failure::from(why).into_response();
+    }
     let Some(mut leading) = front.leading() else {
         let detail = "this service stands by: ask the one that leads, or try again in a second";
         return Failure::unavailable(detail.to_owned()).into_response();

@@ -2,16 +2,18 @@
 
 mod conferences;
 mod connections;
+mod encrypted;
 mod events;
 mod failure;
 mod front;
 mod page;
+mod service;
 mod views;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts};
 use axum::http::request::Parts;
 use axum::response::Json;
 use axum::routing::get;
@@ -22,7 +24,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::core::Core;
-use crate::tokens::{Caller, Keys, NotAllowed};
+use crate::live::Live;
+use crate::tokens::{Caller, NotAllowed};
 
 pub use connections::{Connections, Peer};
 pub use failure::Failure;
@@ -36,8 +39,8 @@ const BODY_MAX: usize = 64 * 1024;
 pub struct App {
     /// The conferences.
     pub core: Core,
-    /// The keys of tokens.
-    pub keys: Arc<Keys>,
+    /// The keys of tokens, and what else changes meanwhile.
+    pub live: Live,
     /// Where hosts send media.
     pub media: Arc<Media>,
 }
@@ -63,6 +66,8 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
             conferences::delete_subscription
         ))
         .routes(routes!(events::stream))
+        .routes(routes!(service::get_drain, service::put_drain))
+        .routes(routes!(service::get_backup))
         .split_for_parts();
     description.info.title = "Reprise conference service".to_owned();
     description.info.version = "1".to_owned();
@@ -93,7 +98,22 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Failure> {
-        Ok(app.keys.check(token_of(parts)?)?)
+        let (now, limits) = (app.live.get(), app.live.limits());
+        let source = parts.extensions.get::<ConnectInfo<Peer>>();
+        let source = source.map(|ConnectInfo(peer)| peer.source());
+        let checked = token_of(parts).and_then(|token| now.keys.check(token));
+        match (&checked, source) {
+            (Err(_), Some(source)) => limits.bad_token(now.limits, source)?,
+            (Ok(caller), _) => {
+                if let (Some(conference), Some(participant)) =
+                    (caller.conference(), caller.participant())
+                {
+                    limits.participant(now.limits, conference, participant)?;
+                }
+            }
+            (Err(_), None) => {}
+        }
+        Ok(checked?)
     }
 }
 
