@@ -10,6 +10,7 @@
 mod args;
 mod commands;
 mod conference_program;
+mod reloading;
 
 use std::process::ExitCode;
 
@@ -33,5 +34,8 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Serve(options) => runtime.block_on(commands::serve::run(global, options)),
         Command::Join(join) => runtime.block_on(commands::join::run(global, join)),
+        Command::Drain(drain) => runtime.block_on(commands::drain::run(global, drain)),
+        Command::Backup(backup) => runtime.block_on(commands::backup::run(global, backup)),
+        Command::Restore(restore) => runtime.block_on(commands::restore::run(global, restore)),
     }
 }

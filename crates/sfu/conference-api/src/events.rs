@@ -165,10 +165,13 @@ mod tests {
     #[test]
     fn the_names_of_events_are_those_of_their_json() {
         let name = |text| Name::new(text).expect("a name");
-        let (participant, path) = (name("ann"), TrackPath {
-            participant: name("ann"),
-            track: name("cam"),
-        });
+        let (participant, path) = (
+            name("ann"),
+            TrackPath {
+                participant: name("ann"),
+                track: name("cam"),
+            },
+        );
         let kinds = [
             EventKind::ConferenceCreated,
             EventKind::ConferenceEnded,

@@ -10,9 +10,9 @@
 //! * [`rows`] is what the switch must have, and how to bring it there.
 #![warn(missing_docs)]
 
-pub mod config;
 pub mod backup;
 pub mod certificate;
+pub mod config;
 pub mod core;
 pub mod driver;
 mod event_log;

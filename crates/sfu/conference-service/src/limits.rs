@@ -36,11 +36,8 @@ pub struct LimitsConfig {
     pub participant: Rate,
 }
 
-const fn rate(per_second: u32, burst: u32) -> Rate {
-    let number = |n| match NonZeroU32::new(n) {
-        Some(n) => n,
-        None => NonZeroU32::MIN,
-    };
+fn rate(per_second: u32, burst: u32) -> Rate {
+    let number = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
     Rate {
         per_second: number(per_second),
         burst: number(burst),

@@ -86,7 +86,8 @@ pub async fn serve(
         // The sender's end is an end, too.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
-    let routes = Front::routes(front, settings.live.clone()).into_make_service_with_connect_info::<Peer>();
+    let routes =
+        Front::routes(front, settings.live.clone()).into_make_service_with_connect_info::<Peer>();
     let http = axum::serve(Connections::new(listener, settings.live.clone()), routes)
         .with_graceful_shutdown(until_stopped(stopped.clone()))
         .into_future();

@@ -13,6 +13,15 @@ pub enum Service {
     /// Join a conference with programs of this machine that speak plain RTP.
     #[command(disable_help_flag = true)]
     Join(Words),
+    /// Let a conference service take nobody new; everything else goes on.
+    #[command(disable_help_flag = true)]
+    Drain(Words),
+    /// Save all records of a conference service while it runs.
+    #[command(disable_help_flag = true)]
+    Backup(Words),
+    /// Write a backup into the store of a conference service that is stopped.
+    #[command(disable_help_flag = true)]
+    Restore(Words),
 }
 
 /// What follows the command. Only the other program knows what it means.

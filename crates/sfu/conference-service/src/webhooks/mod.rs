@@ -99,7 +99,9 @@ async fn serve(core: Core, hook: Webhook) {
     let mut sending = None;
     loop {
         if sending.is_none() {
-            sending = queue.next().map(|next| Box::pin(send(&poster, &hook, next)));
+            sending = queue
+                .next()
+                .map(|next| Box::pin(send(&poster, &hook, next)));
         }
         tokio::select! {
             event = events.recv() => match event {
