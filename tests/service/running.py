@@ -79,7 +79,8 @@ class Process:
 class Running:
     """A switch with 127.0.0.1 as its address for media, and a service.
 
-    `top` and `tables` are more of the configuration; with `ca` the service serves HTTPS, and clients trust that file.
+    `top` and `tables` are more of the configuration; with `ca` the service serves HTTPS, and
+    clients trust that file.
     """
 
     def __init__(

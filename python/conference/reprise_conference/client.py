@@ -25,8 +25,8 @@ class ProblemError(Exception):
 class Client:
     """Requests of one participant, or of an administrator, with a token.
 
-    `ca` is a file with the certificates (PEM) that sign the service's, if the system does not trust it; `context` is for
-    everything else about TLS.
+    `ca` is a file with the certificates (PEM) that sign the service's, if the system does not trust
+    it; `context` is for everything else about TLS.
     """
 
     def __init__(
@@ -121,17 +121,19 @@ class Client:
     def request(self, method: str, path: Iterable[str], body: object = None) -> dict[str, Any]:
         """Any request below /v1. Raises `ProblemError` if the service refuses it.
 
-        When the service has too many requests, it is made again after the time that the service says.
+        When the service has too many requests, it is made again after the time that it says.
         """
         target = "/".join(("/v1", *(quote(part, safe="") for part in path)))
         text = None if body is None else json.dumps(body)
         until = time.monotonic() + TIMEOUT_S
         while True:
             answer, content = self._ask(method, target, text)
-            wait_s = float(answer.getheader("Retry-After", "1"))
-            if answer.status != 429 or time.monotonic() + wait_s > until:
+            wait = answer.getheader("Retry-After") or ""
+            if answer.status != 429 or not wait.isdecimal():
                 break
-            time.sleep(wait_s)
+            if time.monotonic() + int(wait) > until:
+                break
+            time.sleep(int(wait))
         if answer.status >= 400:
             raise _problem(answer.status, content)
         found: dict[str, Any] = json.loads(content) if content else {}

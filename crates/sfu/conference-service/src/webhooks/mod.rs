@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conference_api::{Event, Name};
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -83,7 +83,7 @@ pub async fn run(core: Core, mut live: Live) {
         });
         for hook in &wanted.webhooks {
             if running.iter().all(|(there, _)| there != hook) {
-                let task = tasks.spawn(serve(core.clone(), hook.clone()));
+                let task = tasks.spawn(serve(core.clone(), core.events(), hook.clone()));
                 running.push((hook.clone(), task));
             }
         }
@@ -92,8 +92,7 @@ pub async fn run(core: Core, mut live: Live) {
 }
 
 /// Serves one hook until the service ends.
-async fn serve(core: Core, hook: Webhook) {
-    let mut events = core.events();
+async fn serve(core: Core, mut events: broadcast::Receiver<Arc<Event>>, hook: Webhook) {
     let mut queue = Queue::new(QUEUE_MAX);
     let poster = Poster::new(&hook);
     let mut sending = None;
