@@ -84,7 +84,13 @@ class Running:
     """
 
     def __init__(
-        self, folder: Path, *, top: str = "", tables: str = "", ca: Path | None = None
+        self,
+        folder: Path,
+        *,
+        top: str = "",
+        tables: str = "",
+        ca: Path | None = None,
+        switch_options: Iterable[object] = (),
     ) -> None:
         grpc, http = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
         self._switch_address = f"127.0.0.1:{grpc}"
@@ -110,7 +116,7 @@ addresses = [
 """
         )
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port]
+        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, *switch_options]
         self.switch = Process(argv, folder / "switch.log")
         self.service = Process([REPRISE, "serve", "--config", self.config], folder / "service.log")
         self.administrator = Client(self.url, token(grants={"administer": True}), ca=ca)

@@ -66,10 +66,13 @@ def reprise(*words: object, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def test_https_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path: Path) -> None:
+def test_tls_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path: Path) -> None:
     file, key = certificate(tmp_path)
-    tables = f'[tls]\ncertificate = "{file}"\nkey = "{key}"\n'
-    with Running(tmp_path, tables=tables, ca=file) as running:
+    pair = f'certificate = "{file}"\nkey = "{key}"\n'
+    # Towards the switch, too, which asks for a certificate.
+    tables = f'[tls]\n{pair}[switch.tls]\nca = "{file}"\n{pair}'
+    options = ("--tls-cert", file, "--tls-key", key, "--tls-client-ca", file)
+    with Running(tmp_path, tables=tables, ca=file, switch_options=options) as running:
         argv = ["curl", "--silent", "--show-error", "--cacert", str(file), f"{running.url}/healthz"]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert (done.stdout, done.stderr) == ("ok\n", "")
@@ -87,6 +90,7 @@ def test_https_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path:
         plain.request("GET", "/healthz")
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
+        plain.close()
         assert time.monotonic() - began < 5
         # Neither one who begins a handshake and stays silent keeps his connection.
         with socket.create_connection(("127.0.0.1", parts.port or 0)) as silent:
@@ -115,6 +119,7 @@ def test_a_flood_of_bad_tokens_is_refused_and_a_good_one_joins(tmp_path: Path) -
                 statuses[answer.status] = statuses.get(answer.status, 0) + 1
                 if answer.status == 429:
                     retry.add(answer.getheader("Retry-After"))
+            connection.close()
 
         threads = [threading.Thread(target=flood) for _ in range(4)]
         for thread in threads:
