@@ -22,7 +22,9 @@ from lab.controller import REPRISE
 from tests.service.running import (
     LIMIT_S,
     SECRET,
+    Process,
     Running,
+    free_port,
     opened,
     participant_token,
     publish,
@@ -73,13 +75,21 @@ def test_tls_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path: P
     tables = f'[tls]\n{pair}[switch.tls]\nca = "{file}"\n{pair}'
     options = ("--tls-cert", file, "--tls-key", key, "--tls-client-ca", file)
     with Running(tmp_path, tables=tables, ca=file, switch_options=options) as running:
-        argv = ["curl", "--silent", "--show-error", "--cacert", str(file), f"{running.url}/healthz"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        curl = ["curl", "--silent", "--show-error", "--cacert", str(file), f"{running.url}/healthz"]
+        done = subprocess.run(curl, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert (done.stdout, done.stderr) == ("ok\n", "")
         ann, bob = running.client("ann"), running.client("bob")
         with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
             camera.send(rtp(1))
             assert received(screen, 1) == [rtp(1)]
+            # It opens the event stream, over TLS, before it receives.
+            of_cid = ("--token", participant_token("c", "cid"), "--ca", file, "--sdp", tmp_path)
+            argv = [REPRISE, "join", running.url, *of_cid, "--port", free_port(socket.SOCK_DGRAM)]
+            join = Process(argv, tmp_path / "join.log")
+            join.start()
+            wait_until(lambda: "receives ann/cam" in join.said, running)
+            join.stop()
+            assert "error" not in join.said
         administrator = token(grants=ADMINISTRATOR)
         words = ("drain", running.url, "--off", "--token", administrator)
         assert "not draining" in reprise(*words, "--ca", file)
