@@ -75,10 +75,10 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
     let own_addresses = config.switch.addresses.iter().map(OwnAddress::from);
     let settings = Settings {
         listen: config.listen,
-        store: config.store().map_err(|error| in_file(error))?,
+        store: config.store().map_err(in_file)?,
         live: Live::new(newest),
         switch_name: config.switch.name.clone(),
-        switch: config.switch.address().map_err(|error| in_file(error))?,
+        switch: config.switch.address().map_err(in_file)?,
         device_id: config.switch.device_id,
         program: conference_program::compile()?,
         own_addresses: own_addresses.collect(),
