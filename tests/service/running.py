@@ -24,7 +24,7 @@ LIMIT_S = 120.0
 
 
 def token(secret: str = SECRET, **claims: object) -> str:
-    """A token that the service believes."""
+    """A token that the service believes, if it has the secret."""
     claims.setdefault("exp", int(time.time()) + 3_600)
     header = _base64(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
     text = f"{header}.{_base64(json.dumps(claims).encode())}"
@@ -67,6 +67,10 @@ class Process:
             self._process.wait(LIMIT_S)
             self._process = None
 
+    def signal(self, which: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(which)
+
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
@@ -79,22 +83,32 @@ class Process:
 class Running:
     """A switch with 127.0.0.1 as its address for media, and a service.
 
-    `more` are lines of its configuration.
+    `top` and `tables` are more of the configuration; with `ca` the service serves HTTPS, and
+    clients trust that file.
     """
 
-    def __init__(self, folder: Path, more: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        top: str = "",
+        tables: str = "",
+        ca: Path | None = None,
+        switch_options: Iterable[object] = (),
+    ) -> None:
         grpc, http = free_port(socket.SOCK_STREAM), free_port(socket.SOCK_STREAM)
         self._switch_address = f"127.0.0.1:{grpc}"
         self.media_port = free_port(socket.SOCK_DGRAM)
-        self.url = f"http://127.0.0.1:{http}"
+        self.ca = ca
+        self.url = f"{'https' if ca else 'http'}://127.0.0.1:{http}"
         (folder / "secret").write_text(SECRET)
-        config = folder / "reprise.toml"
-        config.write_text(
-            f"""
+        self.config = folder / "reprise.toml"
+        self.store = folder / "store"
+        self.config.write_text(
+            f"""{top}
 listen = "127.0.0.1:{http}"
-store = "{folder / "store"}"
+store = "{self.store}"
 secrets = ["{folder / "secret"}"]
-{more}
 
 [switch]
 name = "s1"
@@ -102,13 +116,14 @@ p4runtime = "127.0.0.1:{grpc}"
 addresses = [
     {{ port = 1, ip = "127.0.0.1", mac = "02:00:7f:00:00:01", udp_port = {self.media_port} }},
 ]
+{tables}
 """
         )
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port]
+        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, *switch_options]
         self.switch = Process(argv, folder / "switch.log")
-        self.service = Process([REPRISE, "serve", "--config", config], folder / "service.log")
-        self.administrator = Client(self.url, token(grants={"administer": True}))
+        self.service = Process([REPRISE, "serve", "--config", self.config], folder / "service.log")
+        self.administrator = Client(self.url, token(grants={"administer": True}), ca=ca)
 
     def __enter__(self) -> Self:
         os.environ.pop("REPRISE_TOKEN", None)
@@ -141,7 +156,8 @@ addresses = [
 
     def client(self, participant: str, conference: str = "c", **grants: object) -> Client:
         """A participant that has joined."""
-        client = Client(self.url, participant_token(conference, participant, **grants))
+        its = participant_token(conference, participant, **grants)
+        client = Client(self.url, its, ca=self.ca)
         client.join(conference, participant)
         return client
 

@@ -143,7 +143,7 @@ def test_only_the_receiver_and_administrators_may_ask(running: Running) -> None:
 
 
 def test_a_participant_without_a_sign_is_gone_and_one_with_a_socket_is_not(tmp_path: Path) -> None:
-    with Running(tmp_path, "gone_s = 10") as running:
+    with Running(tmp_path, top="gone_s = 10") as running:
         ann = running.client("ann")
         running.client("bob")
         with opened(publish(ann, "ann")):

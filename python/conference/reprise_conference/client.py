@@ -3,7 +3,9 @@
 import http.client
 import json
 import ssl
+import time
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,14 +23,27 @@ class ProblemError(Exception):
 
 
 class Client:
-    """Requests of one participant, or of an administrator, with a token."""
+    """Requests of one participant, or of an administrator, with a token.
 
-    def __init__(self, url: str, token: str, *, context: ssl.SSLContext | None = None) -> None:
+    `ca` is a file with the certificates (PEM) that sign the service's, if the system does not trust
+    it; `context` is for everything else about TLS.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        ca: str | PathLike[str] | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
         self._parts = parts
         self._token = token
+        if context is None and parts.scheme == "https":
+            context = ssl.create_default_context(cafile=ca)
         self._context = context
 
     def put_conference(self, conference: str, title: str = "") -> dict[str, Any]:
@@ -104,29 +119,44 @@ class Client:
         self.request("DELETE", (*path, publisher, track))
 
     def request(self, method: str, path: Iterable[str], body: object = None) -> dict[str, Any]:
-        """Any request below /v1. Raises `ProblemError` if the service refuses it."""
-        connection = self._connect()
-        try:
-            text = None if body is None else json.dumps(body)
-            headers = {"Authorization": f"Bearer {self._token}"}
-            if text is not None:
-                headers["Content-Type"] = "application/json"
-            target = "/".join(("/v1", *(quote(part, safe="") for part in path)))
-            connection.request(method, target, text, headers)
-            answer = connection.getresponse()
-            content = answer.read()
-        finally:
-            connection.close()
+        """Any request below /v1. Raises `ProblemError` if the service refuses it.
+
+        When the service has too many requests, it is made again after the time that it says.
+        """
+        target = "/".join(("/v1", *(quote(part, safe="") for part in path)))
+        text = None if body is None else json.dumps(body)
+        until = time.monotonic() + TIMEOUT_S
+        while True:
+            answer, content = self._ask(method, target, text)
+            wait = answer.getheader("Retry-After") or ""
+            if answer.status != 429 or not wait.isdecimal():
+                break
+            if time.monotonic() + int(wait) > until:
+                break
+            time.sleep(int(wait))
         if answer.status >= 400:
             raise _problem(answer.status, content)
         found: dict[str, Any] = json.loads(content) if content else {}
         return found
 
+    def _ask(
+        self, method: str, target: str, text: str | None
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        connection = self._connect()
+        try:
+            headers = {"Authorization": f"Bearer {self._token}"}
+            if text is not None:
+                headers["Content-Type"] = "application/json"
+            connection.request(method, target, text, headers)
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
+
     def _connect(self) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
-            context = self._context or ssl.create_default_context()
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self._context)
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
 

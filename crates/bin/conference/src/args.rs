@@ -36,6 +36,20 @@ Examples:
   reprise load http://127.0.0.1:8080 --secret secret --conference weekly --participants 500 --publishers 4 --rate 100
   reprise load http://127.0.0.1:8080 --tokens tokens.txt --publishers 2 --subscribe 1 --leave 5 --seconds 60";
 
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  reprise drain https://conferences.example --token TOKEN          # before the service is stopped for good
+  reprise drain https://conferences.example --token TOKEN --off";
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  reprise backup http://127.0.0.1:8080 --token TOKEN --to /var/backups/reprise.jsonl";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples, with the service stopped, as its user:
+  reprise restore --config /etc/reprise/reprise.toml --from /var/backups/reprise.jsonl
+  reprise restore --config /etc/reprise/reprise.toml --from /var/backups/reprise.jsonl --replace";
+
 /// Conferences that people join by themselves.
 #[derive(Parser, Debug)]
 // What a user types.
@@ -75,6 +89,15 @@ pub enum Command {
     /// Check what is between this machine and a conference service; changes nothing. `reprise doctor` has the rest.
     #[command(hide = true)]
     Doctor(DoctorOfService),
+    /// Let a conference service take nobody new; everything else goes on.
+    #[command(after_help = DRAIN_EXAMPLES)]
+    Drain(Drain),
+    /// Save all records of a conference service while it runs.
+    #[command(after_help = BACKUP_EXAMPLES)]
+    Backup(Backup),
+    /// Write a backup into the store of a conference service that is stopped.
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore(Restore),
 }
 
 #[derive(clap::Args, Debug)]
@@ -106,13 +129,66 @@ pub struct ServeService {
     pub check_config: bool,
 }
 
+/// A service, and an administrator of all its conferences.
+#[derive(clap::Args)]
+pub struct Administrator {
+    /// The service, as http://HOST:PORT or https://HOST:PORT.
+    pub url: String,
+    /// The token of an administrator of all conferences.
+    #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
+    pub token: String,
+    /// The file with the certificates (PEM) that sign the service's, if browsers do not trust it.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Administrator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Drain {
+    #[command(flatten)]
+    pub of: Administrator,
+    /// End the drain.
+    #[arg(long)]
+    pub off: bool,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Backup {
+    #[command(flatten)]
+    pub of: Administrator,
+    /// The file to write, as a whole or not at all; only its owner can read it, since it has the keys of sockets.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Restore {
+    /// The service's configuration file, which names the store.
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// The backup.
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// Remove the records that the store has.
+    #[arg(long)]
+    pub replace: bool,
+}
+
 #[derive(clap::Args, Debug)]
 pub struct Join {
-    /// The service, as http://HOST:PORT.
+    /// The service, as http://HOST:PORT or https://HOST:PORT.
     pub url: String,
     /// The participant's token; it names conference and participant.
     #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
     pub token: String,
+    /// The file with the certificates (PEM) that sign the service's, if browsers do not trust it.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
     /// Publish a track: its name, and the session description (SDP) that the program which sends it writes. Join listens
     /// on the description's port of 127.0.0.1. The name audio, video or screen is the track's kind.
     #[arg(long = "publish", value_name = "TRACK=FILE.sdp", value_parser = published)]

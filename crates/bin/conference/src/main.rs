@@ -9,6 +9,7 @@
 
 mod commands;
 mod conference_program;
+mod reloading;
 
 use std::process::ExitCode;
 
@@ -37,5 +38,8 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Record(record) => runtime.block_on(commands::record::run(global, record)),
         Command::Load(load) => runtime.block_on(commands::load::run(global, load)),
         Command::Doctor(options) => commands::doctor::run(global, &options),
+        Command::Drain(drain) => runtime.block_on(commands::drain::run(global, drain)),
+        Command::Backup(backup) => runtime.block_on(commands::backup::run(global, backup)),
+        Command::Restore(restore) => runtime.block_on(commands::restore::run(global, restore)),
     }
 }

@@ -118,3 +118,118 @@ pub enum LeftReason {
     /// The conference has ended.
     ConferenceEnded,
 }
+
+impl EventKind {
+    /// All names of events, as they are in JSON.
+    pub const NAMES: &[&str] = &[
+        "conference_created",
+        "conference_ended",
+        "joined",
+        "left",
+        "track_added",
+        "track_removed",
+        "muted",
+        "subscribed",
+        "unsubscribed",
+        "signed_in",
+        "signed_out",
+        "why_not",
+        "lost",
+    ];
+
+    /// Its name, as it is in JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::ConferenceCreated => "conference_created",
+            EventKind::ConferenceEnded => "conference_ended",
+            EventKind::Joined { .. } => "joined",
+            EventKind::Left { .. } => "left",
+            EventKind::TrackAdded { .. } => "track_added",
+            EventKind::TrackRemoved { .. } => "track_removed",
+            EventKind::Muted { .. } => "muted",
+            EventKind::Subscribed { .. } => "subscribed",
+            EventKind::Unsubscribed { .. } => "unsubscribed",
+            EventKind::SignedIn { .. } => "signed_in",
+            EventKind::SignedOut { .. } => "signed_out",
+            EventKind::WhyNot { .. } => "why_not",
+            EventKind::Lost => "lost",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_events_are_those_of_their_json() {
+        let name = |text| Name::new(text).expect("a name");
+        let (participant, path) = (
+            name("ann"),
+            TrackPath {
+                participant: name("ann"),
+                track: name("cam"),
+            },
+        );
+        let kinds = [
+            EventKind::ConferenceCreated,
+            EventKind::ConferenceEnded,
+            EventKind::Joined {
+                participant: participant.clone(),
+            },
+            EventKind::Left {
+                participant: participant.clone(),
+                reason: LeftReason::Left,
+            },
+            EventKind::TrackAdded { path: path.clone() },
+            EventKind::TrackRemoved { path: path.clone() },
+            EventKind::Muted {
+                path: path.clone(),
+                muted_by: None,
+            },
+            EventKind::Subscribed {
+                participant: participant.clone(),
+                path: path.clone(),
+                quality: name("one"),
+            },
+            EventKind::Unsubscribed {
+                participant: participant.clone(),
+                path: path.clone(),
+            },
+            EventKind::SignedIn {
+                participant: participant.clone(),
+                leg: name("cam"),
+                route: Route {
+                    address: std::net::Ipv4Addr::LOCALHOST.into(),
+                    udp_port: 1,
+                    switch_port: 1,
+                },
+            },
+            EventKind::SignedOut {
+                participant: participant.clone(),
+                leg: name("cam"),
+            },
+            EventKind::WhyNot {
+                participant: participant.clone(),
+                path: path.clone(),
+                why: Why {
+                    participant,
+                    path,
+                    causes: Vec::new(),
+                    packets_in: 0,
+                    packets_out: 0,
+                    last_packet_ms: None,
+                },
+            },
+            EventKind::Lost,
+        ];
+        let in_json = kinds.iter().map(|kind| {
+            let json = serde_json::to_value(kind).expect("JSON");
+            json["event"].as_str().expect("a name").to_owned()
+        });
+        assert_eq!(in_json.collect::<Vec<_>>(), EventKind::NAMES);
+        let names: Vec<_> = kinds.iter().map(EventKind::name).collect();
+        assert_eq!(names, EventKind::NAMES);
+    }
+}

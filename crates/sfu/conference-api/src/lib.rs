@@ -10,6 +10,7 @@ mod conferences;
 mod events;
 mod name;
 mod problem;
+mod service;
 mod token;
 mod why;
 
@@ -21,5 +22,6 @@ pub use conferences::{
 pub use events::{Event, EventKind, LeftReason};
 pub use name::{BadName, NAME_LEN_MAX, Name};
 pub use problem::Problem;
+pub use service::Drain;
 pub use token::{Claims, Grants};
 pub use why::{Cause, LegTraffic, Why};

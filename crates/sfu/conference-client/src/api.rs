@@ -1,11 +1,12 @@
 //! Requests to the service.
 
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use conference_api::{
-    Claims, Conference, Name, Participant, ParticipantSpec, Problem, SubscriptionSpec, TrackPath,
-    TrackSpec, Why,
+    Claims, Conference, Drain, Name, Participant, ParticipantSpec, Problem, SubscriptionSpec,
+    TrackPath, TrackSpec, Why,
 };
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::StreamExt;
@@ -15,8 +16,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
-use ureq::http::StatusCode;
+use tokio_tungstenite::{
+    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
+};
+use ureq::http::{StatusCode, header};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// Requests at a time, and so connections and threads.
 const CONNECTIONS_MAX: usize = 16;
@@ -30,6 +34,9 @@ const QUIET_MAX: Duration = Duration::from_secs(45);
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a backup may take, and how long it may be.
+const BACKUP_TIMEOUT: Duration = Duration::from_secs(600);
+const BACKUP_BYTES_MAX: u64 = 1 << 30;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +60,9 @@ pub enum ApiError {
         /// The HTTP status.
         status: u16,
     },
+    /// The file with certificates cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] tls::FileError),
     /// The text is no token of the service.
     #[error("expected a token of a conference service: {0}")]
     BadToken(String),
@@ -68,7 +78,7 @@ impl ApiError {
             ApiError::Unreachable { .. } => true,
             // What stands before a service that is away.
             ApiError::NoService { status, .. } => matches!(status, 502..=504),
-            ApiError::BadToken(_) => false,
+            ApiError::BadToken(_) | ApiError::Certificates(_) => false,
         }
     }
 }
@@ -124,6 +134,8 @@ pub struct Api {
     agent: ureq::Agent,
     /// A permit for each connection.
     connections: Arc<Semaphore>,
+    /// For event streams over TLS; `None`: what browsers trust.
+    connector: Option<Connector>,
 }
 
 impl std::fmt::Debug for Api {
@@ -136,17 +148,38 @@ impl Api {
     /// For the service at `http://HOST:PORT` or `https://HOST:PORT`.
     #[must_use]
     pub fn new(url: &str, token: &str) -> Api {
+        Api::of(url, token, TlsConfig::default(), None)
+    }
+
+    /// For a service whose certificate one of a file (PEM) has signed.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has no certificate.
+    pub fn trusting(url: &str, token: &str, authorities: &Path) -> Result<Api, ApiError> {
+        let certificates = tls::authorities(authorities)?;
+        let certificates = certificates
+            .iter()
+            .map(|it| Certificate::from_der(it).to_owned());
+        let roots = RootCerts::Specific(Arc::new(certificates.collect()));
+        let tls = TlsConfig::builder().root_certs(roots).build();
+        let connector = Connector::Rustls(tls::http_client(authorities)?);
+        Ok(Api::of(url, token, tls, Some(connector)))
+    }
+
+    fn of(url: &str, token: &str, tls: TlsConfig, connector: Option<Connector>) -> Api {
         let agent = ureq::Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .http_status_as_error(false)
             .max_idle_connections(CONNECTIONS_MAX)
             .max_idle_connections_per_host(CONNECTIONS_MAX)
             .max_idle_age(IDLE_MAX)
+            .tls_config(tls)
             .build();
         Api {
             url: url.trim_end_matches('/').to_owned(),
             token: token.trim().to_owned(),
             agent: agent.into(),
+            connector,
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         }
     }
@@ -199,6 +232,37 @@ impl Api {
     /// As [`Api::conference`].
     pub async fn leave(&self, conference: &Name, participant: &Name) -> Result<(), ApiError> {
         self.delete(participant_path(conference, participant)).await
+    }
+
+    /// Begins or ends a drain of the service.
+    ///
+    /// # Errors
+    /// As [`Api::conference`].
+    pub async fn set_draining(&self, draining: bool) -> Result<Drain, ApiError> {
+        self.put("/v1/drain".to_owned(), Drain { draining }).await
+    }
+
+    /// All records of the service, as text.
+    ///
+    /// # Errors
+    /// As [`Api::conference`], or the answer was cut off.
+    pub async fn backup(&self) -> Result<String, ApiError> {
+        self.blocking(move |api| {
+            let call = api.agent.get(api.to("/v1/backup"));
+            let call = call.header("authorization", api.bearer());
+            let call = call.config().timeout_global(Some(BACKUP_TIMEOUT)).build();
+            let unreachable = |error: ureq::Error| api.unreachable(&error);
+            let mut response = call.call().map_err(unreachable)?;
+            let status = response.status();
+            let body = response.body_mut().with_config().limit(BACKUP_BYTES_MAX);
+            let text = body.read_to_string().map_err(unreachable)?;
+            if status.is_success() {
+                Ok(text)
+            } else {
+                Err(api.problem(status, text.as_bytes()))
+            }
+        })
+        .await
     }
 
     /// Publishes a track.
@@ -273,7 +337,9 @@ impl Api {
         let bearer = self.bearer().parse();
         let bearer = bearer.map_err(|_| ApiError::BadToken("it has no line breaks".to_owned()))?;
         request.headers_mut().insert("authorization", bearer);
-        let connected = timeout(TIMEOUT, connect_async(request)).await;
+        let connector = self.connector.clone();
+        let connecting = connect_async_tls_with_config(request, None, false, connector);
+        let connected = timeout(TIMEOUT, connecting).await;
         let connected = connected.map_err(|_| unreachable("no answer in time".to_owned()))?;
         let (stream, _) = connected.map_err(failed)?;
         Ok(Watch { stream })
@@ -289,8 +355,10 @@ impl Api {
 
     async fn get<T: DeserializeOwned + Send + 'static>(&self, path: String) -> Result<T, ApiError> {
         self.blocking(move |api| {
-            let call = api.agent.get(api.to(&path));
-            api.read(call.header("authorization", api.bearer()).call())
+            api.read(patiently(|| {
+                let call = api.agent.get(api.to(&path));
+                call.header("authorization", api.bearer()).call()
+            }))
         })
         .await
     }
@@ -301,8 +369,10 @@ impl Api {
         body: impl Serialize + Send + 'static,
     ) -> Result<T, ApiError> {
         self.blocking(move |api| {
-            let call = api.agent.put(api.to(&path));
-            api.read(call.header("authorization", api.bearer()).send_json(&body))
+            api.read(patiently(|| {
+                let call = api.agent.put(api.to(&path));
+                call.header("authorization", api.bearer()).send_json(&body)
+            }))
         })
         .await
     }
@@ -354,15 +424,25 @@ impl Api {
     }
 
     fn content(&self, answer: Answer) -> Result<(StatusCode, Vec<u8>), ApiError> {
-        let unreachable = |error: ureq::Error| ApiError::Unreachable {
-            url: self.url.clone(),
-            why: error.to_string(),
-        };
+        let unreachable = |error: ureq::Error| self.unreachable(&error);
         let mut response = answer.map_err(unreachable)?;
         let status = response.status();
         let body = response.body_mut().with_config().limit(ANSWER_MAX);
         let body = body.read_to_vec().map_err(unreachable)?;
         Ok((status, body))
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> ApiError {
+        let why = error.to_string();
+        let next = if why.contains("certificate") {
+            ": give the file with the certificate of the authority that signed it (--ca FILE)"
+        } else {
+            ""
+        };
+        ApiError::Unreachable {
+            url: self.url.clone(),
+            why: format!("{why}{next}"),
+        }
     }
 
     fn problem(&self, status: StatusCode, body: &[u8]) -> ApiError {
@@ -392,6 +472,29 @@ fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath
         "{participant}/subscriptions/{}/{}",
         path.participant, path.track
     )
+}
+
+/// Makes a request again when the service has too many of them, as long as a request may take. All requests can be made
+/// twice.
+fn patiently(mut call: impl FnMut() -> Answer) -> Answer {
+    let began = Instant::now();
+    loop {
+        let answer = call()?;
+        let headers = answer.headers();
+        let wait_s = headers
+            .get(header::RETRY_AFTER)
+            .and_then(|it| it.to_str().ok())
+            .and_then(|it| it.parse().ok());
+        match wait_s.map(Duration::from_secs) {
+            Some(wait)
+                if answer.status() == StatusCode::TOO_MANY_REQUESTS
+                    && began.elapsed() + wait <= TIMEOUT =>
+            {
+                std::thread::sleep(wait);
+            }
+            _ => return Ok(answer),
+        }
+    }
 }
 
 /// A conference's events.

@@ -6,14 +6,19 @@ use std::time::Duration;
 
 use conference::address::Mac;
 use conference::limits::PORT_MAX;
-use conference_api::Name;
+use conference_api::{EventKind, Name};
 use conference_store::{EtcdConfig, EtcdTls};
+use p4runtime_client::{SwitchAddress, TlsFiles};
 use serde::Deserialize;
 
+use crate::limits::LimitsConfig;
 use crate::rows::OwnAddress;
 
 /// The UDP port for media, if none is given: RTP's (RFC 3551, section 8).
 pub const MEDIA_PORT: u16 = 5004;
+
+/// Webhooks of a service: each has a queue.
+pub const WEBHOOKS_MAX: usize = 16;
 
 /// A service's configuration. A key that it does not have is refused with its line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -41,8 +46,62 @@ pub struct Config {
     /// Whether metrics name conferences and participants.
     #[serde(default)]
     pub metrics_names: bool,
+    /// How the log is written.
+    #[serde(default)]
+    pub log: LogFormat,
+    /// The files for HTTPS; without it, HTTP is served.
+    pub tls: Option<TlsConfig>,
+    /// How often others may ask.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// Who else gets events.
+    #[serde(default)]
+    pub webhooks: Vec<WebhookConfig>,
     /// The switch.
     pub switch: SwitchConfig,
+}
+
+/// How the log is written to standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON document a line.
+    Json,
+}
+
+/// Table `[tls]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The file with the certificate, followed by the intermediate certificates (PEM).
+    pub certificate: PathBuf,
+    /// The file with the certificate's key (PEM).
+    pub key: PathBuf,
+}
+
+/// A table of `[[webhooks]]`.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookConfig {
+    /// Where events go: `http://` or `https://`.
+    pub url: String,
+    /// The file with the secret that signs them; of at least 32 bytes.
+    pub secret: PathBuf,
+    /// The events that go there; none named: all.
+    #[serde(default)]
+    pub events: Vec<String>,
+    /// The file with the certificates that sign the receiver's, if browsers do not trust it.
+    pub ca: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for WebhookConfig {
+    /// Without the address, which may have a secret in it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "webhook with secret {}", self.secret.display())
+    }
 }
 
 /// Table `[etcd]`.
@@ -82,8 +141,24 @@ pub struct SwitchConfig {
     /// Its P4Runtime device id.
     #[serde(default = "device_id")]
     pub device_id: u64,
+    /// The files for TLS towards it.
+    pub tls: Option<SwitchTlsConfig>,
     /// Its addresses for media.
     pub addresses: Vec<AddressConfig>,
+}
+
+/// Table `[switch.tls]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchTlsConfig {
+    /// The file with the certificates that sign the switch's.
+    pub ca: PathBuf,
+    /// The file with the service's certificate, if the switch asks for one.
+    pub certificate: Option<PathBuf>,
+    /// The file with the certificate's key.
+    pub key: Option<PathBuf>,
+    /// The name in the switch's certificate, if it is not the address's host.
+    pub server_name: Option<String>,
 }
 
 /// An address of a switch for media.
@@ -178,7 +253,48 @@ impl Config {
                 "0 (never), or 10 or more: programs that lose the service come back within seconds",
             );
         }
+        config.switch.address()?;
+        config.expect_good_webhooks()?;
         Ok(config)
+    }
+
+    fn expect_good_webhooks(&self) -> Result<(), BadConfig> {
+        let bad = |key, expected| Err(BadConfig::Value { key, expected });
+        if self.webhooks.len() > WEBHOOKS_MAX {
+            return bad("webhooks", "16 or fewer");
+        }
+        for hook in &self.webhooks {
+            let address = hook.url.parse::<ureq::http::Uri>().ok();
+            let is_good = address.is_some_and(|it| {
+                let has_host = it.host().is_some_and(|host| !host.is_empty());
+                has_host && matches!(it.scheme_str(), Some("http" | "https"))
+            });
+            if !is_good {
+                return bad("webhooks.url", "http://HOST... or https://HOST...");
+            }
+            let mut events = hook.events.iter();
+            if !events.all(|name| EventKind::NAMES.contains(&name.as_str())) {
+                return bad(
+                    "webhooks.events",
+                    "names of events, as GET /openapi.json has them: joined, left, signed_in, for example",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys that differ in another configuration and are read only when the service starts.
+    #[must_use]
+    pub fn needs_restart(&self, other: &Config) -> Vec<&'static str> {
+        let keys = [
+            ("listen", self.listen == other.listen),
+            ("store", self.store == other.store),
+            ("etcd", self.etcd == other.etcd),
+            ("log", self.log == other.log),
+            ("switch", self.switch == other.switch),
+        ];
+        let changed = keys.into_iter().filter(|(_, is_same)| !is_same);
+        changed.map(|(key, _)| key).collect()
     }
 
     /// Where the records are.
@@ -206,6 +322,33 @@ impl Config {
     #[must_use]
     pub fn silence(&self) -> Duration {
         Duration::from_secs(self.silence_s)
+    }
+}
+
+impl SwitchConfig {
+    /// Where the switch is, and the files for TLS.
+    ///
+    /// # Errors
+    /// The files are not a pair.
+    pub fn address(&self) -> Result<SwitchAddress, BadConfig> {
+        let plain = SwitchAddress::plain(&self.p4runtime);
+        let Some(tls) = &self.tls else {
+            return Ok(plain);
+        };
+        if tls.certificate.is_some() != tls.key.is_some() {
+            return Err(BadConfig::Value {
+                key: "switch.tls",
+                expected: "certificate and key, or neither",
+            });
+        }
+        Ok(SwitchAddress {
+            tls: Some(TlsFiles {
+                authorities: tls.ca.clone(),
+                identity: tls.certificate.clone().zip(tls.key.clone()),
+                server_name: tls.server_name.clone(),
+            }),
+            ..plain
+        })
     }
 }
 
@@ -344,6 +487,78 @@ addresses = [{ port = 1, ip = "10.0.1.100", mac = "02:00:00:00:01:64" }]
         assert!(why("port = 1,", "port = 510,").starts_with("switch.addresses: expected"));
         assert!(
             why("port = 1,", "port = 1, udp_port = 0,").starts_with("switch.addresses: expected")
+        );
+    }
+
+    #[test]
+    fn the_edge_has_defaults_and_refuses_what_cannot_be() {
+        let config = Config::read(GOOD).expect("it is good");
+        assert_eq!(
+            (config.log, &config.tls, config.limits),
+            (LogFormat::Text, &None, LimitsConfig::default())
+        );
+        let more = "
+[switch.tls]
+ca = \"/ca\"
+certificate = \"/c\"
+key = \"/k\"
+server_name = \"s1\"
+[tls]
+certificate = \"/c\"
+key = \"/k\"
+[limits]
+address = { per_second = 1, burst = 2 }
+[[webhooks]]
+url = \"https://h.example/a\"
+secret = \"/s\"
+events = [\"joined\"]
+";
+        let text = format!("log = \"json\"\n{GOOD}{more}");
+        let config = Config::read(&text).expect("it is good");
+        let address = config.switch.address().expect("it is good");
+        let tls = address.tls.expect("TLS");
+        assert_eq!(tls.server_name.as_deref(), Some("s1"));
+        assert_eq!(config.limits.address.burst.get(), 2);
+        assert_eq!(
+            config.limits.participant,
+            LimitsConfig::default().participant
+        );
+        let why = |from: &str, to: &str| {
+            let changed = text.replace(from, to);
+            assert_ne!(changed, text);
+            Config::read(&changed).expect_err("refused").to_string()
+        };
+        assert!(why("https://h.example", "ftp://h.example").starts_with("webhooks.url: expected"));
+        assert!(why("https://h.example/a", "/a").starts_with("webhooks.url: expected"));
+        assert!(why("\"joined\"", "\"joind\"").starts_with("webhooks.events: expected"));
+        assert!(why("per_second = 1", "per_second = 0").contains("line "));
+        assert!(why("\"json\"", "\"xml\"").contains("line 1"));
+        let half = why("ca = \"/ca\"\ncertificate = \"/c\"\n", "ca = \"/ca\"\n");
+        assert!(half.starts_with("switch.tls: expected"), "{half}");
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("h.example"), "{shown}");
+    }
+
+    #[test]
+    fn what_needs_a_restart_is_known() {
+        let old = Config::read(GOOD).expect("it is good");
+        let changed = |from: &str, to: &str| {
+            let new = Config::read(&GOOD.replace(from, to)).expect("it is good");
+            assert_ne!(new, old);
+            old.needs_restart(&new)
+        };
+        assert_eq!(changed("8080", "8081"), ["listen"]);
+        assert_eq!(changed("/var/lib", "/srv"), ["store"]);
+        assert_eq!(changed("9559", "9560"), ["switch"]);
+        assert_eq!(changed("listen", "log = \"json\"\nlisten"), ["log"]);
+        assert_eq!(
+            changed("/secret", "/other"),
+            Vec::<&str>::new(),
+            "a reload takes it"
+        );
+        assert_eq!(
+            changed("listen", "silence_s = 9\nlisten"),
+            Vec::<&str>::new()
         );
     }
 }

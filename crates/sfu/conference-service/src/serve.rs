@@ -13,15 +13,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::activity::Activity;
+use crate::certificate;
 use crate::config::StoreConfig;
 use crate::core::{BeginError, Core};
 use crate::driver::{self, Observers, Program, Switch};
+use crate::event_log;
 use crate::housekeeping::Housekeeping;
 use crate::http::{App, Connections, Front, Leading, Peer};
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::presence::Presence;
 use crate::rows::OwnAddress;
-use crate::tokens::{self, Keys};
+use crate::tokens;
+use crate::webhooks;
 use crate::why_watch;
 
 /// What a service is made of.
@@ -31,8 +35,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where the records are.
     pub store: StoreConfig,
-    /// The keys of tokens.
-    pub keys: Arc<Keys>,
+    /// What a reload changes.
+    pub live: Live,
     /// The switch's name.
     pub switch_name: Name,
     /// Where the switch serves P4Runtime.
@@ -43,8 +47,6 @@ pub struct Settings {
     pub program: Program,
     /// Its addresses for media.
     pub own_addresses: Vec<OwnAddress>,
-    /// After how long a silent socket is signed out.
-    pub silence: Duration,
     /// After how long a participant is removed that gives no sign; `None`: never.
     pub gone: Option<Duration>,
     /// Whether metrics name conferences and participants.
@@ -94,9 +96,9 @@ pub async fn serve(
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
     let metrics = Arc::new(Metrics::new());
-    let routes =
-        Front::routes(front, Arc::clone(&metrics)).into_make_service_with_connect_info::<Peer>();
-    let http = axum::serve(Connections::new(listener), routes)
+    let routes = Front::routes(front, settings.live.clone(), Arc::clone(&metrics))
+        .into_make_service_with_connect_info::<Peer>();
+    let http = axum::serve(Connections::new(listener, settings.live.clone()), routes)
         .with_graceful_shutdown(until_stopped(stopped.clone()))
         .into_future();
     let http = tokio::spawn(http);
@@ -104,6 +106,7 @@ pub async fn serve(
         stop.await;
         stopping.send_replace(true);
     });
+    let renewal = tokio::spawn(certificate::renew(settings.live.clone()));
     let mut is_ready = Some(|core: &Core| is_ready(address, core));
     let ended = loop {
         let store = tokio::select! {
@@ -127,6 +130,7 @@ pub async fn serve(
             Err(error) => break Err(error.into()),
         }
     };
+    renewal.abort();
     if ended.is_err() {
         http.abort();
         return ended;
@@ -171,14 +175,6 @@ async fn lead(
             })
             .collect(),
     };
-    let switch = Switch {
-        address: settings.switch.clone(),
-        device_id: settings.device_id,
-        program: settings.program.clone(),
-        own_addresses: settings.own_addresses.clone(),
-        silence: settings.silence,
-    };
-    let nonces = Nonces::new(tokens::new_secret());
     let (activity, latest) = watch::channel(Arc::new(Activity::default()));
     let presence = Presence::default();
     let observers = Observers {
@@ -192,16 +188,18 @@ async fn lead(
         metrics: Arc::clone(metrics),
     };
     let mut tasks = JoinSet::new();
-    tasks.spawn(driver::serve(core.clone(), switch, nonces, observers));
     tasks.spawn(housekeeping.run());
+    tasks.spawn(event_log::run(core.clone()));
+    tasks.spawn(webhooks::run(core.clone(), settings.live.clone()));
     tasks.spawn(why_watch::run(
         core.clone(),
         latest.clone(),
         presence.clone(),
     ));
+    tasks.spawn(drive(settings, core.clone(), observers));
     let app = App {
         core: core.clone(),
-        keys: Arc::clone(&settings.keys),
+        live: settings.live.clone(),
         media: Arc::new(media),
         activity: latest,
         presence,
@@ -218,4 +216,40 @@ async fn lead(
     };
     tasks.shutdown().await;
     Ok(role)
+}
+
+/// Serves the switch for ever; over a new connection when the time of silence has changed. The switch keeps its entries
+/// meanwhile, and forwards.
+fn drive(
+    settings: &Settings,
+    core: Core,
+    observers: Observers,
+) -> impl Future<Output = ()> + use<> {
+    let mut live = settings.live.clone();
+    let switch = Switch {
+        address: settings.switch.clone(),
+        device_id: settings.device_id,
+        program: settings.program.clone(),
+        own_addresses: settings.own_addresses.clone(),
+        silence: live.get().silence,
+    };
+    async move {
+        loop {
+            let silence = live.get().silence;
+            let switch = Switch {
+                silence,
+                ..switch.clone()
+            };
+            let nonces = Nonces::new(tokens::new_secret());
+            tokio::select! {
+                () = driver::serve(core.clone(), switch, nonces, observers.clone()) => return,
+                () = async {
+                    while live.get().silence == silence {
+                        live.changed().await;
+                    }
+                } => {}
+            }
+            core.switch_is_away();
+        }
+    }
 }

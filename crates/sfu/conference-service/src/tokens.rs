@@ -141,16 +141,16 @@ impl Caller {
         self.claims.exp.saturating_mul(1_000)
     }
 
+    /// The conference that its token is for; `None`: all.
+    #[must_use]
+    pub fn conference(&self) -> Option<&Name> {
+        self.claims.conference.as_ref()
+    }
+
     /// The participant that it is.
     #[must_use]
     pub fn participant(&self) -> Option<&Name> {
         self.claims.sub.as_ref()
-    }
-
-    /// The conference that its token is for, if it is for one.
-    #[must_use]
-    pub fn conference(&self) -> Option<&Name> {
-        self.claims.conference.as_ref()
     }
 
     /// What its token allows.

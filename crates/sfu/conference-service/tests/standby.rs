@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conference_api::{ConferenceSpec, Name};
@@ -10,6 +9,7 @@ use conference_model::Request;
 use conference_service::config::StoreConfig;
 use conference_service::core::{Core, CoreError};
 use conference_service::driver::Program;
+use conference_service::live::{Live, Reloadable};
 use conference_service::serve::{ServeError, Settings, serve};
 use conference_service::tokens::Keys;
 use conference_store::{Etcd, EtcdConfig};
@@ -39,7 +39,10 @@ async fn start(etcd: &EtcdConfig) -> Running {
     let settings = Settings {
         listen: address,
         store: StoreConfig::Etcd(etcd.clone()),
-        keys: Arc::new(Keys::default()),
+        live: Live::fixed(Reloadable::of_keys(
+            Keys::default(),
+            Duration::from_secs(30),
+        )),
         switch_name: name("s1"),
         switch: SwitchAddress::plain("127.0.0.1:9"),
         device_id: 1,
@@ -49,7 +52,6 @@ async fn start(etcd: &EtcdConfig) -> Running {
             cookie: 1,
         },
         own_addresses: Vec::new(),
-        silence: Duration::from_secs(30),
         gone: None,
         metrics_names: false,
     };

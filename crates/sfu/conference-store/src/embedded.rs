@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 
-use crate::{StoreError, Write};
+use crate::{Existing, StoreError, Write};
 
 const FORMAT: u32 = 1;
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("reprise conference service");
@@ -167,6 +167,35 @@ impl Embedded {
         .await
     }
 
+    /// Writes records in the place of all that there are, in one transaction.
+    ///
+    /// # Errors
+    /// There are records and they are not to be replaced; or the file is gone, or the disk is full.
+    pub async fn restore(
+        &self,
+        records: Vec<(String, String)>,
+        existing: Existing,
+    ) -> Result<(), StoreError> {
+        self.blocking(move |file| {
+            file.expect_there()?;
+            let transaction = file.database.begin_write()?;
+            {
+                let mut table = transaction.open_table(RECORDS)?;
+                let n_records = table.iter()?.count();
+                if n_records > 0 && existing == Existing::Refused {
+                    return Err(Trouble::Store(StoreError::NotEmpty(n_records)));
+                }
+                table.retain(|_, _| false)?;
+                for (key, value) in &records {
+                    table.insert(key.as_str(), value.as_str())?;
+                }
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+        .await
+    }
+
     /// Looks whether the file is there.
     ///
     /// # Errors
@@ -266,6 +295,32 @@ mod tests {
         records
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect()
+    }
+
+    #[tokio::test]
+    async fn a_restore_replaces_all_records_or_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(&folder.path().join("store")).expect("it opens");
+        let records = |records: &[(&str, &str)]| owned(records);
+        store
+            .restore(records(&[("a", "1"), ("b", "2")]), Existing::Refused)
+            .await
+            .expect("it is empty");
+        let refused = store
+            .restore(records(&[("c", "3")]), Existing::Refused)
+            .await;
+        assert!(
+            matches!(refused, Err(StoreError::NotEmpty(2))),
+            "{refused:?}"
+        );
+        let there = store.read_all().await.expect("read");
+        assert_eq!(there, owned(&[("a", "1"), ("b", "2")]));
+        store
+            .restore(records(&[("b", "4"), ("c", "3")]), Existing::Replaced)
+            .await
+            .expect("replaced");
+        let there = store.read_all().await.expect("read");
+        assert_eq!(there, owned(&[("b", "4"), ("c", "3")]));
     }
 
     #[tokio::test]

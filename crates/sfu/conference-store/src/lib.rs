@@ -14,6 +14,15 @@ pub use etcd::{Etcd, EtcdConfig, EtcdTls};
 /// One write: a key and its new value; `None` deletes.
 pub type Write = (String, Option<String>);
 
+/// What a restore does with records that there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Existing {
+    /// It keeps them, and writes nothing.
+    Refused,
+    /// It replaces all of them.
+    Replaced,
+}
+
 /// A store. Clones are the same one.
 #[derive(Clone, Debug)]
 pub enum Store {
@@ -88,6 +97,21 @@ impl Store {
         match self {
             Store::Embedded(_) => Ok(()),
             Store::Etcd(store) => store.check_group(group),
+        }
+    }
+
+    /// Writes a backup's records in the place of all that there are: all of them, or nothing that a service would use.
+    ///
+    /// # Errors
+    /// There are records and they are not to be replaced. Or the store does not answer: then a restore is made again.
+    pub async fn restore(
+        &self,
+        records: Vec<(String, String)>,
+        existing: Existing,
+    ) -> Result<(), StoreError> {
+        match self {
+            Store::Embedded(store) => store.restore(records, existing).await,
+            Store::Etcd(store) => store.restore(records, existing).await,
         }
     }
 
@@ -168,6 +192,19 @@ pub enum StoreError {
         /// The most bytes.
         bytes_max: usize,
     },
+    /// A restore needs an empty store.
+    #[error(
+        "expected a store without records, found {0}: restore with --replace, which removes them, or name another store"
+    )]
+    NotEmpty(usize),
+    /// A restore was stopped in the middle.
+    #[error(
+        "{0}: a restore was not finished, so the records are not whole: run `reprise restore --replace` again"
+    )]
+    HalfRestored(String),
+    /// A service leads, and a restore may not.
+    #[error("{0} leads: end all services with this store first")]
+    Led(String),
     /// Another service leads now.
     #[error("another service leads now")]
     NoLeader,

@@ -168,12 +168,25 @@ pub fn table(rows: &[Vec<String>], n_left: usize) {
 
 /// Logs a service's events to standard error, from level INFO on.
 pub fn log_to_standard_error() {
-    let log = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(tracing::Level::INFO)
-        .with_target(false);
     // Fails if a logger is already set.
-    let _ = log.try_init();
+    let _ = log().try_init();
+}
+
+/// As [`log_to_standard_error`], each event as a JSON document of one line with its fields at the top.
+pub fn log_json_to_standard_error() {
+    let _ = log().json().flatten_event(true).try_init();
+}
+
+fn log() -> tracing_subscriber::fmt::SubscriberBuilder<
+    tracing_subscriber::fmt::format::DefaultFields,
+    tracing_subscriber::fmt::format::Format,
+    tracing::level_filters::LevelFilter,
+    fn() -> io::Stderr,
+> {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_target(false)
+        .with_writer(stderr as fn() -> io::Stderr)
 }
 
 #[cfg(test)]

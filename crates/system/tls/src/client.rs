@@ -1,6 +1,6 @@
 //! The TLS of a client: the authorities that it trusts, and the certificate that it may present.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::files::{File, FileError, Identity, Purpose};
 use crate::server::now;
-use crate::{ALPN_HTTP2, provider};
+use crate::{ALPN_HTTP1, ALPN_HTTP2, provider};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFiles {
@@ -108,4 +108,34 @@ impl Client {
 pub fn server_name(name: &str) -> Option<ServerName<'static>> {
     let name = name.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(name.to_owned()).ok()
+}
+
+/// The TLS of a client of HTTP/1.1 that trusts these authorities only.
+///
+/// # Errors
+/// The file is missing or has no certificate.
+///
+/// # Panics
+/// Never: ring has ciphers of each version of TLS.
+pub fn http_client(authorities: &Path) -> Result<Arc<ClientConfig>, FileError> {
+    let authorities = File::read(Purpose::Authorities, authorities).authorities()?;
+    let builder = ClientConfig::builder_with_provider(provider());
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.expect("ring has ciphers of each version");
+    let mut config = builder
+        .with_root_certificates(authorities)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// The certificates of a file of authorities, as DER; at least one. Each can be an authority's.
+///
+/// # Errors
+/// The file is missing, or has what is no certificate.
+pub fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, FileError> {
+    let file = File::read(Purpose::Authorities, file);
+    file.authorities()?;
+    let certificates = file.certificates()?;
+    Ok(certificates.iter().map(|it| it.to_vec()).collect())
 }

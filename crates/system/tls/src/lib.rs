@@ -1,5 +1,5 @@
-//! TLS of a P4Runtime server and its clients: keys and certificates in PEM files, checked when they are read and read
-//! again when they are renewed, and error messages that say what to do next.
+//! TLS of servers and their clients, P4Runtime's and the conference service's: keys and certificates in PEM files,
+//! checked when they are read and read again when they are renewed, and error messages that say what to do next.
 //!
 //! Sockets, deadlines and limits are the business of the server and the client. The TLS implementation is rustls with
 //! ring: TLS 1.3, and 1.2 for older controllers. Sessions are never resumed, so every connection presents its
@@ -11,7 +11,7 @@ mod files;
 mod server;
 mod trouble;
 
-pub use client::{Client, ClientFiles, Connecting, server_name};
+pub use client::{Client, ClientFiles, Connecting, authorities, http_client, server_name};
 pub use date::utc;
 pub use files::{FileError, Purpose, Validity, key_open_to_others};
 pub use server::{Renewal, Server, ServerFiles};
@@ -23,6 +23,8 @@ use rustls::crypto::CryptoProvider;
 
 /// The name of HTTP/2 in TLS (RFC 9113, section 3.1), which gRPC clients request.
 const ALPN_HTTP2: &[u8] = b"h2";
+/// The name of HTTP/1.1 in TLS (RFC 7301, section 6), which WebSockets need.
+const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())

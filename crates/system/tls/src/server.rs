@@ -10,7 +10,7 @@ use rustls::sign::SingleCertAndKey;
 use tokio_rustls::TlsAcceptor;
 
 use crate::files::{File, FileError, Identity, Purpose};
-use crate::{ALPN_HTTP2, provider};
+use crate::{ALPN_HTTP1, ALPN_HTTP2, provider};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFiles {
@@ -25,6 +25,8 @@ pub struct ServerFiles {
 #[derive(Debug)]
 pub struct Server {
     files: ServerFiles,
+    /// The name in TLS of the protocol that is spoken over it.
+    protocol: &'static [u8],
     state: Mutex<State>,
 }
 
@@ -57,8 +59,20 @@ impl Server {
     /// # Errors
     /// A file is missing or cannot be used.
     pub fn open(files: ServerFiles) -> Result<Server, FileError> {
+        Server::of(files, ALPN_HTTP2)
+    }
+
+    /// As [`open`](Self::open), for a server of HTTP/1.1 instead of gRPC.
+    ///
+    /// # Errors
+    /// A file is missing or cannot be used.
+    pub fn open_http(files: ServerFiles) -> Result<Server, FileError> {
+        Server::of(files, ALPN_HTTP1)
+    }
+
+    fn of(files: ServerFiles, protocol: &'static [u8]) -> Result<Server, FileError> {
         let read = files.read();
-        let (config, not_after) = config(&read, now())?;
+        let (config, not_after) = config(&read, protocol, now())?;
         let state = Mutex::new(State {
             config,
             not_after,
@@ -66,7 +80,11 @@ impl Server {
             tried: read,
             good_from: None,
         });
-        Ok(Server { files, state })
+        Ok(Server {
+            files,
+            protocol,
+            state,
+        })
     }
 
     /// Makes the TLS acceptor for a connection, with the current certificate.
@@ -99,7 +117,7 @@ impl Server {
         if !is_settled || (found == state.tried && !is_good_now) {
             return Renewal::None;
         }
-        let renewed = config(&found, now);
+        let renewed = config(&found, self.protocol, now);
         state.tried = found;
         state.good_from = renewed.as_ref().err().and_then(|error| error.good_from);
         match renewed {
@@ -135,7 +153,11 @@ pub(crate) fn now() -> Duration {
 }
 
 /// Makes the configuration from these files. Also returns when the certificate expires.
-fn config(files: &[File], now: Duration) -> Result<(Arc<ServerConfig>, Duration), FileError> {
+fn config(
+    files: &[File],
+    protocol: &[u8],
+    now: Duration,
+) -> Result<(Arc<ServerConfig>, Duration), FileError> {
     let [certificate, key, authorities @ ..] = files else {
         unreachable!("a certificate and a key are always read");
     };
@@ -153,7 +175,7 @@ fn config(files: &[File], now: Duration) -> Result<(Arc<ServerConfig>, Duration)
     };
     let certificate = SingleCertAndKey::from(identity.certified);
     let mut config = builder.with_cert_resolver(Arc::new(certificate));
-    config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
+    config.alpn_protocols = vec![protocol.to_vec()];
     // Without resumption, a client that reconnects presents its certificate again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;

@@ -23,6 +23,15 @@ pub enum Service {
     /// Put load on a conference: participants who join, send and receive, and measure what they get.
     #[command(disable_help_flag = true)]
     Load(Words),
+    /// Let a conference service take nobody new; everything else goes on.
+    #[command(disable_help_flag = true)]
+    Drain(Words),
+    /// Save all records of a conference service while it runs.
+    #[command(disable_help_flag = true)]
+    Backup(Words),
+    /// Write a backup into the store of a conference service that is stopped.
+    #[command(disable_help_flag = true)]
+    Restore(Words),
 }
 
 /// What follows the command. Only the other program knows what it means.

@@ -26,7 +26,10 @@ const READ_AGAIN: Duration = Duration::from_secs(5);
 
 pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     let bearer = Bearer::read(&join.token)?;
-    let api = Api::new(&join.url, &join.token);
+    let api = match &join.ca {
+        Some(ca) => Api::trusting(&join.url, &join.token, ca)?,
+        None => Api::new(&join.url, &join.token),
+    };
     let (conference, participant) = (bearer.conference, bearer.participant);
     let published = read_published(&join)?;
     let joined = api

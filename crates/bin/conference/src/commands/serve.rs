@@ -9,20 +9,23 @@ use std::time::Duration;
 
 use conference_api::{Claims, ConferenceSpec, Grants, Name, TrackKind};
 use conference_model::Request;
-use conference_service::config::{Config, StoreConfig};
+use conference_service::config::{Config, LogFormat, StoreConfig};
 use conference_service::core::{Core, now_ms};
+use conference_service::live::{Live, Reloadable};
 use conference_service::rows::OwnAddress;
 use conference_service::serve::{Settings, serve};
 use conference_service::tokens::{self, Keys};
 use p4runtime_client::SwitchAddress;
 use packet_io::mac_of;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::args::{Global, ServeService};
 use crate::conference_program;
 use crate::failure::Failure;
-use crate::files;
 use crate::output;
+use crate::reloading;
 use command_line::interrupt::unless_interrupted;
 
 /// How long the tokens of `--dev` are good.
@@ -36,19 +39,21 @@ const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
-    output::log_to_standard_error();
     match &options.config {
         Some(file) => configured(global, file, options.check_config).await,
-        None => dev(global, options.listen, options.media).await,
+        None => {
+            output::log_to_standard_error();
+            dev(global, options.listen, options.media).await
+        }
     }
 }
 
 async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(), Failure> {
-    let text = files::text(file, "a configuration (TOML)")?;
-    let config = Config::read(&text).map_err(|error| Failure::in_file(file, &error))?;
+    // Before anything else: until then the signal ends the process.
+    let reload = signal(SignalKind::hangup())?;
     // Core dumps must be forbidden before keys are in memory.
     secret_memory::no_core_dumps()?;
-    let keys = keys_of(&config)?;
+    let (config, reloadable) = reloading::read(file)?;
     if only_checks {
         if global.json {
             output::json(&json!({ "ok": true }));
@@ -57,53 +62,59 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
         }
         return Ok(());
     }
+    match config.log {
+        LogFormat::Text => output::log_to_standard_error(),
+        LogFormat::Json => output::log_json_to_standard_error(),
+    }
+    warn_of_open_keys(&config);
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
+    let (sender, newest) = watch::channel(Arc::new(reloadable));
+    let in_file = |error| Failure::in_file(file, &error);
+    let own_addresses = config.switch.addresses.iter().map(OwnAddress::from);
     let settings = Settings {
         listen: config.listen,
-        store: config
-            .store()
-            .map_err(|error| Failure::in_file(file, &error))?,
-        keys: Arc::new(keys),
+        store: config.store().map_err(in_file)?,
+        live: Live::new(newest),
         switch_name: config.switch.name.clone(),
-        switch: SwitchAddress::plain(&config.switch.p4runtime),
+        switch: config.switch.address().map_err(in_file)?,
         device_id: config.switch.device_id,
         program: conference_program::compile()?,
-        own_addresses: config
-            .switch
-            .addresses
-            .iter()
-            .map(OwnAddress::from)
-            .collect(),
-        silence: config.silence(),
+        own_addresses: own_addresses.collect(),
         gone: config.gone(),
         metrics_names: config.metrics_names,
     };
     let json = global.json;
     let is_ready = move |address: SocketAddr, _: &Core| {
+        let url = format!("{scheme}://{address}");
         if json {
-            output::json(&json!({ "url": format!("http://{address}") }));
+            output::json(&json!({ "url": url }));
         } else {
-            output::text(format!("{READY}http://{address}"));
+            output::text(format!("{READY}{url}"));
         }
     };
     let stop = async {
         unless_interrupted(std::future::pending::<()>()).await;
     };
-    Ok(serve(settings, is_ready, stop).await?)
+    let reloads = reloading::reload_on(reload, file.to_owned(), config, sender);
+    let reloads = tokio::spawn(reloads);
+    let served = serve(settings, is_ready, stop).await;
+    reloads.abort();
+    Ok(served?)
 }
 
-fn keys_of(config: &Config) -> Result<Keys, Failure> {
-    let mut keys = Keys::default();
-    for file in &config.secrets {
-        let secret = files::bytes(file, "a secret")?;
-        let added = keys.add_secret(secret.trim_ascii());
-        added.map_err(|error| Failure::in_file(file, &error))?;
+/// Warns of private keys that every user of the machine can read.
+fn warn_of_open_keys(config: &Config) {
+    let own = config.tls.as_ref().map(|it| &it.key);
+    let towards_switch = config.switch.tls.as_ref().and_then(|it| it.key.as_ref());
+    for key in own.into_iter().chain(towards_switch) {
+        if let Some(said) = tls::key_open_to_others(key) {
+            tracing::warn!("{said}");
+        }
     }
-    for file in &config.public_keys {
-        let key = files::bytes(file, "a public key (PEM)")?;
-        let added = keys.add_public_key(&key);
-        added.map_err(|error| Failure::in_file(file, &error))?;
-    }
-    Ok(keys)
 }
 
 /// A switch of this process' own. It ends with it.
@@ -212,13 +223,12 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     let settings = Settings {
         listen,
         store: StoreConfig::File(folder.path().join("store")),
-        keys: Arc::new(keys),
+        live: Live::fixed(Reloadable::of_keys(keys, DEV_SILENCE)),
         switch_name: name("dev"),
         switch: SwitchAddress::plain(&switch.p4runtime),
         device_id: 1,
         program,
         own_addresses: vec![own_address(address, switch.media.port())],
-        silence: DEV_SILENCE,
         gone: Some(DEV_GONE),
         metrics_names: false,
     };

@@ -9,14 +9,15 @@ use conference_api::{
 };
 use conference_model::Request;
 
+use super::service::{expect_known_conference, expect_known_participant};
 use super::views::{self, Legs};
 use super::{App, Failure};
 use crate::tokens::Caller;
 
 /// A request's body, or why it is none.
-type Body<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
-fn content<T>(body: Body<T>) -> Result<T, Failure> {
+pub(super) fn content<T>(body: Body<T>) -> Result<T, Failure> {
     body.map(|Json(content)| content)
         .map_err(|error| Failure::of_body(&error))
 }
@@ -92,6 +93,7 @@ pub(super) async fn put(
 ) -> Result<Json<Conference>, Failure> {
     let [conference] = names(texts)?;
     caller.expect_administrator(&conference)?;
+    expect_known_conference(&app, &*app.core.model().await, &conference)?;
     let spec = content(body)?;
     let request = Request::PutConference {
         conference: conference.clone(),
@@ -191,6 +193,7 @@ pub(super) async fn put_participant(
 ) -> Result<Json<Participant>, Failure> {
     let [conference, participant] = names(texts)?;
     caller.expect_participant(&conference, &participant)?;
+    expect_known_participant(&app, &*app.core.model().await, &conference, &participant)?;
     let request = Request::PutParticipant {
         conference: conference.clone(),
         participant: participant.clone(),

@@ -1,13 +1,18 @@
 //! Connections, bounded in number: strangers who open many keep nobody else out.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, connect_info::Connected};
 use axum::middleware::Next;
 use axum::response::Response;
 use axum::serve::{IncomingStream, Listener};
-use stream_socket::{BoundedListener, Caller, Connection, ConnectionLimits};
+use stream_socket::{BoundedListener, Caller, ConnectionLimits};
+
+use super::encrypted::Wire;
+use crate::limits::Source;
+use crate::live::Live;
 
 /// 4,096 participants with an event stream each, and as many that make requests.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -17,7 +22,10 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 
 /// A listener for the HTTP interface.
-pub struct Connections(BoundedListener);
+pub struct Connections {
+    listener: BoundedListener,
+    live: Live,
+}
 
 impl std::fmt::Debug for Connections {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -26,21 +34,26 @@ impl std::fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Of a bound listener.
+    /// Of a bound listener. New connections use the newest certificate.
     #[must_use]
-    pub fn new(listener: tokio::net::TcpListener) -> Connections {
-        Connections(BoundedListener::new(listener, LIMITS))
+    pub fn new(listener: tokio::net::TcpListener, live: Live) -> Connections {
+        Connections {
+            listener: BoundedListener::new(listener, LIMITS),
+            live,
+        }
     }
 }
 
 impl Listener for Connections {
-    type Io = Connection;
+    type Io = Wire;
     type Addr = Caller;
 
-    async fn accept(&mut self) -> (Connection, Caller) {
-        let connection = self.0.accept().await;
+    async fn accept(&mut self) -> (Wire, Caller) {
+        let connection = self.listener.accept().await;
         let caller = connection.caller().clone();
-        (connection, caller)
+        let tls = self.live.get().tls.clone();
+        let acceptor = tls.map(|tls| tls.acceptor());
+        (Wire::new(connection, acceptor.as_ref()), caller)
     }
 
     fn local_addr(&self) -> io::Result<Caller> {
@@ -56,6 +69,14 @@ impl Peer {
     /// Counts a call as in progress while the result lives.
     pub(super) fn begin_call(&self) -> stream_socket::Call {
         self.0.begin_call()
+    }
+
+    /// Where its requests come from.
+    pub(super) fn source(&self) -> Source {
+        match self.0.peer() {
+            stream_socket::Peer::Address(address) => address.into(),
+            stream_socket::Peer::User(_) => IpAddr::V4(Ipv4Addr::LOCALHOST).into(),
+        }
     }
 }
 

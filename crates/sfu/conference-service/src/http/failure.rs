@@ -8,6 +8,7 @@ use conference_model::{Refusal, RefusalKind};
 
 use super::BODY_MAX;
 use crate::core::CoreError;
+use crate::limits::TooMany;
 use crate::tokens::NotAllowed;
 
 /// Why a request failed.
@@ -66,6 +67,13 @@ impl Failure {
         }
     }
 
+    /// The service takes nobody new.
+    pub(super) fn draining() -> Failure {
+        let detail = "the service drains: it takes no new conference and no new participant. Ask another service; an administrator ends the drain with `reprise drain URL --off`";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Failure::new(status, "draining", "The service drains", detail.to_owned())
+    }
+
     /// The request's body or path is not what it must be.
     pub(super) fn invalid(detail: String) -> Failure {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -117,6 +125,16 @@ impl From<NotAllowed> for Failure {
             NotAllowed::Forbidden(_) => {
                 Failure::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
             }
+        }
+    }
+}
+
+impl From<TooMany> for Failure {
+    fn from(why: TooMany) -> Failure {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        Failure {
+            retry_s: Some(why.retry_s),
+            ..Failure::new(status, "too-many", "Too many requests", why.to_string())
         }
     }
 }

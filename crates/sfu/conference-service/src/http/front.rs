@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,7 +13,8 @@ use tower_service::Service;
 
 use super::connections::count;
 use super::measured::{self, NO_ROUTE};
-use super::{App, Failure, routes_and_description};
+use super::{App, Failure, Peer, routes_and_description};
+use crate::live::Live;
 use crate::metrics::Metrics;
 
 /// The service while it leads.
@@ -43,18 +44,27 @@ impl Leading {
 pub struct Front {
     leading: watch::Receiver<Option<Leading>>,
     metrics: Arc<Metrics>,
+    live: Live,
 }
 
 impl Front {
     /// The routes. Requests go to the service that `leading` has when they come.
-    pub fn routes(leading: watch::Receiver<Option<Leading>>, metrics: Arc<Metrics>) -> Router {
+    pub fn routes(
+        leading: watch::Receiver<Option<Leading>>,
+        live: Live,
+        metrics: Arc<Metrics>,
+    ) -> Router {
         Router::new()
             .route("/healthz", get(|| async { "ok\n" }))
             .route("/readyz", get(readiness))
             .route("/metrics", get(measured::metrics))
             .fallback(pass_on)
             .layer(axum::middleware::from_fn(count))
-            .with_state(Front { leading, metrics })
+            .with_state(Front {
+                leading,
+                live,
+                metrics,
+            })
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -66,11 +76,15 @@ impl Front {
     }
 }
 
-/// Whether the service leads, the store answers, and the switch has what the conferences need.
+/// Whether the service leads and takes new participants, the store answers, and the switch has what the conferences
+/// need.
 async fn readiness(State(front): State<Front>) -> Response {
     let why = match front.leading() {
         None => {
             "this service stands by: another one leads, or the store does not answer".to_owned()
+        }
+        Some(_) if front.live.is_draining() => {
+            "draining: no new conferences and participants".to_owned()
         }
         Some(leading) => match leading.app.core.store().check().await {
             Err(error) => format!("the store: {error}"),
@@ -83,7 +97,15 @@ async fn readiness(State(front): State<Front>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
 }
 
-async fn pass_on(State(front): State<Front>, request: Request) -> Response {
+async fn pass_on(
+    State(front): State<Front>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    request: Request,
+) -> Response {
+    let limits = front.live.get().limits;
+    if let Err(why) = front.live.limits().request(limits, peer.source()) {
+        return Failure::from(why).into_response();
+    }
     let Some(mut leading) = front.leading() else {
         let began = Instant::now();
         let detail = "this service stands by: ask the one that leads, or try again in a second";

@@ -2,18 +2,20 @@
 
 mod conferences;
 mod connections;
+mod encrypted;
 mod events;
 mod failure;
 mod front;
 mod measured;
 mod page;
+mod service;
 mod views;
 mod why;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts};
 use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use axum::response::Json;
@@ -28,9 +30,10 @@ use utoipa_axum::routes;
 
 use crate::activity::Activity;
 use crate::core::Core;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::presence::Presence;
-use crate::tokens::{Caller, Keys, NotAllowed};
+use crate::tokens::{Caller, NotAllowed};
 
 pub use connections::{Connections, Peer};
 pub use failure::Failure;
@@ -44,8 +47,8 @@ const BODY_MAX: usize = 64 * 1024;
 pub struct App {
     /// The conferences.
     pub core: Core,
-    /// The keys of tokens.
-    pub keys: Arc<Keys>,
+    /// The keys of tokens, and what else changes meanwhile.
+    pub live: Live,
     /// Where hosts send media.
     pub media: Arc<Media>,
     /// What the switch has counted.
@@ -87,6 +90,8 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         ))
         .routes(routes!(why::get))
         .routes(routes!(events::stream))
+        .routes(routes!(service::get_drain, service::put_drain))
+        .routes(routes!(service::get_backup))
         .split_for_parts();
     description.info.title = "Reprise conference service".to_owned();
     description.info.version = "1".to_owned();
@@ -121,12 +126,24 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Caller, Failure> {
-        let caller = app.keys.check(token_of(parts)?)?;
-        if let (Some(conference), Some(participant)) = (caller.conference(), caller.participant()) {
-            app.presence
-                .request(conference, participant, Instant::now());
+        let (now, limits) = (app.live.get(), app.live.limits());
+        let source = parts.extensions.get::<ConnectInfo<Peer>>();
+        let source = source.map(|ConnectInfo(peer)| peer.source());
+        let checked = token_of(parts).and_then(|token| now.keys.check(token));
+        match (&checked, source) {
+            (Err(_), Some(source)) => limits.bad_token(now.limits, source)?,
+            (Ok(caller), _) => {
+                if let (Some(conference), Some(participant)) =
+                    (caller.conference(), caller.participant())
+                {
+                    limits.participant(now.limits, conference, participant)?;
+                    app.presence
+                        .request(conference, participant, Instant::now());
+                }
+            }
+            (Err(_), None) => {}
         }
-        Ok(caller)
+        Ok(checked?)
     }
 }
 

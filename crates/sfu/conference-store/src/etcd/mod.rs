@@ -30,9 +30,11 @@ use tonic::Code;
 pub use self::nodes::EtcdTls;
 
 use self::nodes::{CALL, CallError, Nodes};
-use crate::{StoreError, Write};
+use crate::{Existing, StoreError, Write};
 
 const FORMAT: u32 = 1;
+/// The format's key during a restore: no service leads then.
+const RESTORING: &str = "restoring";
 /// After so many seconds without a sign of life, another service may lead.
 const TTL_S: i64 = 5;
 const TTL: Duration = Duration::from_secs(5);
@@ -81,6 +83,13 @@ impl std::fmt::Debug for Etcd {
     }
 }
 
+/// Why somebody leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Serve,
+    Restore,
+}
+
 /// What an attempt to lead came to.
 enum Attempt {
     Leads(Etcd),
@@ -97,7 +106,7 @@ impl Etcd {
         let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
         let mut was = String::new();
         loop {
-            let now = match attempt(&nodes, &config.prefix).await {
+            let now = match attempt(&nodes, &config.prefix, Purpose::Serve).await {
                 Ok(Attempt::Leads(etcd)) => return Ok(etcd),
                 Ok(Attempt::StandsBy(leader)) => format!("{leader} leads"),
                 Err(error @ (StoreError::Failed(_) | StoreError::NoLeader)) => error.to_string(),
@@ -110,6 +119,55 @@ impl Etcd {
             }
             sleep(LOOK).await;
         }
+    }
+
+    /// Leads for a restore, if nobody leads.
+    ///
+    /// # Errors
+    /// A service leads, the settings cannot be, the records are of another version, or etcd does not answer.
+    pub async fn for_restore(config: &EtcdConfig) -> Result<Etcd, StoreError> {
+        let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
+        match attempt(&nodes, &config.prefix, Purpose::Restore).await? {
+            Attempt::Leads(etcd) => Ok(etcd),
+            Attempt::StandsBy(leader) => Err(StoreError::Led(leader)),
+        }
+    }
+
+    /// Writes records in the place of all that there are.
+    ///
+    /// | step | if it is killed after it |
+    /// | --- | --- |
+    /// | 1. The format's key says that a restore is on its way. | no service leads; another restore goes on |
+    /// | 2. Transactions remove the old records and write the new ones. | the same |
+    /// | 3. The format's key says the format. | it is done |
+    ///
+    /// # Errors
+    /// There are records and they are not to be replaced; or etcd does not answer.
+    pub async fn restore(
+        &self,
+        records: Vec<(String, String)>,
+        existing: Existing,
+    ) -> Result<(), StoreError> {
+        let there = self.read_all().await?;
+        if !there.is_empty() && existing == Existing::Refused {
+            return Err(StoreError::NotEmpty(there.len()));
+        }
+        self.put_format(RESTORING).await?;
+        let removed = there.into_iter().map(|(key, _)| vec![(key, None)]);
+        let written = records
+            .into_iter()
+            .map(|(key, value)| vec![(key, Some(value))]);
+        self.write(removed.chain(written).collect()).await?;
+        self.put_format(&FORMAT.to_string()).await
+    }
+
+    async fn put_format(&self, value: &str) -> Result<(), StoreError> {
+        let leader = &self.leader;
+        let mut last = leader.last.lock().await;
+        let before = last.take().ok_or_else(outcome_not_known)?;
+        let put = TxnOp::put(format!("{}format", leader.prefix), value, None);
+        *last = Some(leader.write(before, vec![put]).await?);
+        Ok(())
     }
 
     /// A number that is greater with each leader.
@@ -322,7 +380,11 @@ impl Leader {
 }
 
 /// Tries to lead.
-async fn attempt(nodes: &Arc<Nodes>, prefix: &str) -> Result<Attempt, StoreError> {
+async fn attempt(
+    nodes: &Arc<Nodes>,
+    prefix: &str,
+    purpose: Purpose,
+) -> Result<Attempt, StoreError> {
     let key = leader_key(prefix);
     if let Some(leader) = get(nodes, &key).await? {
         let leader = String::from_utf8_lossy(leader.value()).into_owned();
@@ -333,7 +395,7 @@ async fn attempt(nodes: &Arc<Nodes>, prefix: &str) -> Result<Attempt, StoreError
         client.lease_grant(TTL_S, None).await
     });
     let lease = LeaseGrantResponse::id(&granted.await?);
-    let begun = begin_term(nodes, prefix, lease).await;
+    let begun = begin_term(nodes, prefix, lease, purpose).await;
     match begun {
         Ok(Some(etcd)) => {
             let (nodes, is_lost) = (Arc::clone(nodes), Arc::clone(&etcd.leader.is_lost));
@@ -357,6 +419,7 @@ async fn begin_term(
     nodes: &Arc<Nodes>,
     prefix: &str,
     lease: i64,
+    purpose: Purpose,
 ) -> Result<Option<Etcd>, StoreError> {
     let key = leader_key(prefix);
     let format = format!("{prefix}format");
@@ -392,6 +455,12 @@ async fn begin_term(
     match found(&answer, 0) {
         None => operations.push(TxnOp::put(format, FORMAT.to_string(), None)),
         Some(there) if there.value() == FORMAT.to_string().as_bytes() => {}
+        Some(there) if there.value() == RESTORING.as_bytes() => match purpose {
+            Purpose::Restore => {}
+            Purpose::Serve => {
+                return Err(StoreError::HalfRestored(format!("etcd's key {format}")));
+            }
+        },
         Some(there) => {
             let found = String::from_utf8_lossy(there.value()).parse();
             return Err(StoreError::Format {
@@ -629,5 +698,50 @@ mod tests {
         );
         let leader = get(&nodes, "/reprise/leader").await.expect("an answer");
         assert!(leader.is_none(), "{leader:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_restore_leads_alone_and_no_service_leads_before_it_is_done() {
+        let test = "a_restore_leads_alone_and_no_service_leads_before_it_is_done";
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(cluster) = EtcdCluster::start(test, folder.path(), 1) else {
+            return;
+        };
+        let config = EtcdConfig {
+            endpoints: cluster.endpoints(),
+            prefix: "/reprise/".to_owned(),
+            tls: None,
+        };
+        let records = |n: usize| {
+            let records = (0..n).map(|n| (format!("a/{n:03}"), "x".repeat(20_000)));
+            records.collect::<Vec<_>>()
+        };
+        let service = Etcd::lead(&config).await.expect("it leads");
+        let group = vec![("old".to_owned(), Some("1".to_owned()))];
+        service.write(vec![group]).await.expect("written");
+        let refused = Etcd::for_restore(&config).await.expect_err("led");
+        assert!(matches!(refused, StoreError::Led(_)), "{refused}");
+        service.resign().await;
+        let restore = Etcd::for_restore(&config).await.expect("it leads");
+        let refused = restore.restore(records(1), Existing::Refused).await;
+        assert!(
+            matches!(refused, Err(StoreError::NotEmpty(1))),
+            "{refused:?}"
+        );
+        // Stopped after its first step.
+        restore.put_format(RESTORING).await.expect("written");
+        restore.resign().await;
+        let refused = Etcd::lead(&config).await.expect_err("not whole");
+        assert!(matches!(refused, StoreError::HalfRestored(_)), "{refused}");
+        let again = Etcd::for_restore(&config).await.expect("it leads");
+        // More than one transaction holds.
+        let all = records(200);
+        again
+            .restore(all.clone(), Existing::Replaced)
+            .await
+            .expect("restored");
+        again.resign().await;
+        let service = Etcd::lead(&config).await.expect("it leads");
+        assert_eq!(service.read_all().await.expect("it is read"), all);
     }
 }

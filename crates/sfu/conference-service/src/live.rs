@@ -1,0 +1,122 @@
+//! What changes while the service runs: what a reload takes from the configuration again, and whether the service
+//! drains.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::limits::{Limits, LimitsConfig};
+use crate::tokens::Keys;
+use crate::webhooks::Webhook;
+
+/// What a reload takes from the configuration again.
+#[derive(Debug)]
+pub struct Reloadable {
+    /// The keys of tokens.
+    pub keys: Keys,
+    /// The certificate of HTTPS; without it, HTTP is served.
+    pub tls: Option<Arc<tls::Server>>,
+    /// How often others may ask.
+    pub limits: LimitsConfig,
+    /// Who else gets events.
+    pub webhooks: Vec<Webhook>,
+    /// After how long a silent socket is signed out.
+    pub silence: Duration,
+}
+
+impl Reloadable {
+    /// Of keys alone: HTTP without webhooks.
+    #[must_use]
+    pub fn of_keys(keys: Keys, silence: Duration) -> Reloadable {
+        Reloadable {
+            keys,
+            tls: None,
+            limits: LimitsConfig::default(),
+            webhooks: Vec::new(),
+            silence,
+        }
+    }
+}
+
+/// The newest of it. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Live {
+    newest: watch::Receiver<Arc<Reloadable>>,
+    limits: Arc<Limits>,
+    draining: Arc<AtomicBool>,
+}
+
+impl Live {
+    /// Follows a channel. If its sender is gone, the last stays.
+    #[must_use]
+    pub fn new(newest: watch::Receiver<Arc<Reloadable>>) -> Live {
+        Live {
+            newest,
+            limits: Arc::default(),
+            draining: Arc::default(),
+        }
+    }
+
+    /// Of what never changes.
+    #[must_use]
+    pub fn fixed(reloadable: Reloadable) -> Live {
+        let (_, newest) = watch::channel(Arc::new(reloadable));
+        Live::new(newest)
+    }
+
+    /// The newest.
+    #[must_use]
+    pub fn get(&self) -> Arc<Reloadable> {
+        Arc::clone(&self.newest.borrow())
+    }
+
+    /// Waits until there is something newer than at the last call, of this clone.
+    pub async fn changed(&mut self) {
+        if self.newest.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What has been asked lately.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Whether nobody may join any more.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Begins or ends a drain; it also ends with the process.
+    pub fn set_draining(&self, draining: bool) {
+        if self.draining.swap(draining, Ordering::Relaxed) != draining {
+            tracing::info!(draining, "a drain began or ended");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_newest_counts_and_the_last_stays() {
+        let of = |s| Arc::new(Reloadable::of_keys(Keys::default(), Duration::from_secs(s)));
+        let (sender, receiver) = watch::channel(of(5));
+        let mut live = Live::new(receiver);
+        let other = live.clone();
+        sender.send_replace(of(6));
+        live.changed().await;
+        assert_eq!(other.get().silence, Duration::from_secs(6));
+        drop(sender);
+        let again = tokio::time::timeout(Duration::from_millis(20), live.changed());
+        assert!(again.await.is_err(), "nothing is newer");
+        assert_eq!(live.get().silence, Duration::from_secs(6));
+        other.set_draining(true);
+        assert!(live.is_draining());
+    }
+}
