@@ -15,7 +15,7 @@ from tests.service.running import participant_token
 
 PACKETS_PER_S = 50.0
 PAUSE_S = (0.05, 0.4)
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """How long a request is made again until a service answers it."""
 RETRY_S = 0.05
 CONTENT = struct.Struct("!16s16sQ")

@@ -139,7 +139,7 @@ class History:
         return verdict
 
     def _holds(self, pair: Pair, begin_s: float, end_s: float) -> bool | None:
-        """Whether packets must come: True if they must, False if none may, None if either is fine."""
+        """Whether packets must come; False: none may; None: either is fine."""
         _, publisher = pair
         wanted = self._subscribed[pair].over(begin_s, end_s)
         audible = self._audible[publisher].over(begin_s, end_s)
@@ -166,9 +166,10 @@ class History:
                     condition.since(sent[number])
                     for condition in (self._subscribed[pair], self._audible[publisher])
                 )
+                after_s, took_s = sent[number] - since_s, at_s - sent[number]
                 yield (
-                    f"{receiver} got packet {number} of {publisher}, not due: sent "
-                    f"{sent[number] - since_s:.3f} s after the last answer, came {at_s - sent[number]:.3f} s later"
+                    f"{receiver} got packet {number} of {publisher}, not due: sent {after_s:.3f} s "
+                    f"after the last answer, came {took_s:.3f} s later"
                 )
 
     def _excuses(self, begin_s: float, end_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""A TCP connection that a test can cut, as a network does: nothing comes through, nothing is closed."""
+"""A TCP connection that a test can cut, as a network does: nothing passes, nothing is closed."""
 
 import selectors
 import socket
@@ -6,6 +6,8 @@ import threading
 from typing import Self
 
 PIECE_BYTES = 65_536
+LIMIT_S = 120.0
+"""Only against hangs."""
 
 
 class Relay:
@@ -46,13 +48,12 @@ class Relay:
     def _accept(self, selector: selectors.BaseSelector) -> None:
         near, _ = self._listener.accept()
         try:
-            far = socket.create_connection(self._to, timeout=5)
+            far = socket.create_connection(self._to, timeout=LIMIT_S)
         except OSError:
             near.close()
             return
         for one, other in ((near, far), (far, near)):
-            # What the other one does not take in time is a broken connection.
-            one.settimeout(5)
+            one.settimeout(LIMIT_S)
             selector.register(one, selectors.EVENT_READ, other)
 
     def _pass(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:

@@ -40,7 +40,9 @@ class Service:
         """Whether it leads, and the switch has what the conferences need."""
         with contextlib.suppress(OSError, http.client.HTTPException):
             parts = urlsplit(self.url)
-            connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=1)
+            connection = http.client.HTTPConnection(
+                parts.hostname or "", parts.port, timeout=LIMIT_S
+            )
             try:
                 connection.request("GET", "/readyz")
                 return connection.getresponse().status == 200
@@ -105,9 +107,7 @@ class Site:
         store = f'store = "{self.disk / "store"}"\n'
         after = ""
         if self.etcd:
-            to_etcd = tuple(
-                self._open.enter_context(Relay(port)) for port in self._etcd_ports
-            )
+            to_etcd = tuple(self._open.enter_context(Relay(port)) for port in self._etcd_ports)
             endpoints = ", ".join(f'"http://127.0.0.1:{relay.port}"' for relay in to_etcd)
             store, after = "", f"\n[etcd]\nendpoints = [{endpoints}]\n"
         config = self._folder / f"reprise{number}.toml"

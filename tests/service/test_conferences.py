@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from reprise_conference import Client, MediaSocket, ProblemError
+from reprise_conference import Client, ProblemError
 
 from tests.service.running import (
     LIMIT_S,

@@ -172,7 +172,8 @@ def test_who_stays_loses_nothing_but_what_a_killed_switch_costs(
         wrong = at_the_end(site, everybody)
         verdict = history.judge(SETTLE_S)
         with capsys.disabled():
-            print(report(store, seed, history, verdict, faults, everybody))
+            what = f"store {store}, REPRISE_SEED={seed}"
+            print(report(what, history, verdict, faults, everybody))
         assert [*verdict.wrong[:20], *wrong, *memory.wrong()] == [], site.said()
     assert verdict.n_due > 1_000
 
@@ -245,8 +246,7 @@ def resident_kib(pid: int) -> int | None:
 
 
 def report(
-    store: str,
-    seed: int,
+    what: str,
     history: History,
     verdict: Verdict,
     faults: Faults,
@@ -254,21 +254,19 @@ def report(
 ) -> str:
     lines = [
         "",
-        f"store {store}, REPRISE_SEED={seed}: {len(history.faults)} faults, "
+        f"{what}: {len(history.faults)} faults, "
         f"{sum(one.n_requests for one in everybody)} requests, {verdict.n_due} copies due, "
         f"{len(verdict.wrong)} things wrong",
-        f"{'fault':20} {'times':>5} {'longest, s':>10} {'copies lost':>11} {'longest outage, s':>17}",
+        f"{'fault':20} {'times':>5} {'longest, s':>10} {'copies lost':>11} {'longest gap, s':>14}",
     ]
     for kind in faults.kinds():
         of_kind = [fault for fault in history.faults if fault.kind == kind]
         longest_s = max((fault.end_s - fault.begin_s for fault in of_kind), default=0.0)
         lines.append(
             f"{kind:20} {len(of_kind):5} {longest_s:10.2f} {verdict.n_lost[kind]:11} "
-            f"{verdict.outage_s[kind]:17.2f}"
+            f"{verdict.outage_s[kind]:14.2f}"
         )
     if whole := sorted(faults.whole_again_s):
         median_s = whole[len(whole) // 2]
-        lines.append(
-            f"switch back to whole: median {median_s:.2f} s, longest {whole[-1]:.2f} s"
-        )
+        lines.append(f"switch back to whole: median {median_s:.2f} s, longest {whole[-1]:.2f} s")
     return "\n".join(lines)

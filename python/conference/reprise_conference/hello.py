@@ -97,6 +97,11 @@ class SigningIn:
         return Received.SIGNED_IN
 
 
+def is_hello(data: bytes) -> bool:
+    """Whether a datagram is a hello or an answer to one, which no program wants as media."""
+    return len(data) == LEN and data[:3] == _MAGIC + bytes([_VERSION])
+
+
 def sign(key: bytes, kind: int, leg: int, wall_ms: int, nonce: bytes) -> bytes:
     """Encodes and signs a hello."""
     text = _HEADER.pack(_MAGIC, _VERSION, kind, 0, leg, wall_ms, nonce)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from reprise_conference.hello import LEN, Received, SigningIn
+from reprise_conference.hello import LEN, Received, SigningIn, is_hello
 
 
 class NotSignedInError(TimeoutError):
@@ -84,7 +84,9 @@ class MediaSocket:
                 return data
             match self._signing_in.receive(data, time.monotonic()):
                 case Received.OTHER:
-                    return data
+                    # An answer to an earlier hello may come late.
+                    if not is_hello(data):
+                        return data
                 case Received.SIGNED_IN:
                     return None
 

@@ -286,6 +286,10 @@ struct Takeovers {
 
 /// Checks everything that can be wrong before the first packet: command line, program, entries, generators' frames,
 /// ports, addresses, in this order.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step after the other, each a few lines"
+)]
 fn prepare(
     options: &Options,
     parts: &Parts,

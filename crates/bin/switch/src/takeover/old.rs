@@ -232,10 +232,11 @@ impl Server {
             return Err("another process has taken the switch over just now: try again".to_owned());
         }
         match connection.receive().map_err(|error| error.to_string())?.0 {
-            Message::Hello(Hello { switch, .. }) => match self.description.difference(&switch) {
-                Some(difference) => return Err(difference),
-                None => {}
-            },
+            Message::Hello(Hello { switch, .. }) => {
+                if let Some(difference) = self.description.difference(&switch) {
+                    return Err(difference);
+                }
+            }
             _ => return Err("expected a new process's first message, found another".to_owned()),
         }
         self.hand_over_to(connection, process)

@@ -21,7 +21,7 @@ use crate::handle::LoopHandle;
 use crate::options::Options;
 use crate::{AfterReplay, Parts, ports, prepare};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A switch with a UDP port, in a thread.
 struct Old {
