@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ from tests.service.running import (
 
 RATE = 100
 """Joins a second; tests have no time."""
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    with Running(tmp_path) as running:
-        yield running
 
 
 def argv(running: Running, folder: Path, *options: object) -> list[object]:
