@@ -4,7 +4,6 @@ import random
 import signal
 import socket
 import time
-from pathlib import Path
 
 import pytest
 from reprise_conference import Client, ProblemError

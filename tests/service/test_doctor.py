@@ -5,10 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lab.controller import REPRISE
 from tests.service.running import (

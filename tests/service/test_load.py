@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lab.controller import REPRISE
 from tests.service.running import (
     LIMIT_S,
