@@ -519,7 +519,7 @@ function signIn(token) {
   const until = Number.isFinite(claims.exp) ? `, until ${dayAndTime.format(claims.exp * 1000)}` : "";
   setText(byId("who"), `${who}, ${of}${until}`);
   for (const id of ["who", "forget", "app"]) byId(id).hidden = false;
-  byId("sign-in").hidden = true;
+  byId("entrance").hidden = true;
   byId("make").hidden = !claims.grants?.administer;
   byId("make-name").value = claims.conference ?? "";
   say("");
@@ -535,7 +535,7 @@ function signOut(why) {
   byId("list").replaceChildren();
   byId("events").replaceChildren();
   for (const id of ["who", "forget", "app"]) byId(id).hidden = true;
-  byId("sign-in").hidden = false;
+  byId("entrance").hidden = false;
   byId("token").value = "";
   byId("token").focus();
   say(why);
@@ -582,4 +582,4 @@ setInterval(() => {
 
 const stored = sessionStorage.getItem(STORED);
 if (stored) signIn(stored);
-else byId("sign-in").hidden = false;
+else byId("entrance").hidden = false;
