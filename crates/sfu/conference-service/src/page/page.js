@@ -463,7 +463,7 @@ function ended(name, reason) {
 
 function log(time_ms, text) {
   const list = byId("events");
-  const item = document.createElement("li");
+  const item = document.createElement("div");
   const time = make("time", "", clock.format(time_ms));
   time.dateTime = new Date(time_ms).toISOString();
   item.append(time, make("span", "", text));
