@@ -121,9 +121,19 @@ impl Old {
             connection.send(&self.hello(), &[]).expect("sent");
         }
         if until >= Until::HasOffer {
-            let (offer, descriptors) = connection.receive().expect("an offer");
-            assert!(matches!(offer, Message::Offer(_)), "{offer:?}");
-            passed = descriptors;
+            let began = Instant::now();
+            passed = loop {
+                match connection.receive().expect("an offer") {
+                    (Message::Offer(_), descriptors) => break descriptors,
+                    // The switch may not have seen yet that the one before has gone.
+                    (Message::Refused(reason), _) if reason.contains("is in progress") => {
+                        assert!(began.elapsed() < TIMEOUT, "{reason}");
+                        connection = self.connect();
+                        connection.send(&self.hello(), &[]).expect("sent");
+                    }
+                    (other, _) => unreachable!("{other:?}"),
+                }
+            };
         }
         if until >= Until::Prepared {
             connection.send(&Message::Prepared, &[]).expect("sent");
