@@ -16,7 +16,9 @@ export async function startService() {
     once(lines, "line").then(([first]) => first),
     once(child, "exit").then(([code]) => Promise.reject(new Error(`reprise serve ended with ${code}`))),
   ]);
-  return new Service(child, JSON.parse(line));
+  const said = JSON.parse(line);
+  if (said.error) throw new Error(said.error);
+  return new Service(child, said);
 }
 
 class Service {

@@ -4,8 +4,6 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from reprise_conference import Client, ProblemError
@@ -26,12 +24,6 @@ PLI = bytes.fromhex("81ce00020000002200000011")
 """A request for a picture (RFC 4585, section 6.3.1)."""
 SILENCE_S = 0.5
 """How long a test waits for what must not come."""
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    with Running(tmp_path) as running:
-        yield running
 
 
 def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: Running) -> None:

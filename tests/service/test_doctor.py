@@ -5,11 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lab.controller import REPRISE
 from tests.service.running import (
@@ -24,12 +20,6 @@ from tests.service.running import (
     subscribe,
     token,
 )
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    with Running(tmp_path) as running:
-        yield running
 
 
 def doctor(*arguments: str, expected: int = 0) -> dict[str, Any]:

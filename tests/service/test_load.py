@@ -4,11 +4,8 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lab.controller import REPRISE
 from tests.service.running import (
@@ -23,12 +20,6 @@ from tests.service.running import (
 
 RATE = 100
 """Joins a second; tests have no time."""
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    with Running(tmp_path) as running:
-        yield running
 
 
 def argv(running: Running, folder: Path, *options: object) -> list[object]:

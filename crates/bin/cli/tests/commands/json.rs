@@ -280,8 +280,9 @@ fn no_command_is_left_out_here() {
         "{all:?}"
     );
     // `tests/on_a_switch/aom.rs` and `tests/service` at the root cover these: they need a service.
-    let needs_service =
-        |it: &&String| it.starts_with("aom ") || matches!(it.as_str(), "serve" | "join");
+    let needs_service = |it: &&String| {
+        it.starts_with("aom ") || matches!(it.as_str(), "serve" | "join" | "record" | "load")
+    };
     for command in all.iter().filter(|it| !needs_service(it)) {
         for ends in [0, 1] {
             let is_it = |run: &&(&str, i32, &str)| {

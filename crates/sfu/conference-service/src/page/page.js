@@ -501,7 +501,7 @@ function ended(name, reason) {
 
 function log(time_ms, text) {
   const list = byId("events");
-  const item = document.createElement("li");
+  const item = document.createElement("div");
   const time = make("time", "", clock.format(time_ms));
   time.dateTime = new Date(time_ms).toISOString();
   item.append(time, make("span", "", text));
@@ -557,7 +557,7 @@ function signIn(token) {
   const until = Number.isFinite(claims.exp) ? `, until ${dayAndTime.format(claims.exp * 1000)}` : "";
   setText(byId("who"), `${who}, ${of}${until}`);
   for (const id of ["who", "forget", "app"]) byId(id).hidden = false;
-  byId("sign-in").hidden = true;
+  byId("entrance").hidden = true;
   byId("make").hidden = !claims.grants?.administer;
   byId("make-name").value = claims.conference ?? "";
   say("");
@@ -573,7 +573,7 @@ function signOut(why) {
   byId("list").replaceChildren();
   byId("events").replaceChildren();
   for (const id of ["who", "forget", "app"]) byId(id).hidden = true;
-  byId("sign-in").hidden = false;
+  byId("entrance").hidden = false;
   byId("token").value = "";
   byId("token").focus();
   say(why);
@@ -624,4 +624,4 @@ setInterval(() => {
 
 const stored = sessionStorage.getItem(STORED);
 if (stored) signIn(stored);
-else byId("sign-in").hidden = false;
+else byId("entrance").hidden = false;
