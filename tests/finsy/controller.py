@@ -1,8 +1,9 @@
 """A P4Runtime controller made with finsy, and functions that the tests share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import finsy as fy
 import pytest
@@ -16,6 +17,7 @@ EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
 """A program with one of every entity: files with the same endings."""
 PATIENCE_S = 120
 
+Told = TypeVar("Told")
 Check = Callable[[fy.Switch], Awaitable[object]]
 
 
@@ -44,6 +46,18 @@ def run(address: str, program: Path, check: Check, **options: object) -> None:
 async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
     """Reads; returns all entities that are found."""
     return [entity async for entity in switch.read(entities)]
+
+
+async def first_after(told: AsyncIterator[Told], switch: fy.Switch, out: fy.P4PacketOut) -> Told:
+    """Sends a packet; returns what the iterator gives next.
+
+    finsy opens an iterator's queue at its first `anext`, and drops what the switch told before.
+    So this asks first and sends then.
+    """
+    asked = asyncio.ensure_future(anext(told))
+    await asyncio.sleep(0)
+    await switch.write([out])
+    return await asked
 
 
 async def refused(writing: Awaitable[None]) -> set[GRPCStatusCode]:

@@ -1,10 +1,8 @@
 """Every entity that finsy knows, on a program that has them all: reads return what was written."""
 
-import asyncio
-
 import finsy as fy
 import pytest
-from controller import EVERY_ENTITY, PATIENCE_S, controller, read_all, refused, run
+from controller import EVERY_ENTITY, controller, first_after, read_all, refused, run
 from finsy.grpcutil import GRPCStatusCode
 from finsy.p4entity import (
     P4ActionProfileGroup,
@@ -153,8 +151,7 @@ def test_digests(address: str, in_memory: bool) -> None:
         assert await read_all(switch, fy.P4DigestEntry()) == [entry]
         lists = switch.read_digests("seen_t")
         for _ in range(2):
-            await switch.write([fy.P4PacketOut(frame(1), egress_port=3, _pad=0)])
-            told = await asyncio.wait_for(anext(lists), PATIENCE_S)
+            told = await first_after(lists, switch, fy.P4PacketOut(frame(1), egress_port=3, _pad=0))
             assert told.data == [{"src_addr": SRC, "port": 0, "kind": 1}]
             await switch.write([told.ack()])
         await switch.delete([entry])

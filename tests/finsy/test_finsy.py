@@ -5,7 +5,7 @@ from pathlib import Path
 
 import finsy as fy
 import pytest
-from controller import BRIDGE, controller, read_all, refused, run
+from controller import BRIDGE, controller, first_after, read_all, refused, run
 from finsy.grpcutil import GRPCStatusCode
 from finsy.p4client import P4ClientError
 from finsy.p4entity import P4ExternEntry, P4Replica
@@ -212,8 +212,7 @@ def test_packets_go_out_and_come_in(address: str, in_memory: bool) -> None:
         entry = fy.P4TableEntry("forward", match=fy.Match({"dst": DST}), action=fy.Action("to_cpu"))
         await switch.insert([entry])
         packets = switch.read_packets()
-        await switch.write([fy.P4PacketOut(FRAME, egress_port=3, _pad=0)])
-        packet = await anext(packets)
+        packet = await first_after(packets, switch, fy.P4PacketOut(FRAME, egress_port=3, _pad=0))
         assert packet.payload == FRAME
         assert packet["ingress_port"] == 0
 
