@@ -6,7 +6,7 @@ import socket
 import time
 
 import pytest
-from reprise_conference import Client, ProblemError
+from reprise_conference import Client, MediaSocket, ProblemError
 
 from tests.service.running import (
     LIMIT_S,

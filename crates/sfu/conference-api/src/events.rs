@@ -161,6 +161,7 @@ impl EventKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LegTraffic;
 
     #[test]
     fn the_names_of_events_are_those_of_their_json() {
@@ -217,9 +218,9 @@ mod tests {
                     participant,
                     path,
                     causes: Vec::new(),
-                    packets_in: 0,
-                    packets_out: 0,
-                    last_packet_ms: None,
+                    next: String::new(),
+                    publisher: LegTraffic::default(),
+                    receiver: LegTraffic::default(),
                 },
             },
             EventKind::Lost,
