@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat deb python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go test-deb clean
+.PHONY: help setup packages toolchain build checked compat deb python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go test-page test-deb clean
 # make's own job server is not cargo's.
 unexport MAKEFLAGS MFLAGS
 
@@ -139,7 +139,7 @@ bench: packages .venv/stamp build ## the switch beside its peers, engine by engi
 	@scripts/install-packages clang || echo "bench: without the relay in XDP"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
-test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-alone ## every test, and lint
+test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-page test-alone ## every test, and lint
 
 lint: lint-rust lint-python ## formatting and lints of Rust, P4 and Python
 
@@ -201,13 +201,21 @@ test-clients-go: packages build
 	$(PART) "Go client" env --chdir=tests/clients/go GOTOOLCHAIN=local GOFLAGS=-mod=readonly \
 		go test -count=1 -vet=off .
 
+tests/page/node_modules/.package-lock.json: tests/page/package-lock.json | packages
+	@scripts/install-packages browsers
+	$(PART) "packages of node.js" npm --prefix tests/page --silent ci
+	@touch $@
+
+test-page: tests/page/node_modules/.package-lock.json build ## the conference service's page, in Chromium and Firefox
+	$(PART) "page in browsers" npm --prefix tests/page --silent test
+
 test-deb: packages .venv/stamp checked ## the Debian package: made, checked, installed in a clean root, run there; as root
 	@scripts/install-packages deb chroot
 	$(PART) "Debian package" scripts/as-root $(PYTEST) tests/packaging
 
 clean: ## all that was built, set up and measured
 	rm -rf python/aom/build python/aom/aom.egg-info python/aom/aom/aom.h python/aom/aom/libaom_c.so
-	rm -rf target compat .venv .venv-finsy .venv-bmv2-cli .venv-p4runtime-shell .venv-p4runtime-stubs .venv-ptf .venv-aom-build \
+	rm -rf tests/page/node_modules target compat .venv .venv-finsy .venv-bmv2-cli .venv-p4runtime-shell .venv-p4runtime-stubs .venv-ptf .venv-aom-build \
 		results
 	find lab tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf .pytest_cache .mypy_cache .ruff_cache

@@ -52,7 +52,7 @@ def contents(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pristine(tools: None, tmp_path_factory: pytest.TempPathFactory) -> DebianRoot:
     """Nothing of ours is in it."""
     root = DebianRoot(tmp_path_factory.mktemp("debian") / "root")
-    root.make("adduser", "systemd")
+    root.make("adduser", "procps", "systemd")
     return root
 
 

@@ -2,6 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { connect, createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -18,14 +19,55 @@ export async function startService() {
   ]);
   const said = JSON.parse(line);
   if (said.error) throw new Error(said.error);
-  return new Service(child, said);
+  const way = new Way(new URL(said.url));
+  return new Service(child, way, { ...said, url: await way.open() });
+}
+
+/** The way from a browser to the service, which a test can cut. */
+class Way {
+  #server;
+  #sockets = new Set();
+  #port = 0;
+
+  constructor({ hostname, port }) {
+    this.#server = createServer((near) => {
+      const far = connect(Number(port), hostname);
+      for (const [socket, other] of [[near, far], [far, near]]) {
+        this.#sockets.add(socket);
+        socket.pipe(other);
+        // The other one's end follows; what fails here is what a cut does.
+        socket.on("error", () => {});
+        socket.on("close", () => {
+          this.#sockets.delete(socket);
+          other.destroy();
+        });
+      }
+    });
+  }
+
+  /** Lets connections through, on the same port each time; its URL. */
+  async open() {
+    this.#server.listen(this.#port, "127.0.0.1");
+    await once(this.#server, "listening");
+    this.#port = this.#server.address().port;
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** Ends all connections and takes no other. */
+  async cut() {
+    const closed = once(this.#server, "close");
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    await closed;
+  }
 }
 
 class Service {
   #child;
 
-  constructor(child, { url, administrator, tokens }) {
+  constructor(child, way, { url, administrator, tokens }) {
     this.#child = child;
+    this.way = way;
     this.url = url;
     this.administrator = administrator;
     this.tokens = tokens;
@@ -62,5 +104,6 @@ class Service {
     const ended = once(this.#child, "exit");
     this.#child.kill("SIGTERM");
     await ended;
+    await this.way.cut();
   }
 }

@@ -335,7 +335,7 @@ function updateParticipant(item, conference, participant, name) {
     receives.children[1],
     subscriptions,
     () => createSubscription(name, may_ask),
-    (row, it) => updateSubscription(row, it, conference, participant.legs),
+    (row, it) => updateSubscription(row, name, it, conference, participant.legs),
     remove.hidden ? byId("participants-title") : remove,
   );
 }
@@ -419,7 +419,7 @@ function traffic(leg) {
   return `${counts}, ${last}`;
 }
 
-function updateSubscription(row, subscription, conference, legs) {
+function updateSubscription(row, receiver, subscription, conference, legs) {
   const { participant, track } = subscription.path;
   const there = conference.participants[participant]?.tracks[track];
   const text = make("div");
@@ -432,6 +432,7 @@ function updateSubscription(row, subscription, conference, legs) {
   const leg = legs?.[subscription.leg];
   if (leg) mark(text, leg.signed_in_from ? "signed in" : "not signed in", leg.signed_in_from ? "good" : "warn");
   replaceIfOther(row.firstChild, text);
+  row.children[1].setAttribute("aria-label", `Why? ${track} of ${participant}, at ${receiver}`);
 }
 
 /** Nothing in these has the focus, so they are made anew where they differ. */
