@@ -1,4 +1,4 @@
-/* The protocol by which participants subscribe to streams: docs/pktswitch.md. Each message gets
+/* The protocol by which participants subscribe to streams: lab/peers/pktswitch.md. Each message gets
  * at most one answer. This file does no I/O. */
 #ifndef CONTROL_H
 #define CONTROL_H

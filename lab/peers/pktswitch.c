@@ -1,5 +1,5 @@
 /* pktswitch: a selective forwarding unit as described by Baltas and Xylomenos (ISCC 2015).
- * Participants subscribe to streams while it runs (docs/pktswitch.md). Each packet of a stream is
+ * Participants subscribe to streams while it runs (lab/peers/pktswitch.md). Each packet of a stream is
  * sent once to each of its viewers, with its payload unchanged. The program has one table and one
  * protocol (subscriptions.h, control.h) and four ways to the network (sockets.h, afpacket.h,
  * afxdp.h):

@@ -1,7 +1,7 @@
 """pktswitch of Baltas and Xylomenos (ISCC 2015): an SFU on sockets, and one with kernel bypass.
 
 `lab/peers/pktswitch.c` is one program with four ways to the network. Participants subscribe to
-streams by messages (docs/pktswitch.md), each from its own address.
+streams by messages (lab/peers/pktswitch.md), each from its own address.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Encodes and decodes the messages by which participants subscribe (docs/pktswitch.md). Pure."""
+"""Encodes and decodes the messages by which participants subscribe (lab/peers/pktswitch.md). Pure."""
 
 import struct
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""pktswitch's messages are encoded as docs/pktswitch.md says."""
+"""pktswitch's messages are encoded as lab/peers/pktswitch.md says."""
 
 import re
 from ipaddress import IPv4Address
@@ -77,7 +77,7 @@ def test_every_reason_has_a_next_step() -> None:
 
 
 def test_the_description_has_every_type_reason_and_counter() -> None:
-    text = (REPOSITORY / "docs" / "pktswitch.md").read_text()
+    text = (REPOSITORY / "lab" / "peers" / "pktswitch.md").read_text()
     for kind in Type:
         assert f"| `{kind:#04x}` | {kind.name} |" in text
     for reason in Reason:

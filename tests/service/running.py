@@ -67,6 +67,13 @@ class Process:
             self._process.wait(LIMIT_S)
             self._process = None
 
+    def wait(self) -> int:
+        """Waits until it ends by itself; returns its exit status."""
+        assert self._process is not None
+        status = self._process.wait(LIMIT_S)
+        self._process = None
+        return status
+
     def signal(self, which: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(which)

@@ -342,7 +342,8 @@ impl Api {
         let connected = timeout(TIMEOUT, connecting).await;
         let connected = connected.map_err(|_| unreachable("no answer in time".to_owned()))?;
         let (stream, _) = connected.map_err(failed)?;
-        Ok(Watch { stream })
+        let url = self.url.clone();
+        Ok(Watch { url, stream })
     }
 
     fn to(&self, path: &str) -> String {
@@ -499,6 +500,8 @@ fn patiently(mut call: impl FnMut() -> Answer) -> Answer {
 
 /// A conference's events.
 pub struct Watch {
+    /// The service's.
+    url: String,
     stream: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
 }
 
@@ -509,6 +512,15 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
+    /// Why there is no next event.
+    #[must_use]
+    pub fn ended(&self) -> ApiError {
+        ApiError::Unreachable {
+            url: self.url.clone(),
+            why: "the stream of events has ended".to_owned(),
+        }
+    }
+
     /// The next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<conference_api::Event> {
         loop {

@@ -1,18 +1,20 @@
 //! `reprise join`: programs of this machine that speak plain RTP take part in a conference.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::pending;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use conference_api::{
-    Conference, Leg, Name, Participant, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind,
-    TrackPath, TrackSpec, Transport,
+    Event, EventKind, LeftReason, Leg, Name, Participant, ParticipantSpec, QualitySpec,
+    SubscriptionSpec, TrackKind, TrackPath, TrackSpec, Transport,
 };
 use conference_client::relay::{self, Pair};
-use conference_client::{Api, ApiError, Bearer, MediaSocket, sdp};
+use conference_client::{Api, Bearer, MediaSocket, sdp};
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use super::follow::{self, Follower, Stop, is_not_found};
 use crate::args::{Global, Join};
 use crate::failure::Failure;
 use crate::files;
@@ -21,8 +23,6 @@ use command_line::interrupt::unless_interrupted;
 
 /// How long a first welcome may take.
 const SIGN_IN: Duration = Duration::from_secs(10);
-/// How often the conference is read without an event, since events may have been lost.
-const READ_AGAIN: Duration = Duration::from_secs(5);
 
 pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     let bearer = Bearer::read(&join.token)?;
@@ -42,17 +42,28 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
         json: global.json,
         next_port: join.port,
         folder: join.sdp.clone(),
-        received: BTreeMap::new(),
+        chosen: match (join.receive_nothing, &join.received) {
+            (true, _) => Some(Vec::new()),
+            (false, all) if all.is_empty() => None,
+            (false, chosen) => Some(chosen.clone()),
+        },
+        received: BTreeSet::new(),
         tasks: JoinSet::new(),
     };
-    host.say(json!({ "joined": joined.display_name }), || {
-        format!("joined conference {conference} as {participant}")
-    });
+    say(
+        global.json,
+        json!({ "joined": joined.display_name }),
+        || format!("joined conference {conference} as {participant}"),
+    );
     let work = async {
         for (track, (port, text)) in published {
             host.publish(&track, port, text, join.max_kbps).await?;
         }
-        host.follow(&join).await
+        follow::follow(&api, &conference, &mut host).await?;
+        say(global.json, json!({ "ended": conference }), || {
+            "the conference has ended".to_owned()
+        });
+        Ok(())
     };
     let ended = unless_interrupted(work).await;
     let left = api.leave(&conference, &participant).await;
@@ -82,6 +93,14 @@ fn kind_of(track: &Name) -> TrackKind {
     }
 }
 
+fn say(is_json: bool, json: serde_json::Value, text: impl FnOnce() -> String) {
+    if is_json {
+        output::json(&json);
+    } else {
+        output::text(text());
+    }
+}
+
 struct Host {
     api: Api,
     conference: Name,
@@ -89,20 +108,13 @@ struct Host {
     json: bool,
     next_port: u16,
     folder: PathBuf,
-    /// The port of each track that is received.
-    received: BTreeMap<TrackPath, u16>,
+    /// The tracks to receive; `None`: all.
+    chosen: Option<Vec<TrackPath>>,
+    received: BTreeSet<TrackPath>,
     tasks: JoinSet<Result<(), Failure>>,
 }
 
 impl Host {
-    fn say(&self, json: serde_json::Value, text: impl FnOnce() -> String) {
-        if self.json {
-            output::json(&json);
-        } else {
-            output::text(text());
-        }
-    }
-
     async fn publish(
         &mut self,
         track: &Name,
@@ -134,60 +146,33 @@ impl Host {
         let there = self.api.publish(&self.conference, &path, spec).await?;
         let leg = MediaSocket::open(leg_of(&there, track)?).await?;
         leg.sign_in(SIGN_IN).await?;
-        self.say(json!({ "publishes": track, "port": port }), || {
-            format!("publishes {track}: send it to 127.0.0.1 port {port}")
-        });
+        say(
+            self.json,
+            json!({ "publishes": track, "port": port }),
+            || format!("publishes {track}: send it to 127.0.0.1 port {port}"),
+        );
         self.tasks
             .spawn(async move { Ok(relay::publish(&program, &leg).await?) });
         Ok(())
     }
 
-    /// Receives what others publish, until something fails.
-    async fn follow(&mut self, join: &Join) -> Result<(), Failure> {
-        let mut events = self.api.watch(&self.conference).await?;
-        loop {
-            if !join.receive_nothing {
-                let conference = self.api.conference(&self.conference).await?;
-                for (path, text) in wanted(&conference, &self.participant, &join.received) {
-                    if !self.received.contains_key(&path) {
-                        self.receive(&path, &text).await?;
-                    }
-                }
-            }
-            tokio::select! {
-                Some(ended) = self.tasks.join_next() => {
-                    return ended.map_err(|error| Failure::new(error.to_string()))?;
-                }
-                event = events.next() => if event.is_none() {
-                    // The service restarts, perhaps.
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                    match self.api.watch(&self.conference).await {
-                        Ok(watch) => events = watch,
-                        Err(ApiError::Unreachable { .. }) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                },
-                () = tokio::time::sleep(READ_AGAIN) => {}
-            }
+    /// Receives a track, unless that is done already.
+    async fn receive(&mut self, path: &TrackPath, sdp: &str) -> Result<(), Stop> {
+        if !self.wants(path) || self.received.contains(path) {
+            return Ok(());
         }
-    }
-
-    async fn receive(&mut self, path: &TrackPath, sdp: &str) -> Result<(), Failure> {
         let whose = (&self.conference, &self.participant);
-        let there = self
-            .api
-            .subscribe(whose, path, SubscriptionSpec::default())
-            .await;
-        let there = match there {
+        let spec = SubscriptionSpec::default();
+        let there = match self.api.subscribe(whose, path, spec).await {
             // It has gone meanwhile.
-            Err(ApiError::Refused(problem)) if problem.status == 404 => return Ok(()),
+            Err(error) if is_not_found(&error) => return Ok(()),
             there => there?,
         };
         let subscribed = there.subscriptions.iter().find(|it| it.path == *path);
         let leg = subscribed.map(|it| it.leg.clone());
         let leg = leg.ok_or_else(|| Failure::new("the service has lost the subscription"))?;
-        let leg = MediaSocket::open(leg_of(&there, &leg)?).await?;
-        leg.sign_in(SIGN_IN).await?;
+        let leg = MediaSocket::open(leg_of(&there, &leg)?).await;
+        let leg = leg.map_err(Failure::from)?;
         let port = self.next_port;
         self.next_port = self.next_port.checked_add(2).ok_or_else(|| {
             Failure::new("no port is left for another track: give a lower one with --port")
@@ -196,21 +181,95 @@ impl Host {
             .folder
             .join(format!("{}.{}.sdp", path.participant, path.track));
         files::write(&file, sdp::for_receiver(sdp, port).as_bytes())?;
-        self.received.insert(path.clone(), port);
-        self.say(
-            json!({ "receives": path, "port": port, "sdp": file.display().to_string() }),
-            || {
-                format!(
-                    "receives {}/{} on 127.0.0.1 port {port}: {}",
-                    path.participant,
-                    path.track,
-                    file.display()
-                )
-            },
-        );
-        self.tasks
-            .spawn(async move { Ok(relay::receive(&leg, port).await?) });
+        self.received.insert(path.clone());
+        let (path, file, is_json) = (path.clone(), file.display().to_string(), self.json);
+        self.tasks.spawn(async move {
+            let TrackPath { participant, track } = &path;
+            match leg.sign_in(SIGN_IN).await {
+                Ok(()) => say(
+                    is_json,
+                    json!({ "receives": path, "port": port, "sdp": file }),
+                    || format!("receives {participant}/{track} on 127.0.0.1 port {port}: {file}"),
+                ),
+                // The relay tries on.
+                Err(error) => output::error_line(format_args!(
+                    "reprise: {participant}/{track} does not come yet: {error}; trying again"
+                )),
+            }
+            Ok(relay::receive(&leg, port).await?)
+        });
         Ok(())
+    }
+
+    /// Whether a track of another participant is to be received.
+    fn wants(&self, path: &TrackPath) -> bool {
+        let is_chosen = self.chosen.as_ref().is_none_or(|it| it.contains(path));
+        is_chosen && path.participant != self.participant
+    }
+
+    /// Receives all tracks of a participant that are to be received.
+    async fn receive_all(&mut self, name: &Name, of: &Participant) -> Result<(), Stop> {
+        for (track, it) in &of.tracks {
+            let path = TrackPath {
+                participant: name.clone(),
+                track: track.clone(),
+            };
+            self.receive(&path, &it.sdp).await?;
+        }
+        Ok(())
+    }
+
+    async fn look_up(&self, participant: &Name) -> Result<Option<Participant>, Stop> {
+        follow::look_up(&self.api, &self.conference, participant).await
+    }
+}
+
+impl Follower for Host {
+    async fn read(&mut self) -> Result<(), Stop> {
+        let there = match self.api.conference(&self.conference).await {
+            Err(error) if is_not_found(&error) => return Err(Stop::Conference),
+            there => there?,
+        };
+        if !there.participants.contains_key(&self.participant) {
+            return Err(follow::own_left(&self.participant, LeftReason::Removed));
+        }
+        for (name, participant) in &there.participants {
+            self.receive_all(name, participant).await?;
+        }
+        Ok(())
+    }
+
+    async fn event(&mut self, event: Event) -> Result<(), Stop> {
+        match event.kind {
+            EventKind::TrackAdded { path } if self.wants(&path) => {
+                match self.look_up(&path.participant).await? {
+                    Some(publisher) => self.receive_all(&path.participant, &publisher).await,
+                    None => Ok(()),
+                }
+            }
+            EventKind::Left {
+                participant,
+                reason,
+            } if participant == self.participant => {
+                match self.look_up(&participant).await? {
+                    // The event is older than the joining.
+                    Some(_) => Ok(()),
+                    None => Err(follow::own_left(&participant, reason)),
+                }
+            }
+            EventKind::ConferenceEnded => Err(Stop::Conference),
+            EventKind::Lost => self.read().await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn failed(&mut self) -> Failure {
+        match self.tasks.join_next().await {
+            Some(Ok(Err(failure))) => failure,
+            Some(Err(error)) => Failure::new(error.to_string()),
+            // Relays only end by failing.
+            Some(Ok(Ok(()))) | None => pending().await,
+        }
     }
 }
 
@@ -218,28 +277,4 @@ fn leg_of<'p>(participant: &'p Participant, leg: &Name) -> Result<&'p Leg, Failu
     let legs = participant.legs.as_ref();
     let found = legs.and_then(|legs| legs.get(leg));
     found.ok_or_else(|| Failure::new(format!("the service gave no leg {leg}")))
-}
-
-/// The tracks of others that are to be received, with their session descriptions.
-fn wanted(
-    conference: &Conference,
-    own: &Name,
-    chosen: &[TrackPath],
-) -> BTreeSet<(TrackPath, String)> {
-    let others = conference
-        .participants
-        .iter()
-        .filter(|(name, _)| *name != own);
-    let tracks = others.flat_map(|(name, participant)| {
-        participant.tracks.iter().map(move |(track, it)| {
-            let path = TrackPath {
-                participant: name.clone(),
-                track: track.clone(),
-            };
-            (path, it.sdp.clone())
-        })
-    });
-    tracks
-        .filter(|(path, _)| chosen.is_empty() || chosen.contains(path))
-        .collect()
 }

@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod doctor;
 pub mod drain;
+mod follow;
 pub mod join;
 pub mod load;
 mod open_files;

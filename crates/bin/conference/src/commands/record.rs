@@ -17,12 +17,13 @@ use conference_api::{
     SubscriptionSpec, Track, TrackKind, TrackPath,
 };
 use conference_client::sdp::{self, BadSdp};
-use conference_client::{Api, ApiError, Bearer};
+use conference_client::{Api, Bearer};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::follow::{self, Follower, Stop, is_not_found};
 use super::open_files;
 use crate::args::{Global, Record};
 use crate::failure::Failure;
@@ -36,10 +37,6 @@ use writer::{Message, Writer};
 const QUEUE: usize = 65_536;
 /// How often files are written.
 const FLUSH: Duration = Duration::from_secs(1);
-/// The pause before the service is asked again.
-const AGAIN: Duration = Duration::from_millis(500);
-/// How often the conference is read without an event, since events may have been lost.
-const READ_AGAIN: Duration = Duration::from_secs(30);
 /// How long the tracks may take to end.
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long leaving may take: the service may be away.
@@ -75,10 +72,11 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
     let thread = std::thread::Builder::new().name("files".to_owned());
     // Its end comes through the channel.
     thread.spawn(move || done.send(writer.run(messages)).is_ok())?;
+    let conference = bearer.conference;
     let mut recorder = Recorder {
         json: global.json,
-        api,
-        conference: bearer.conference,
+        api: api.clone(),
+        conference: conference.clone(),
         own: bearer.participant,
         record,
         joined_ms: joined.joined_ms,
@@ -101,7 +99,7 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
     );
     let flushes = tokio::spawn(flush(files));
     let (ended, written) = tokio::select! {
-        ended = unless_interrupted(recorder.follow()) => (ended, Some(written)),
+        ended = unless_interrupted(follow::follow(&api, &conference, &mut recorder)) => (ended, Some(written)),
         failed = &mut written => (Some(Err(of_thread(failed))), None),
     };
     flushes.abort();
@@ -131,29 +129,6 @@ fn of_thread(ended: Result<Result<(), Failure>, oneshot::error::RecvError>) -> F
 pub(super) fn now_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX))
-}
-
-/// Why following the conference stops.
-enum Stop {
-    /// The service is away; it is waited for.
-    Away(ApiError),
-    /// The conference has ended.
-    Conference,
-    Failed(Failure),
-}
-
-impl From<ApiError> for Stop {
-    fn from(error: ApiError) -> Stop {
-        if error.is_transient() {
-            Stop::Away(error)
-        } else {
-            Stop::Failed(error.into())
-        }
-    }
-}
-
-fn is_not_found(error: &ApiError) -> bool {
-    matches!(error, ApiError::Refused(problem) if problem.status == 404)
 }
 
 /// A track that is recorded now.
@@ -199,109 +174,6 @@ impl Recorder {
 
     fn whose(&self) -> (&Name, &Name) {
         (&self.conference, &self.own)
-    }
-
-    /// Follows the conference until it ends.
-    async fn follow(&mut self) -> Result<(), Failure> {
-        let mut is_away = false;
-        loop {
-            match self.session(&mut is_away).await {
-                Stop::Away(error) => {
-                    if !is_away {
-                        is_away = true;
-                        output::error_line(format_args!(
-                            "reprise: {error}; tracks are recorded as long as they come, and the service is waited for"
-                        ));
-                    }
-                    sleep(AGAIN).await;
-                }
-                Stop::Conference => return Ok(()),
-                Stop::Failed(failure) => return Err(failure),
-            }
-        }
-    }
-
-    /// Follows the conference while the service is there.
-    async fn session(&mut self, is_away: &mut bool) -> Stop {
-        let watched = self.api.watch(&self.conference).await;
-        // The events first: what happens while this reads is not missed.
-        if let Err(stop) = self.read().await {
-            return stop;
-        }
-        let mut events = match watched {
-            Ok(events) => events,
-            // A refusal would have come from reading, too.
-            Err(error) => return Stop::Away(error),
-        };
-        if std::mem::take(is_away) {
-            output::error_line("reprise: the service is back");
-        }
-        let mut read_at = Instant::now() + READ_AGAIN;
-        loop {
-            let done = tokio::select! {
-                event = events.next() => match event {
-                    Some(event) => self.event(event).await,
-                    None => return Stop::Away(ApiError::Unreachable {
-                        url: self.record.url.clone(),
-                        why: "the stream of events has ended".to_owned(),
-                    }),
-                },
-                Some(ended) = self.tasks.join_next() => match ended {
-                    Ok(Some(failure)) => Err(Stop::Failed(failure)),
-                    Ok(None) => Ok(()),
-                    Err(error) => Err(Stop::Failed(Failure::new(error.to_string()))),
-                },
-                () = sleep_until(read_at) => {
-                    read_at = Instant::now() + READ_AGAIN;
-                    self.read().await
-                }
-            };
-            if let Err(stop) = done {
-                return stop;
-            }
-        }
-    }
-
-    /// Reads the conference, and records what is there.
-    async fn read(&mut self) -> Result<(), Stop> {
-        let there = self.api.conference(&self.conference).await;
-        let there = match there {
-            Err(error) if is_not_found(&error) => return Err(Stop::Conference),
-            there => there?,
-        };
-        let subscribed: BTreeSet<TrackPath> = match there.participants.get(&self.own) {
-            Some(own) => {
-                self.check_own(own)?;
-                own.subscriptions.iter().map(|it| it.path.clone()).collect()
-            }
-            // A service whose store is lost.
-            None => self.join_again().await?,
-        };
-        self.names = there
-            .participants
-            .iter()
-            .map(|(name, it)| (name.clone(), it.display_name.clone()))
-            .collect();
-        self.tell(Message::Event(event_of_reading(&there))).await;
-        let known: Vec<TrackPath> = self.tracks.keys().cloned().collect();
-        for path in known {
-            let recorded = self.tracks.get(&path).map(|it| it.publisher_joined_ms);
-            let publisher = there.participants.get(&path.participant);
-            let is_there = publisher.is_some_and(|it| {
-                it.tracks.contains_key(&path.track) && Some(it.joined_ms) == recorded
-            });
-            if !is_there {
-                self.stop(&path).await;
-            } else if !subscribed.contains(&path) {
-                self.renew(&path).await?;
-            }
-        }
-        for (name, publisher) in &there.participants {
-            for (track, it) in &publisher.tracks {
-                self.start((name, publisher), (track, it)).await?;
-            }
-        }
-        Ok(())
     }
 
     async fn join_again(&mut self) -> Result<BTreeSet<TrackPath>, Stop> {
@@ -476,67 +348,18 @@ impl Recorder {
         let _ = self.api.unsubscribe(self.whose(), path).await;
     }
 
-    async fn event(&mut self, event: Event) -> Result<(), Stop> {
-        if let EventKind::Joined { participant } = &event.kind
-            && let Some(there) = self.look_up(participant).await?
-        {
-            self.names.insert(participant.clone(), there.display_name);
-        }
-        self.tell(Message::Event(self.with_names(&event))).await;
-        match &event.kind {
-            EventKind::Left {
-                participant,
-                reason,
-            } if *participant == self.own => self.own_left(*reason).await?,
-            EventKind::Left { participant, .. } => {
-                let tracks = self.tracks.keys();
-                let theirs = tracks.filter(|it| it.participant == *participant);
-                for path in theirs.cloned().collect::<Vec<_>>() {
-                    self.stop(&path).await;
-                }
-                self.names.remove(participant);
-            }
-            EventKind::TrackAdded { path } => {
-                if let Some(publisher) = self.look_up(&path.participant).await?
-                    && let Some(track) = publisher.tracks.get(&path.track)
-                {
-                    self.start((&path.participant, &publisher), (&path.track, track))
-                        .await?;
-                }
-            }
-            EventKind::TrackRemoved { path } => self.stop(path).await,
-            EventKind::ConferenceEnded => return Err(Stop::Conference),
-            EventKind::Lost => self.read().await?,
-            _ => {}
-        }
-        Ok(())
-    }
-
     async fn look_up(&self, participant: &Name) -> Result<Option<Participant>, Stop> {
-        match self.api.participant(&self.conference, participant).await {
-            Err(error) if is_not_found(&error) => Ok(None),
-            there => Ok(Some(there?)),
-        }
+        follow::look_up(&self.api, &self.conference, participant).await
     }
 
     /// Somebody has removed this participant, unless the event is older than its joining.
     async fn own_left(&mut self, reason: LeftReason) -> Result<(), Stop> {
-        if reason == LeftReason::ConferenceEnded {
-            return Err(Stop::Conference);
-        }
-        if let Some(own) = self.look_up(&self.own).await? {
+        if reason != LeftReason::ConferenceEnded
+            && let Some(own) = self.look_up(&self.own).await?
+        {
             return self.check_own(&own);
         }
-        let why = match reason {
-            LeftReason::Expired => "its token has expired: start again with a new one",
-            LeftReason::Removed => "an administrator has removed it",
-            LeftReason::Left => "another program has left with its token",
-            LeftReason::Gone | LeftReason::ConferenceEnded => "the service has removed it",
-        };
-        let own = &self.own;
-        Err(Stop::Failed(Failure::new(format!(
-            "{own} takes part no longer: {why}"
-        ))))
+        Err(follow::own_left(&self.own, reason))
     }
 
     fn with_names(&self, event: &Event) -> Value {
@@ -588,6 +411,96 @@ impl Recorder {
             )
         });
         result
+    }
+}
+
+impl Follower for Recorder {
+    async fn read(&mut self) -> Result<(), Stop> {
+        let there = self.api.conference(&self.conference).await;
+        let there = match there {
+            Err(error) if is_not_found(&error) => return Err(Stop::Conference),
+            there => there?,
+        };
+        let subscribed: BTreeSet<TrackPath> = match there.participants.get(&self.own) {
+            Some(own) => {
+                self.check_own(own)?;
+                own.subscriptions.iter().map(|it| it.path.clone()).collect()
+            }
+            // A service whose store is lost.
+            None => self.join_again().await?,
+        };
+        self.names = there
+            .participants
+            .iter()
+            .map(|(name, it)| (name.clone(), it.display_name.clone()))
+            .collect();
+        self.tell(Message::Event(event_of_reading(&there))).await;
+        let known: Vec<TrackPath> = self.tracks.keys().cloned().collect();
+        for path in known {
+            let recorded = self.tracks.get(&path).map(|it| it.publisher_joined_ms);
+            let publisher = there.participants.get(&path.participant);
+            let is_there = publisher.is_some_and(|it| {
+                it.tracks.contains_key(&path.track) && Some(it.joined_ms) == recorded
+            });
+            if !is_there {
+                self.stop(&path).await;
+            } else if !subscribed.contains(&path) {
+                self.renew(&path).await?;
+            }
+        }
+        for (name, publisher) in &there.participants {
+            for (track, it) in &publisher.tracks {
+                self.start((name, publisher), (track, it)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn event(&mut self, event: Event) -> Result<(), Stop> {
+        if let EventKind::Joined { participant } = &event.kind
+            && let Some(there) = self.look_up(participant).await?
+        {
+            self.names.insert(participant.clone(), there.display_name);
+        }
+        self.tell(Message::Event(self.with_names(&event))).await;
+        match &event.kind {
+            EventKind::Left {
+                participant,
+                reason,
+            } if *participant == self.own => self.own_left(*reason).await?,
+            EventKind::Left { participant, .. } => {
+                let tracks = self.tracks.keys();
+                let theirs = tracks.filter(|it| it.participant == *participant);
+                for path in theirs.cloned().collect::<Vec<_>>() {
+                    self.stop(&path).await;
+                }
+                self.names.remove(participant);
+            }
+            EventKind::TrackAdded { path } => {
+                if let Some(publisher) = self.look_up(&path.participant).await?
+                    && let Some(track) = publisher.tracks.get(&path.track)
+                {
+                    self.start((&path.participant, &publisher), (&path.track, track))
+                        .await?;
+                }
+            }
+            EventKind::TrackRemoved { path } => self.stop(path).await,
+            EventKind::ConferenceEnded => return Err(Stop::Conference),
+            EventKind::Lost => self.read().await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn failed(&mut self) -> Failure {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(Some(failure))) => return failure,
+                Some(Ok(None)) => {}
+                Some(Err(error)) => return Failure::new(error.to_string()),
+                None => pending().await,
+            }
+        }
     }
 }
 
