@@ -25,7 +25,9 @@ def joined(running: Running, folder: Path, *options: object) -> Iterator[Process
     """Bob's `reprise join`, once it has joined."""
     bob = participant_token("c", "bob")
     argv = [REPRISE, "join", running.url, "--token", bob, "--sdp", folder, *options]
-    join = Process(argv, folder / "join.log")
+    log = folder / "join.log"
+    log.unlink(missing_ok=True)
+    join = Process(argv, log)
     join.start()
     try:
         says(join, "joined conference c as bob")

@@ -151,6 +151,7 @@ impl Media {
             tokio::select! {
                 packet = self.packets.recv() => {
                     let Some(packet) = packet else {
+                        until_taken(port).await;
                         ffmpeg.end(&rtcp).await?;
                         return Ok(Ended::Track);
                     };
@@ -188,6 +189,32 @@ async fn is_heard(rtcp: &UdpSocket) -> bool {
     let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     let read = rtcp.try_recv(&mut nothing);
     !sent.is_err_and(|error| refused(&error)) && !read.is_err_and(|error| refused(&error))
+}
+
+/// Waits until nothing is left in the buffer of the socket on this port: once it has a "goodbye", ffmpeg takes no more.
+async fn until_taken(port: u16) {
+    let began = Instant::now();
+    while began.elapsed() < END_MAX && bytes_waiting(&sockets().await, port) > 0 {
+        sleep(ASK_AGAIN).await;
+    }
+}
+
+/// The system's UDP sockets over IPv4, as text (proc_net_udp in the kernel's documentation); empty if it has none.
+async fn sockets() -> String {
+    let text = tokio::fs::read_to_string("/proc/net/udp").await;
+    text.unwrap_or_default()
+}
+
+/// The bytes in the receive buffers of the sockets on a port.
+fn bytes_waiting(sockets: &str, port: u16) -> u64 {
+    let waiting_on = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (_, of) = words.next()?.rsplit_once(':')?;
+        let (_, waiting) = words.nth(2)?.split_once(':')?;
+        let is_it = u16::from_str_radix(of, 16).ok()? == port;
+        is_it.then(|| u64::from_str_radix(waiting, 16).ok())?
+    };
+    sockets.lines().filter_map(waiting_on).sum()
 }
 
 /// A process. It ends with its owner, also if that is killed.
@@ -298,6 +325,17 @@ fn remove_if_empty(log: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_socket_has_not_read_is_found() {
+        let sockets = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n\
+            1: 0100007F:1F90 00000000:0000 07 00000000:00000A00 00:00000000 00000000 0\n\
+            2: 00000000:1F91 00000000:0000 07 00000010:00000000 00:00000000 00000000 0\n";
+        assert_eq!(bytes_waiting(sockets, 8_080), 2_560);
+        assert_eq!(bytes_waiting(sockets, 8_081), 0);
+        assert_eq!(bytes_waiting(sockets, 8_082), 0);
+        assert_eq!(bytes_waiting("", 8_080), 0);
+    }
 
     #[test]
     fn ffmpeg_gets_no_goodbye_of_a_publisher() {
