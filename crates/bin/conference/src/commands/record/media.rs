@@ -194,15 +194,14 @@ async fn is_heard(rtcp: &UdpSocket) -> bool {
 /// Waits until nothing is left in the buffer of the socket on this port: once it has a "goodbye", ffmpeg takes no more.
 async fn until_taken(port: u16) {
     let began = Instant::now();
-    while began.elapsed() < END_MAX && bytes_waiting(&sockets().await, port) > 0 {
+    while began.elapsed() < END_MAX && bytes_waiting(&sockets(), port) > 0 {
         sleep(ASK_AGAIN).await;
     }
 }
 
 /// The system's UDP sockets over IPv4, as text (proc_net_udp in the kernel's documentation); empty if it has none.
-async fn sockets() -> String {
-    let text = tokio::fs::read_to_string("/proc/net/udp").await;
-    text.unwrap_or_default()
+fn sockets() -> String {
+    std::fs::read_to_string("/proc/net/udp").unwrap_or_default()
 }
 
 /// The bytes in the receive buffers of the sockets on a port.
