@@ -127,7 +127,9 @@ addresses = [
 """
         )
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, *switch_options]
+        # Where others use the processors, too, the switch is away for a while, and drops nothing.
+        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, "--max-age-ms", 0]
+        argv += switch_options
         self.switch = Process(argv, folder / "switch.log")
         self.service = Process([REPRISE, "serve", "--config", self.config], folder / "service.log")
         self.administrator = Client(self.url, token(grants={"administer": True}), ca=ca)

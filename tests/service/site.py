@@ -65,7 +65,8 @@ class Site:
         [grpc] = free_ports(1)
         self.switch_address = f"127.0.0.1:{grpc}"
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        argv = [SWITCH, "--grpc", self.switch_address, "-i", port]
+        # Where others use the processors, too, the switch is away for a while, and drops nothing.
+        argv = [SWITCH, "--grpc", self.switch_address, "-i", port, "--max-age-ms", 0]
         self.switch = Process(argv, folder / "switch.log")
         (folder / "secret").write_text(SECRET)
         self.disk = folder / "disk"
