@@ -11,7 +11,7 @@ import puppeteer from "puppeteer-core";
 import { startService } from "./service.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const LIMIT_MS = 60_000; // only against hangs
+const LIMIT_MS = 120_000; // only against hangs
 const WIDE = { width: 1280, height: 900 };
 const NARROW = { width: 390, height: 844 };
 const BROWSERS = [

@@ -62,8 +62,12 @@ class Way {
   }
 }
 
+/** How often the participants ask something: who gives no sign for a minute is removed. */
+const SIGN_MS = 5_000;
+
 class Service {
   #child;
+  #signs;
 
   constructor(child, way, { url, administrator, tokens }) {
     this.#child = child;
@@ -71,6 +75,8 @@ class Service {
     this.url = url;
     this.administrator = administrator;
     this.tokens = tokens;
+    const ask = (token) => this.ask(token, "GET", "conferences/demo").catch(() => {});
+    this.#signs = setInterval(() => Object.values(tokens).forEach(ask), SIGN_MS);
   }
 
   /** A request below /v1; the answer's body. */
@@ -101,6 +107,7 @@ class Service {
   }
 
   async stop() {
+    clearInterval(this.#signs);
     const ended = once(this.#child, "exit");
     this.#child.kill("SIGTERM");
     await ended;

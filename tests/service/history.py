@@ -34,10 +34,11 @@ class Condition:
     def set(self, holds: bool | None, at_s: float) -> None:
         self._spans.append(Span(holds, at_s))
 
-    def since(self, at_s: float) -> float:
-        """Since when it has been what it is at a time."""
-        place = bisect.bisect_right(self._spans, at_s, key=lambda span: span.since_s) - 1
-        return self._spans[max(place, 0)].since_s
+    def around(self, at_s: float) -> str:
+        """What it was before and after a time, for people."""
+        place = bisect.bisect_right(self._spans, at_s, key=lambda span: span.since_s)
+        near = self._spans[max(place - 3, 0) : place + 2]
+        return ", ".join(f"{span.holds} from {span.since_s:.3f} s" for span in near)
 
     def over(self, begin_s: float, end_s: float) -> bool | None:
         """What it is all the time from `begin_s` to `end_s`; None if that is not one thing."""
@@ -162,15 +163,20 @@ class History:
             elif self._holds(pair, sent[number] - settle_s, at_s) is False and not self._excuses(
                 sent[number], at_s
             ):
-                since_s = max(
-                    condition.since(sent[number])
-                    for condition in (self._subscribed[pair], self._audible[publisher])
-                )
-                after_s, took_s = sent[number] - since_s, at_s - sent[number]
                 yield (
-                    f"{receiver} got packet {number} of {publisher}, not due: sent {after_s:.3f} s "
-                    f"after the last answer, came {took_s:.3f} s later"
+                    f"{receiver} got packet {number} of {publisher}, not due: "
+                    f"sent at {sent[number]:.3f} s, came {at_s - sent[number]:.3f} s later; "
+                    f"{self._around(pair, at_s)}"
                 )
+
+    def _around(self, pair: Pair, at_s: float) -> str:
+        conditions = {
+            "subscribed": self._subscribed[pair],
+            "listens": self._listens[pair],
+            "audible": self._audible[pair[1]],
+            "sends": self._sends[pair[1]],
+        }
+        return "; ".join(f"{name}: {it.around(at_s)}" for name, it in conditions.items())
 
     def _excuses(self, begin_s: float, end_s: float) -> bool:
         """Whether the switch may not have had the last changes between two moments."""
@@ -188,7 +194,8 @@ class History:
             if number in numbers:
                 lost_since_s = None
                 continue
-            fault = self._fault_at(at_s)
+            # One that is on its way when something is killed may be lost, too.
+            fault = self._fault_at(at_s) or self._fault_at(at_s + settle_s)
             if fault is not None and not self._holds(pair, fault.begin_s - settle_s, at_s):
                 # What changes meanwhile may reach the switch after the fault.
                 continue
@@ -196,7 +203,8 @@ class History:
                 lost_since_s = at_s
             if fault is None:
                 verdict.wrong.append(
-                    f"{receiver} lacks packet {number} of {publisher}, sent at {at_s:.3f} s"
+                    f"{receiver} lacks packet {number} of {publisher}, sent at {at_s:.3f} s; "
+                    f"{self._around(pair, at_s)}"
                 )
                 continue
             verdict.n_lost[fault.kind] += 1

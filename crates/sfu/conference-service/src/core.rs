@@ -61,10 +61,18 @@ type ChangeNumber = u64;
 /// What the switch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct AtSwitch {
-    /// It is connected, and has what the conferences need but for changes that are on their way.
-    is_whole: bool,
+    is_connected: bool,
     /// It has this change and those before it.
     change: ChangeNumber,
+    /// The last change whose request was answered, perhaps before the switch had it.
+    answered: ChangeNumber,
+}
+
+impl AtSwitch {
+    /// Whether it is connected, and has what the conferences need but for changes whose requests still wait.
+    fn is_whole(&self) -> bool {
+        self.is_connected && self.change >= self.answered
+    }
 }
 
 /// Why a service cannot begin.
@@ -165,9 +173,11 @@ impl Core {
     pub async fn carry_out(&self, request: Request) -> Result<(), CoreError> {
         let change = self.make(request).await?;
         let mut at_switch = self.shared.at_switch.subscribe();
-        let has_it = at_switch.wait_for(|it| !it.is_whole || it.change >= change);
-        // What is late is on its way.
+        let has_it = at_switch.wait_for(|it| !it.is_whole() || it.change >= change);
+        // What is late is on its way; until it is there, the switch is not whole.
         let _ = tokio::time::timeout(SWITCH, has_it).await;
+        let at_switch = &self.shared.at_switch;
+        at_switch.send_modify(|it| it.answered = it.answered.max(change));
         Ok(())
     }
 
@@ -233,22 +243,22 @@ impl Core {
 
     /// The switch has what the conferences needed after a change.
     pub fn switch_has(&self, change: u64) {
-        self.shared.at_switch.send_replace(AtSwitch {
-            is_whole: true,
-            change,
+        self.shared.at_switch.send_modify(|it| {
+            it.is_connected = true;
+            it.change = change;
         });
     }
 
     /// No switch is connected, or it does not have what the conferences need.
     pub fn switch_is_away(&self) {
         let at_switch = &self.shared.at_switch;
-        at_switch.send_modify(|it| it.is_whole = false);
+        at_switch.send_modify(|it| it.is_connected = false);
     }
 
-    /// Whether the switch is connected and has what the conferences need, but for changes that are on their way.
+    /// Whether the switch is connected and has what the conferences need, but for changes whose requests still wait.
     #[must_use]
     pub fn is_switch_whole(&self) -> bool {
-        self.shared.at_switch.borrow().is_whole
+        self.shared.at_switch.borrow().is_whole()
     }
 
     /// The store.
@@ -588,7 +598,13 @@ mod tests {
             path,
         };
         core.carry_out(gone).await.expect("done without a switch");
-        assert_eq!(core.touched().await.1, 2);
+        // A write that began before that change ends after it.
+        core.switch_has(change);
+        assert!(!core.is_switch_whole());
+        let (_, change) = core.touched().await;
+        assert_eq!(change, 2);
+        core.switch_has(change);
+        assert!(core.is_switch_whole());
     }
 
     #[tokio::test(flavor = "multi_thread")]
