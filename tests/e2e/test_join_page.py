@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from lab.process import REPOSITORY
 from lab.switch import RELEASE, SWITCH, require_build
 
 PAGE = REPOSITORY / "docs/join.md"
+LIMIT_S = 120.0
+"""Only against hangs."""
 DIFFERS = [
     (r'"(created_ms|joined_ms)":\d+', r'"\1":TIME'),
     (r'"key":"[0-9a-f]+(\.\.\.)?"', '"key":KEY'),
@@ -44,6 +48,7 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
         try:
             assert process.stdout is not None
             said = json.loads(process.stdout.readline())
+            wait_until_ready(said["url"])
             yield {
                 "URL": said["url"],
                 "ADMIN": said["administrator"],
@@ -55,6 +60,18 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert process.returncode == 0
 
 
+def wait_until_ready(url: str) -> None:
+    """Until the switch is connected, it is away for those who ask why a track does not come."""
+    until = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            with urllib.request.urlopen(f"{url}/readyz", timeout=LIMIT_S):
+                return
+        except OSError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
 def bash(script: str, environment: dict[str, str], folder: Path) -> str:
     done = subprocess.run(
         ["bash", "-e"],
@@ -63,7 +80,7 @@ def bash(script: str, environment: dict[str, str], folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=True,
     )
     return done.stdout
