@@ -136,7 +136,6 @@ class Monitored:
         self.place = Place()
         self.state = folder / "state"
         self._stop = threading.Event()
-        self._errors: list[str] = []
 
     def __enter__(self) -> Self:
         with self._open:
@@ -147,7 +146,6 @@ class Monitored:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
-        assert self._errors == []
 
     def call(self, function: Callable[[], Found]) -> Found:
         return self.place.here.call(function)

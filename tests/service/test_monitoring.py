@@ -37,6 +37,8 @@ SELECTOR = re.compile(
     r"(?<![\w:])((?:\w+:)?reprise_\w+(?::\w+)?|up|process_start_time_seconds)(?![\w:(])(\{[^}]*\})?"
 )
 MATCHER = re.compile(r'(\w+)(=~|=|!~|!=)"((?:[^"\\]|\\.)*)"')
+PROMTOOL_LIMIT_S = 600.0
+"""Only against hangs: the rules of hours take ten seconds of a processor's time."""
 OF_A_SLOW_MACHINE = {
     "RepriseStoreSlow",
     "RepriseRequestsSlow",
@@ -103,7 +105,11 @@ def alternatives(regex: str) -> list[str]:
 def promtool(*arguments: str | Path) -> str:
     need("" if shutil.which("promtool") else "promtool (Debian's package prometheus)")
     done = subprocess.run(
-        ["promtool", *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False
+        ["promtool", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PROMTOOL_LIMIT_S,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -231,6 +237,7 @@ def test_faults_fire_their_alerts_and_nothing_is_misspelt(monitored: Monitored) 
     def scenario() -> None:
         fired.update(people_misbehave(monitored))
         fired.update(the_store_is_gone(monitored))
+        fired.update(the_switch_gets_no_processor(monitored))
         fired.update(things_of_the_switch_are_gone(monitored))
         fired.update(processes_end(monitored))
         exprs = [rule["expr"] for rule in rules()] + [expr for _, expr, _ in board_queries()]
@@ -276,6 +283,19 @@ def the_store_is_gone(monitored: Monitored) -> dict[str, dict[str, str]]:
         return monitored.alerts(["RepriseStoreFails", "RepriseRequestsFail"], write)
     finally:
         away.rename(store)
+
+
+def the_switch_gets_no_processor(monitored: Monitored) -> dict[str, dict[str, str]]:
+    def flood() -> None:
+        monitored.running.switch.signal(signal.SIGSTOP)
+        try:
+            # More than the socket's buffer has room for.
+            for number in range(10_000):
+                monitored.stray.send(rtp(number, bytes(1_000)))
+        finally:
+            monitored.running.switch.signal(signal.SIGCONT)
+
+    return monitored.alerts(["RepriseRingDrops"], flood)
 
 
 def things_of_the_switch_are_gone(monitored: Monitored) -> dict[str, dict[str, str]]:
