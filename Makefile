@@ -152,7 +152,8 @@ lint-rust: checked
 lint-python: .venv/stamp
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
-	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom python/conference/reprise_conference examples
+	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom python/conference/reprise_conference examples \
+		packaging/monitoring
 
 test-generated: checked ## the descriptors of P4Runtime and gNMI are current
 	$(PART) "descriptors" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \

@@ -82,6 +82,17 @@ def test_a_secret_that_was_not_finished_is_made_again(package: Path, root: Debia
     assert not (root.path / "etc/reprise").exists()
 
 
+def test_what_prometheus_and_grafana_read_is_where_the_page_says(contents: Path) -> None:
+    page = (REPOSITORY / "docs/operate.md").read_text()
+    folder = "/usr/share/reprise/monitoring"
+    assert f"`{folder}`" in page
+    installed = {path.name: path.read_bytes() for path in (contents / folder[1:]).iterdir()}
+    ours = REPOSITORY / "packaging/monitoring"
+    names = ("prometheus.yml", "rules.yml", "dashboard.json")
+    assert installed == {name: (ours / name).read_bytes() for name in names}
+    assert all(f"| `{name}` |" in page for name in names)
+
+
 def test_every_page_renders_without_a_warning(contents: Path) -> None:
     pages = sorted((contents / "usr/share/man/man1").glob("*.1.gz"))
     names = {page.name.removesuffix(".1.gz") for page in pages}
