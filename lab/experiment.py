@@ -378,6 +378,7 @@ class Benchmark(_Model):
         "scaling",
         "pisces",
         "neobft",
+        "mixers",
     ]
     only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """Only what has one of these words in its name is measured; without words, everything."""

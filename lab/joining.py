@@ -15,9 +15,9 @@ from lab.sites import SFU_IP, SFU_UDP_PORT, Link, Participant, Site
 # The lab runs without being installed, and so does the client.
 if (_CLIENT := str(REPOSITORY / "python" / "conference")) not in sys.path:
     sys.path.append(_CLIENT)
-from reprise_conference import Client, ProblemError, SigningIn
+from reprise_conference import Client, MediaSocket, ProblemError, SigningIn
 
-__all__ = ["Client", "Leg", "ProblemError", "sign_in"]
+__all__ = ["Client", "Leg", "MediaSocket", "ProblemError", "sign_in"]
 
 SIGN_IN_LIMIT_S = 120.0
 ETH_P_ALL = 3

@@ -44,7 +44,7 @@ class ConferenceService(SwitchRow):
         require_build(REPRISE)
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
         self._signed_in: dict[Participant, Leg] = {}
-        self._clients: dict[Participant, Client] = {}
+        self._clients: dict[str, Client] = {}
         super().start()
 
     def set_up(self) -> None:
@@ -158,30 +158,30 @@ participant = {{ per_second = 100000, burst = 100000 }}
             sender = stream.sender
             before = self._viewers.get(stream.number, (stream, frozenset[Participant]()))[1]
             if viewers and not before:
-                client = self._join(sender)
+                client = self.join(_name(sender))
                 quality = {"name": "one", "max_kbps": MAX_KBPS, "leg": LEG}
                 there = client.publish(
                     CONFERENCE, _name(sender), TRACK, kind="audio", qualities=[quality]
                 )
                 legs[sender] = _leg_of(there)
             for viewer in sorted(before - viewers, key=_number):
-                client = self._join(viewer)
+                client = self.join(_name(viewer))
                 client.unsubscribe(CONFERENCE, _name(viewer), _name(sender), TRACK)
             for viewer in sorted(viewers - before, key=_number):
-                client = self._join(viewer)
+                client = self.join(_name(viewer))
                 there = client.subscribe(CONFERENCE, _name(viewer), _name(sender), TRACK, leg=LEG)
                 legs[viewer] = _leg_of(there)
             if before and not viewers:
-                self._join(sender).unpublish(CONFERENCE, _name(sender), TRACK)
+                self.join(_name(sender)).unpublish(CONFERENCE, _name(sender), TRACK)
         return legs
 
-    def _join(self, participant: Participant) -> Client:
-        """The client of a participant, who is in the conference then."""
-        if (client := self._clients.get(participant)) is None:
+    def join(self, name: str) -> Client:
+        """The client of a participant, who is in the conference then. From the SFU's namespace."""
+        if (client := self._clients.get(name)) is None:
             grants = {"publish": ["audio"], "max_kbps": MAX_KBPS, "subscribe": True}
-            client = self._client(grants, sub=_name(participant), conference=CONFERENCE)
-            client.join(CONFERENCE, _name(participant))
-            self._clients[participant] = client
+            client = self._client(grants, sub=name, conference=CONFERENCE)
+            client.join(CONFERENCE, name)
+            self._clients[name] = client
         return client
 
     def _client(self, grants: dict[str, object], **claims: object) -> Client:
