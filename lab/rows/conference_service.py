@@ -81,7 +81,10 @@ class ConferenceService(SwitchRow):
             raise self.service.fail(f"a request failed: {error}") from error
         self._viewers = {number: one for number, one in wanted.items() if one[1]}
         new = {one: leg for one, leg in legs.items() if self._signed_in.get(one) != leg}
-        sign_in(self.site, new)
+        try:
+            sign_in(self.site, new)
+        except ChildError as error:
+            raise self.service.fail(str(error)) from error
         self._signed_in |= new
 
     def stop(self) -> None:
