@@ -26,7 +26,7 @@ def figures(results: Results) -> list[Lines]:
     for part in results.experiment.loads:
         series = results.series_of(part)
         if any(len(one.summaries) > 1 for one in series):
-            found += _split(_delay(part.part, part.about, series))
+            found += _split(delay(part.part, part.about, series))
     for part in results.experiment.loads:
         told = [(table, one) for one in results.series_of(part) if (table := one.published)]
         for row, group in groupby(told, key=lambda pair: pair[1].row):
@@ -72,11 +72,13 @@ def _line(one: Series, label: str, name: str) -> Line:
     return Line(label, colour_of(one.row), xs, ys, marker_of(one.row))
 
 
-def _delay(part: str, about: str, series: Sequence[Series]) -> Lines:
+def delay(
+    part: str, about: str, series: Sequence[Series], column: str = "p99_delay_s", name: str = "p99"
+) -> Lines:
+    """A figure of a percentile of the last copies' delay against viewers."""
     several = len({one.row for one in series}) < len(series)
     lines = [
-        _line(one, label_of(one.row, one.variant if several else ""), "p99_delay_s")
-        for one in series
+        _line(one, label_of(one.row, one.variant if several else ""), column) for one in series
     ]
     most = max((x for line in lines for x in line.xs), default=1)
     highest = max((y for line in lines for y in line.ys), default=0)
@@ -86,10 +88,10 @@ def _delay(part: str, about: str, series: Sequence[Series]) -> Lines:
         if highest > limit / SOME
     ]
     return Lines(
-        f"delay-{part}",
-        f"p99 of the last copy's delay against viewers, load “{part}”",
+        f"delay-{part}" if name == "p99" else f"delay-{name}-{part}",
+        f"{name} of the last copy's delay against viewers, load “{part}”",
         Axis("viewers (number)", is_log=most > SOME),
-        Axis("p99 of the last copy's delay (ms)", is_log=True),
+        Axis(f"{name} of the last copy's delay (ms)", is_log=True),
         _in_turn(lines),
         about,
         tuple(levels),

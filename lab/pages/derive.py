@@ -9,6 +9,7 @@ import numpy as np
 
 from lab.csvs import csv_text
 from lab.figures.loads import figures
+from lab.figures.musicians import musicians_figures, musicians_promises, musicians_tables
 from lab.figures.tables import tables
 from lab.files import write_whole
 from lab.pages.checks import checks
@@ -61,10 +62,11 @@ def derive(folder: Folder) -> Derived:
 
     results = results_of(folder)
     benchmarks = benchmarks_of(folder)
-    sections, promises = sections_of(benchmarks), checks(benchmarks)
+    sections, promises = sections_of(benchmarks), promises_of(results, benchmarks)
     if not results.measured.runs and not sections:
         raise NothingMeasuredError(f"{folder.path} has no finished run yet")
-    drawn, made = figures(results), tables(results)
+    drawn = [*figures(results), *musicians_figures(results)]
+    made = [*musicians_tables(results), *tables(results)]
     content: dict[str, str | bytes] = {}
     if results.measured.runs:
         rows = results.measured
@@ -100,6 +102,11 @@ def derive(folder: Folder) -> Derived:
         for name, data in content.items():
             write_whole(folder.path / name, data)
     return Derived(results, promises, folder.is_quick)
+
+
+def promises_of(results: Results, benchmarks: Benchmarks) -> list[Promise]:
+    """The promises that a study checks, of its benchmarks and of its loads of musicians."""
+    return [*checks(benchmarks), *musicians_promises(results)]
 
 
 def small_files(results: Results, promises: Sequence[Promise]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from lab.figures import fanout, kernel, load, neobft, pipeline, pisces, scaling, switching
+from lab.figures import fanout, kernel, load, mixers, neobft, pipeline, pisces, scaling, switching
 from lab.figures.charts import Chart
 from lab.figures.fanout import Beside
 from lab.figures.table import Table
@@ -95,6 +95,7 @@ def sections_of(found: Results) -> list[Section]:
             ],
             neobft.tables(found.neobft, found.neobft_delays, found.neobft_passes),
         ),
+        Section("mixers", "From mouth to ear", _MIXERS, (), mixers.tables(found.mixers)),
     ]
     return [section for section in sections if section.charts or section.tables]
 
@@ -110,6 +111,15 @@ def html_of(section: Section) -> str:
     )
 
 
+_MIXERS = (
+    "Musicians' programs without sound cards, as a listener hears them: a click at the input of "
+    "one, and when it comes out at all others. JACK's driver has periods of 128 samples at 48 kHz. "
+    "Two JackTrips are run with nothing between them, which is their own loop; through the switch "
+    "and a conference service (native engine, UDP sockets, spinning), which pass their packets on "
+    "as they are; and with Debian's hub, which mixes. Jamulus' server mixes, too. Its client "
+    "compresses with Opus and has no loop without a server, so nothing is taken off its delay. "
+    "Clients share the load's processor; what is between them has the other."
+)
 _NEOBFT = (
     "The sequencer of `p4/aom_hm.p4` (a tag for each receiver, computed in the switch) and of "
     "`p4/aom_pk.p4` (signatures by `reprise-signer` on a port), set up by the configuration "

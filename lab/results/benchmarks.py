@@ -373,6 +373,28 @@ class SignatureRow(BenchmarkRow):
 
 
 @dataclass(frozen=True, slots=True)
+class MixersRow(BenchmarkRow):
+    """A row of mixers.csv: musicians' programs around what is between them, from mouth to ear."""
+
+    names = ("between", "program", "clients")
+    measured = ("p50_ms", "p99_ms")
+    between: str
+    """`nothing`, `p4_conference`, `hub` or `server`."""
+    program: str
+    """The clients' program: `jacktrip` or `jamulus`."""
+    clients: int
+    clicks: int
+    due: int
+    """Clicks times listeners."""
+    lost: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    cpu_pct: float
+    """What is between them: its processor time, of one processor."""
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """The rows of all benchmarks, a field for each file, and the facts of the session."""
 
@@ -399,6 +421,7 @@ class Results:
     neobft_distributions: tuple[DistributionRow, ...] = ()
     neobft_passes: tuple[PassRow, ...] = ()
     neobft_signatures: tuple[SignatureRow, ...] = ()
+    mixers: tuple[MixersRow, ...] = ()
 
 
 FILES: dict[str, tuple[str, type[BenchmarkRow]]] = {

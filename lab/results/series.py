@@ -51,21 +51,22 @@ class Series:
     def at(self, viewers: int) -> SummaryRow | None:
         return next((one for one in self.summaries if one.viewers == viewers), None)
 
-    def served(self, limit_ms: float) -> "Served":
+    def served(self, limit_ms: float, percentile: float = 99) -> "Served":
         """The largest number of viewers up to which most runs lose nothing and are within a limit.
 
-        The limit is for the p99 of the last copies' delay. As in a search of sizes, most runs must
-        be good and not all, because something that takes the processor for a moment may spoil one
-        run.
+        The limit is for a percentile of the last copies' delay, 99 or 99.9. As in a search of
+        sizes, most runs must be good and not all, because something that takes the processor for a
+        moment may spoil one run.
         """
         most, first_bad = 0, None
         for viewers in (one.viewers for one in self.summaries):
             runs = [run for run in self.runs if run.viewers == viewers]
+            delays_s = [
+                run.last_copy_p999_s if percentile == 99.9 else run.p99_delay_s for run in runs
+            ]
             n_good = sum(
-                run.copies_missing == 0
-                and run.p99_delay_s is not None
-                and run.p99_delay_s * 1e3 <= limit_ms
-                for run in runs
+                run.copies_missing == 0 and delay_s is not None and delay_s * 1e3 <= limit_ms
+                for run, delay_s in zip(runs, delays_s, strict=True)
             )
             is_good = 2 * n_good >= len(runs)
             if is_good and first_bad is None:

@@ -38,7 +38,8 @@ SWITCH_VARIANTS = (
 class SwitchRow(ProcessRow):
     """`reprise-switch` with a program, with a port on every link of the site."""
 
-    program: ClassVar[Path]
+    program: ClassVar[Path | None] = None
+    """The program that the switch starts with; None if a controller sets it."""
     variants = SWITCH_VARIANTS
     is_p4 = True
     options: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ class SwitchRow(ProcessRow):
     _threads: tuple[int, ...] = ()
 
     def start(self) -> None:
-        """Starts the switch with the program. It then waits for a controller."""
+        """Starts the switch with the program, if there is one, and what else the row needs."""
         require_build(SWITCH, REPRISE)
         if self.variant.port == "udp":
             self.site.give_address()
@@ -57,15 +58,23 @@ class SwitchRow(ProcessRow):
         for link in self.site.links:
             argv += ["-i", f"{link.port}@{self._port(link)}"]
         wait = "sleep" if is_in_kernel else self.variant.wait
-        argv += ["--engine", self.variant.engine, "--wait", wait, str(self.program)]
-        self.launch(argv, "switch.log", "ready:")
+        argv += ["--engine", self.variant.engine, "--wait", wait]
+        self.launch([*argv, str(self.program)] if self.program else argv, "switch.log", "ready:")
+        self.set_up()
         if is_in_kernel:
             self._threads = in_kernel.threads(self.site, self.variant.wait)
+
+    def set_up(self) -> None:
+        """Starts what else the row needs, when the switch runs."""
 
     @property
     def pids(self) -> tuple[int, ...]:
         """The process ids of the switch and of the kernel's threads that forward for it."""
         return (*super().pids, *self._threads)
+
+    @property
+    def is_on_load_cpu(self) -> bool:
+        return self.variant.wait == in_kernel.SHARED
 
     def reprise(self, *arguments: str) -> str:
         """Runs a command of `reprise` in the switch's namespace; returns its output."""

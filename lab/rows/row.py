@@ -93,6 +93,11 @@ class Row(ABC):
         self.variant = variant
         self.folder = folder
 
+    @property
+    def is_on_load_cpu(self) -> bool:
+        """Whether it forwards on the load's processor, and with too much to do delays the load."""
+        return False
+
     @classmethod
     def lacks(cls) -> str:
         """What this machine lacks for the row, with the next step; empty if nothing."""

@@ -52,6 +52,10 @@ class XdpRelay(ProcessRow):
         self.tell(" ".join(words))
 
     @property
+    def is_on_load_cpu(self) -> bool:
+        return self.variant.wait == in_kernel.SHARED
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """The ids of the process and of the kernel's threads, which forward."""
         return (*super().pids, *self._threads)

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from lab.csvs import rows_of
 from lab.files import alone
-from lab.pages.checks import checks
-from lab.pages.derive import benchmarks_of, derive, results_of, small_files
+from lab.pages.derive import benchmarks_of, derive, promises_of, results_of, small_files
 from lab.pages.index import write_index
 from lab.pages.performance import page_of
 from lab.pages.readme import KeptStudy, replaced, section_of
@@ -141,7 +140,8 @@ def _told(folder: Folder) -> KeptStudy:
     }
     if verdicts.FILE not in small:
         # The study was kept before such files existed.
-        small = small_files(results_of(folder), checks(found))
+        results = results_of(folder)
+        small = small_files(results, promises_of(results, found))
     return KeptStudy(
         name,
         str(folder.path.relative_to(REPOSITORY)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.bench import kernel, matrix, overload, pktswitch, priority, scaling
+from lab.bench import kernel, matrix, mixers, overload, pktswitch, priority, scaling
 from lab.bench.cells import RAW, Failures, PlannedCell
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import Choice
@@ -129,6 +129,15 @@ def _neobft(part: Benchmark) -> Measurement:
     return Measurement(effort.planned_s, lambda folder: neobft.run_study(folder, effort))
 
 
+def _mixers(part: Benchmark) -> Measurement:
+    every = mixers.cells(is_quick=part.short)
+    words = part.only or ("",)
+    todo = [cell for cell in every if any(word in str(cell) for word in words)]
+    return Measurement(
+        sum(cell.planned_s for cell in todo), lambda folder: mixers.run(folder, todo)
+    )
+
+
 MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "pipeline": partial(_pipeline, "parts"),
     "growth": partial(_pipeline, "growth"),
@@ -141,6 +150,7 @@ MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "scaling": _in_sets(scaling.cells, scaling.run),
     "pisces": _in_sets(pisces.cells, pisces.run),
     "neobft": _neobft,
+    "mixers": _mixers,
 }
 
 

@@ -9,6 +9,8 @@ import pytest
 from lab.netns import process_ids
 from lab.process import REPOSITORY, ChildError
 from lab.rows import gstreamer, in_kernel
+from lab.rows.bridge import Bridge
+from lab.rows.conference_service import ConferenceService
 from lab.rows.gstreamer import GStreamerMultiUdpSink
 from lab.rows.janus import JanusStreaming
 from lab.rows.multicast import (
@@ -70,6 +72,14 @@ def case(
         case(P4Replication, "one_port", Variant("kernel", in_kernel.PORT, in_kernel.SHARED)),
         case(P4Replication, "port_per_host", Variant("kernel", in_kernel.PORT, in_kernel.THREAD)),
         *(case(XdpRelay, "one_port", variant) for variant in XdpRelay.variants),
+        case(ConferenceService, "one_port", NATIVE),
+        case(ConferenceService, "one_port", Variant("interpreter", "udp", "sleep")),
+        case(ConferenceService, "port_per_host", NATIVE_AFXDP),
+        case(ConferenceService, "one_port", Variant("kernel", in_kernel.PORT, in_kernel.SHARED)),
+        case(
+            ConferenceService, "port_per_host", Variant("kernel", in_kernel.PORT, in_kernel.THREAD)
+        ),
+        case(Bridge, "port_per_host"),
         case(MulticastOneStream, "port_per_host", NATIVE, LOW_QUALITY_PORT),
         case(MulticastOneStream, "port_per_host", INTERPRETER, LOW_QUALITY_PORT),
         case(MulticastTwoStreams, "port_per_host", NATIVE, LOW_QUALITY_PORT),
@@ -133,6 +143,24 @@ def test_everybody_may_send_and_view(
         assert all(copy.is_sound for copy in copies)
         arrived_at = {copy.datagram.dst_port for copy in copies}
         assert arrived_at == ({VIEWER_UDP_PORT} if row in DEBIAN else {*udp_ports})
+
+
+def test_everybody_joins_leaves_and_joins_again_by_the_service(tmp_path: Path) -> None:
+    with SITES["one_port"](9) as site, ConferenceService(site, NATIVE, tmp_path) as running:
+        with pytest.raises(ValueError, match="to UDP port 5004, found 5006"):
+            running.subscribe_all(to_all_others(site, 5006))
+        everybody = to_all_others(site, SFU_UDP_PORT)
+        for _ in range(2):
+            assert len(serves_at_once(running, everybody)) == 9 * 8
+            running.subscribe_all([(stream, []) for stream, _ in everybody])
+            assert exchange(site, [(everybody[0][0], rtp(1))], 0) == []
+
+
+def test_a_bridge_says_that_all_streams_must_have_the_same_participants(tmp_path: Path) -> None:
+    with SITES["port_per_host"](4) as site, Bridge(site, Variant(), tmp_path) as running:
+        running.subscribe(Stream(1, site.participant(1)), site.participants(2, 3))
+        with pytest.raises(ValueError, match="found 2 groups"):
+            running.subscribe(Stream(2, site.participant(2)), site.participants(3, 2))
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,8 @@ BAD: dict[str, str] = {
     HEAD + "  - {part: a, measure: fanout}\n  - {part: b, measure: fanout}\n": "measure: expected "
     "each once, found fanout twice",
     HEAD + "  - {part: a, measure: speed}\n": "parts.0.measure: expected 'pipeline', 'growth', "
-    "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'scaling', 'pisces' or "
-    "'neobft', found 'speed'",
+    "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'scaling', 'pisces', "
+    "'neobft' or 'mixers', found 'speed'",
     WHOLE + "    sweep: 3\n": "sweep: expected paths with a list of values, found 3",
     WHOLE + "    sweep: {runs: []}\n": "sweep: expected paths with a list of values, found "
     "{'runs': []}",
