@@ -30,7 +30,6 @@ class Film:
     file: Path
     sdp: Path
     hashes: list[str]
-    key_frame_every: int
 
     def is_part(self, hashes: list[str]) -> bool:
         """Whether these follow each other in the film, where the first comes after the last."""
@@ -41,7 +40,7 @@ class Film:
         return hashes == [self.hashes[(first + i) % n] for i in range(len(hashes))]
 
     def begins_with_key_frame(self, hashes: list[str]) -> bool:
-        return self.hashes.index(hashes[0]) % self.key_frame_every == 0
+        return self.hashes.index(hashes[0]) % KEY_FRAME_EVERY == 0
 
 
 def video(host: Host, colour: str, port: int = 5006) -> Film:
@@ -49,30 +48,27 @@ def video(host: Host, colour: str, port: int = 5006) -> Film:
     pattern = f"testsrc2=size={SIZE}:rate={FRAMES_PER_S},drawbox=color={colour}:t=12"
     encoder = ["-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-bf", "0"]
     encoder += ["-g", str(KEY_FRAME_EVERY), "-b:v", "200k", "-pix_fmt", "yuv420p"]
-    return _film(host, "video", pattern, encoder, port, KEY_FRAME_EVERY)
+    return _film(host.folder / "video.mkv", pattern, encoder, port)
 
 
 def sound(host: Host, seed: int, port: int = 5008) -> Film:
     """Noise in Opus, 50 packets a second: of a tone many packets would be the same."""
     pattern = f"anoisesrc=seed={seed}:amplitude=0.3:sample_rate=48000"
-    return _film(host, "audio", pattern, ["-c:a", "libopus", "-b:a", "48k"], port, 1)
+    return _film(host.folder / "audio.mkv", pattern, ["-c:a", "libopus", "-b:a", "48k"], port)
 
 
-def _film(
-    host: Host, name: str, pattern: str, encoder: list[str], port: int, key_frame_every: int
-) -> Film:
-    file = host.folder / f"{name}.mkv"
+def _film(file: Path, pattern: str, encoder: list[str], port: int) -> Film:
     source = ["-f", "lavfi", "-i", pattern, "-t", str(DURATION_S)]
     run([*_QUIET, *source, *encoder, "-threads", "1", str(file)])
-    hashes = host.folder / f"{name}.framemd5"
-    run([*_QUIET, "-i", str(file), *_hashing(name, hashes)])
-    sdp = host.folder / f"{name}.sdp"
+    hashes = file.with_suffix(".framemd5")
+    run([*_QUIET, "-i", str(file), *_hashing(file.stem, hashes)])
+    sdp = file.with_suffix(".sdp")
     # The muxer writes the description when it starts: a frame to the discard port is enough.
     once = ["-c", "copy", "-frames", "1", "-f", "rtp", "-sdp_file", str(sdp)]
     run([*_QUIET, "-i", str(file), *once, "rtp://127.0.0.1:9"])
     text = re.sub(r"(?m)^(m=\w+) \d+", rf"\1 {port}", sdp.read_text().replace("SDP:\n", ""))
     sdp.write_text(text)
-    film = Film(file, sdp, hashes_in(hashes), key_frame_every)
+    film = Film(file, sdp, hashes_in(hashes))
     assert len(set(film.hashes)) == len(film.hashes)
     return film
 

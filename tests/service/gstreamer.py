@@ -37,9 +37,7 @@ class _Program:
     def said(self) -> list[dict[str, Any]]:
         """All that it has said, as far as lines are whole."""
         lines = self._child.log_text().splitlines(keepends=True)
-        return [
-            json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")
-        ]
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
     def those(self, name: str) -> list[Any]:
         return [line[name] for line in self.said() if name in line]

@@ -12,7 +12,6 @@ IPv6 is off wherever a host has no address of it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lab.netns import Namespace, Network, disable_ipv6
 from lab.process import run

@@ -133,9 +133,7 @@ class Program:
 
     def _command(self, line: str) -> None:
         if line == "pli":
-            event = GstVideo.video_event_new_upstream_force_key_unit(
-                Gst.CLOCK_TIME_NONE, True, 0
-            )
+            event = GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0)
             self._named("decoder").get_static_pad("sink").push_event(event)
 
     def run(self) -> None:
