@@ -159,3 +159,8 @@ addresses = [{addresses}]
             }
             for name, participant in there["participants"].items()
         }
+
+
+def hosts(conference: Conference) -> list[Host]:
+    """A host at each of its places."""
+    return [Host(conference, name) for name in conference.network.places]

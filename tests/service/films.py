@@ -5,17 +5,22 @@ frame: a viewer that loses nothing decodes the very frames that a decoder of the
 """
 
 import re
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from lab.process import run
 from lab.video import FFMPEG, RTP_PACKET_LEN_BYTES
 from tests.service.conference import Host, wait
+from tests.service.running import LIMIT_S
 
 FRAMES_PER_S = 10
 KEY_FRAME_EVERY = 10
 DURATION_S = 10
 SIZE = "160x120"
+Key = TypeVar("Key")
 _QUIET = [*FFMPEG, "-v", "error"]
 
 
@@ -123,3 +128,27 @@ class Viewer:
         """The hashes of the frames so far, as soon as there are so many more than now."""
         target = len(self.hashes()) + n
         return wait(lambda: found if len(found := self.hashes()) >= target else None, self._said)
+
+
+class Hashes(Protocol):
+    """A viewer, by whatever program."""
+
+    def hashes(self) -> list[str]: ...
+
+
+def longest_gaps_s(viewers: Mapping[Key, Hashes]) -> dict[Key, float]:
+    """The longest time from now on between two frames, until each viewer has enough of them."""
+    began_s = time.monotonic()
+    counts = {of: len(viewer.hashes()) for of, viewer in viewers.items()}
+    enough = {of: n + 5 * FRAMES_PER_S for of, n in counts.items()}
+    came_s = dict.fromkeys(viewers, began_s)
+    gaps_s = dict.fromkeys(viewers, 0.0)
+    while any(counts[of] < n for of, n in enough.items()):
+        time.sleep(0.02)
+        now_s = time.monotonic()
+        assert now_s - began_s < LIMIT_S, counts
+        for of, viewer in viewers.items():
+            gaps_s[of] = max(gaps_s[of], now_s - came_s[of])
+            if (n := len(viewer.hashes())) > counts[of]:
+                counts[of], came_s[of] = n, now_s
+    return gaps_s

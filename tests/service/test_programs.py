@@ -4,21 +4,18 @@ Each host joins with `reprise join`, and its programs speak plain RTP on its loo
 """
 
 import shutil
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from lab.netns import NamespaceError, require_namespaces
 from tests.needs import need
 from tests.service import films, gstreamer
-from tests.service.conference import Conference, Host
-from tests.service.films import Viewer
+from tests.service.conference import Conference, Host, hosts
+from tests.service.everybody import MOVED, MOVES, PLACES, RECEIVES, Everybody, publisher
+from tests.service.films import Viewer, longest_gaps_s
 from tests.service.gstreamer import Camera, GstViewer
 from tests.service.network import SWITCH_IPV6, Place
-from tests.service.running import LIMIT_S
 
 SECOND = films.FRAMES_PER_S
 AWAY_S_MAX = 30.0
@@ -26,29 +23,6 @@ AWAY_S_MAX = 30.0
 3 s, and the host's hellos are at most 2 s apart."""
 PLI_FRAMES_MAX = 3
 """So many frames a camera may have begun to encode when a PLI comes."""
-Key = TypeVar("Key")
-
-# The conference of eight. Its films and cameras are told apart by colour and pattern.
-RECEIVES = {
-    "ann": ["bob/video", "dan/video"],
-    "bob": ["ann/video", "cid/video"],
-    "cid": ["bob/video", "eve/video"],
-    "dan": ["eve/video"],
-    "eve": ["dan/video", "bob/video"],
-    "fay": ["ann/video", "gus/video"],
-    "gus": ["fay/video", "ann/audio"],
-    "hal": ["ann/video", "ann/audio", "cid/video"],
-}
-PLACES = [
-    *(Place("ann"), Place("bob"), Place("cid")),
-    *(Place("dan", "nat"), Place("eve", "router"), Place("fay", "nat")),
-    *(Place("gus"), Place("hal")),
-]
-MOVES = ("nat", "10.0.1.252")
-MOVED = {"dan", "fay"}
-PATTERNS = {"bob": "ball", "cid": "pinwheel"}
-COLOURS = {"ann": "red", "dan": "blue", "eve": "green", "fay": "yellow", "gus": "purple"}
-WATCHED_BY_GSTREAMER = {("cid", "bob/video"), ("hal", "cid/video")}
 
 
 @pytest.fixture(autouse=True)
@@ -59,10 +33,6 @@ def _machine() -> None:
         need(str(error))
     if shutil.which("nft") is None:
         need("nft (scripts/install-packages nftables)")
-
-
-def hosts(conference: Conference) -> list[Host]:
-    return [Host(conference, name) for name in conference.network.places]
 
 
 def test_who_loses_nothing_decodes_the_frames_of_the_file(tmp_path: Path) -> None:
@@ -163,67 +133,6 @@ def test_media_goes_on_when_a_translator_changes_its_address(tmp_path: Path) -> 
             assert films_of[of].is_part(viewer.hashes()[-2 * SECOND :])
 
 
-def longest_gaps_s(viewers: Mapping[Key, Viewer | GstViewer]) -> dict[Key, float]:
-    """The longest time from now on between two frames, until each viewer has enough of them."""
-    began_s = time.monotonic()
-    counts = {of: len(viewer.hashes()) for of, viewer in viewers.items()}
-    enough = {of: n + 5 * SECOND for of, n in counts.items()}
-    came_s = dict.fromkeys(viewers, began_s)
-    gaps_s = dict.fromkeys(viewers, 0.0)
-    while any(counts[of] < n for of, n in enough.items()):
-        time.sleep(0.02)
-        now_s = time.monotonic()
-        assert now_s - began_s < LIMIT_S, counts
-        for of, viewer in viewers.items():
-            gaps_s[of] = max(gaps_s[of], now_s - came_s[of])
-            if (n := len(viewer.hashes())) > counts[of]:
-                counts[of], came_s[of] = n, now_s
-    return gaps_s
-
-
-class Everybody:
-    """The eight participants above, with all that they send and watch."""
-
-    def __init__(self, conference: Conference) -> None:
-        self._hosts = {host.name: host for host in hosts(conference)}
-        self.films = {
-            f"{name}/video": films.video(self._hosts[name], COLOURS[name]) for name in COLOURS
-        }
-        self.films["ann/audio"] = films.sound(self._hosts["ann"], 1)
-        for name, host in self._hosts.items():
-            host.join(publish=self._published(name), receive=RECEIVES[name])
-        self.viewers = {
-            (name, path): self._viewer(name, path) for name in RECEIVES for path in RECEIVES[name]
-        }
-        for path, film in self.films.items():
-            films.send(self._hosts[publisher(path)], film)
-        self.cameras = {
-            f"{name}/video": Camera(self._hosts[name], pattern)
-            for name, pattern in PATTERNS.items()
-        }
-
-    def _published(self, name: str) -> dict[str, Path]:
-        if name in PATTERNS:
-            return {"video": gstreamer.description(self._hosts[name])}
-        return {
-            path.rpartition("/")[2]: film.sdp
-            for path, film in self.films.items()
-            if publisher(path) == name
-        }
-
-    def _viewer(self, name: str, path: str) -> Viewer | GstViewer:
-        kind = GstViewer if (name, path) in WATCHED_BY_GSTREAMER else Viewer
-        return kind(self._hosts[name], path)
-
-    def is_part(self, path: str, hashes: list[str]) -> bool:
-        """Whether the publisher of a track has sent these frames, one after the other."""
-        return (self.films.get(path) or self.cameras[path]).is_part(hashes)
-
-
-def publisher(path: str) -> str:
-    return path.partition("/")[0]
-
-
 def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
     need(gstreamer.lacks())
     with Conference(tmp_path, PLACES) as conference:
@@ -246,3 +155,19 @@ def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
             if (name, path) in moved:
                 hashes = hashes[-2 * SECOND :]
             assert everybody.is_part(path, hashes), (name, path)
+
+
+def test_who_leaves_and_comes_back_is_seen_by_who_has_stayed(tmp_path: Path) -> None:
+    with Conference(tmp_path, [Place("ann"), Place("bob")]) as conference:
+        ann, bob = hosts(conference)
+        film = films.video(ann, "red")
+        ann.join(publish={"video": film.sdp})
+        bob.join(receive=["ann/video"])
+        viewer = Viewer(bob, "ann/video")
+        films.send(ann, film)
+        assert film.is_part(viewer.until(SECOND))
+        ann.leave()
+        assert conference.subscriptions() == {"bob": {"ann/video"}}
+        ann.join(publish={"video": film.sdp})
+        longest_gaps_s({"ann": viewer})
+        assert film.is_part(viewer.hashes()[-2 * SECOND :])
