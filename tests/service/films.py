@@ -110,8 +110,9 @@ class Viewer:
         sdp = host.received(path)
         self._hashes = sdp.with_suffix(".framemd5")
         [(kind, port)] = re.findall(r"(?m)^m=(\w+) (\d+)", sdp.read_text())
-        # ffmpeg must not sort packets: a wrong order must show.
+        # ffmpeg must not sort packets: a wrong order must show. Nor may it end when nothing comes.
         source = ["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0"]
+        source += ["-listen_timeout", str(int(LIMIT_S))]
         source += ["-buffer_size", str(1 << 20), "-analyzeduration", "1000000", "-threads", "1"]
         argv = [*FFMPEG, "-v", "warning", *source, "-i", sdp, *_hashing(kind, self._hashes)]
         self._child = host.start(argv, f"view-{sdp.stem}")
