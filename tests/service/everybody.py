@@ -1,0 +1,75 @@
+"""A conference of eight participants on hosts of all kinds, with ffmpeg and GStreamer."""
+
+from pathlib import Path
+
+from tests.service import films, gstreamer
+from tests.service.conference import Conference, hosts
+from tests.service.films import Viewer
+from tests.service.gstreamer import Camera, GstViewer
+from tests.service.network import Place
+
+RECEIVES = {
+    "ann": ["bob/video", "dan/video"],
+    "bob": ["ann/video", "cid/video"],
+    "cid": ["bob/video", "eve/video"],
+    "dan": ["eve/video"],
+    "eve": ["dan/video", "bob/video"],
+    "fay": ["ann/video", "gus/video"],
+    "gus": ["fay/video", "ann/audio"],
+    "hal": ["ann/video", "ann/audio", "cid/video"],
+}
+PLACES = [
+    *(Place("ann"), Place("bob"), Place("cid")),
+    *(Place("dan", "nat"), Place("eve", "router"), Place("fay", "nat")),
+    *(Place("gus"), Place("hal")),
+]
+# Who changes to which address, and who is behind it.
+MOVES = ("nat", "10.0.1.252")
+MOVED = {"dan", "fay"}
+# By these the films and cameras are told apart.
+PATTERNS = {"bob": "ball", "cid": "pinwheel"}
+COLOURS = {"ann": "red", "dan": "blue", "eve": "green", "fay": "yellow", "gus": "purple"}
+WATCHED_BY_GSTREAMER = {("cid", "bob/video"), ("hal", "cid/video")}
+
+
+class Everybody:
+    """The participants with all that they send and watch."""
+
+    def __init__(self, conference: Conference) -> None:
+        self._hosts = {host.name: host for host in hosts(conference)}
+        self.films = {
+            f"{name}/video": films.video(self._hosts[name], COLOURS[name]) for name in COLOURS
+        }
+        self.films["ann/audio"] = films.sound(self._hosts["ann"], 1)
+        for name, host in self._hosts.items():
+            host.join(publish=self._published(name), receive=RECEIVES[name])
+        self.viewers = {
+            (name, path): self._viewer(name, path) for name in RECEIVES for path in RECEIVES[name]
+        }
+        for path, film in self.films.items():
+            films.send(self._hosts[publisher(path)], film)
+        self.cameras = {
+            f"{name}/video": Camera(self._hosts[name], pattern)
+            for name, pattern in PATTERNS.items()
+        }
+
+    def _published(self, name: str) -> dict[str, Path]:
+        if name in PATTERNS:
+            return {"video": gstreamer.description(self._hosts[name])}
+        return {
+            path.rpartition("/")[2]: film.sdp
+            for path, film in self.films.items()
+            if publisher(path) == name
+        }
+
+    def _viewer(self, name: str, path: str) -> Viewer | GstViewer:
+        kind = GstViewer if (name, path) in WATCHED_BY_GSTREAMER else Viewer
+        return kind(self._hosts[name], path)
+
+    def is_part(self, path: str, hashes: list[str]) -> bool:
+        """Whether the publisher of a track has sent these frames, one after the other."""
+        return (self.films.get(path) or self.cameras[path]).is_part(hashes)
+
+
+def publisher(path: str) -> str:
+    return path.partition("/")[0]

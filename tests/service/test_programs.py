@@ -1,0 +1,173 @@
+"""Programs of others in a conference: ffmpeg and GStreamer on hosts of all kinds.
+
+Each host joins with `reprise join`, and its programs speak plain RTP on its loopback.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lab.netns import NamespaceError, require_namespaces
+from tests.needs import need
+from tests.service import films, gstreamer
+from tests.service.conference import Conference, Host, hosts
+from tests.service.everybody import MOVED, MOVES, PLACES, RECEIVES, Everybody, publisher
+from tests.service.films import Viewer, longest_gaps_s
+from tests.service.gstreamer import Camera, GstViewer
+from tests.service.network import SWITCH_IPV6, Place
+
+SECOND = films.FRAMES_PER_S
+AWAY_S_MAX = 30.0
+"""Only against hangs. The service keeps a leg with its old address until that has been silent for
+3 s, and the host's hellos are at most 2 s apart."""
+PLI_FRAMES_MAX = 3
+"""So many frames a camera may have begun to encode when a PLI comes."""
+
+
+@pytest.fixture(autouse=True)
+def _machine() -> None:
+    try:
+        require_namespaces()
+    except NamespaceError as error:
+        need(str(error))
+    if shutil.which("nft") is None:
+        need("nft (scripts/install-packages nftables)")
+
+
+def test_who_loses_nothing_decodes_the_frames_of_the_file(tmp_path: Path) -> None:
+    with Conference(tmp_path, [Place("ann"), Place("bob"), Place("cid")]) as conference:
+        ann, bob, cid = hosts(conference)
+        video, sound = films.video(ann, "red"), films.sound(ann, 1)
+        ann.join(publish={"video": video.sdp, "audio": sound.sdp})
+        bob.join(receive=["ann/video", "ann/audio"])
+        seen, heard = Viewer(bob, "ann/video"), Viewer(bob, "ann/audio")
+        films.send(ann, video)
+        films.send(ann, sound)
+        # Who listens before the first packet lacks nothing; more than once around.
+        assert seen.until(len(video.hashes) + SECOND)[: len(video.hashes)] == video.hashes
+        assert heard.until(1)[0] == sound.hashes[0]
+        # Who comes later begins with the next key frame.
+        cid.join(receive=["ann/video"])
+        late = Viewer(cid, "ann/video").until(5 * SECOND)
+        assert video.begins_with_key_frame(late)
+        for film, hashes in ((video, late), (video, seen.hashes()), (sound, heard.hashes())):
+            assert film.is_part(hashes)
+
+
+def test_a_pli_of_a_viewer_reaches_the_presenter_and_a_key_frame_follows(tmp_path: Path) -> None:
+    need(gstreamer.lacks())
+    with Conference(tmp_path, [Place("ann"), Place("bob"), Place("cid")]) as conference:
+        ann, bob, cid = hosts(conference)
+        ann.join(publish={"video": gstreamer.description(ann)})
+        camera = Camera(ann, "ball")
+        camera.until(SECOND)
+        bob.join(receive=["ann/video"])
+        viewer = GstViewer(bob, "ann/video")
+        # It gets no picture before a key frame, and asks for one.
+        viewer.until(2 * SECOND)
+        assert camera.key_frames()[0] == 0
+        assert viewer.key_frames()[0] == 0
+        cid.join(receive=["ann/video"])
+        ffmpeg = Viewer(cid, "ann/video")
+        n_before = len(camera.those("pli"))
+        viewer.ask_for_key_frame()
+        ffmpeg.until(2 * SECOND)
+        asked = camera.those("pli")
+        assert len(asked) > n_before
+        for number in asked:
+            assert any(0 <= key - number <= PLI_FRAMES_MAX for key in camera.key_frames())
+        # None but those: the first, and one for each PLI at most.
+        assert 1 < len(camera.key_frames()) <= 1 + len(asked)
+        assert camera.is_part(viewer.hashes())
+        assert camera.is_part(ffmpeg.hashes())
+        report = camera.until_report_of(viewer.ssrc)
+        assert report["of"] == camera.ssrc
+        assert report["lost"] <= 0
+
+
+def test_hosts_behind_a_translator_and_a_router_send_and_receive(tmp_path: Path) -> None:
+    with Conference(tmp_path, [Place("dan", "nat"), Place("eve", "router")]) as conference:
+        dan, eve = hosts(conference)
+        _watch_each_other(conference, dan, eve)
+
+
+def test_ipv6_hosts_send_and_receive(tmp_path: Path) -> None:
+    places = [Place(name, ipv4=False, ipv6=True) for name in ("fay", "gus")]
+    with Conference(tmp_path, places, media=[SWITCH_IPV6]) as conference:
+        _watch_each_other(conference, *hosts(conference))
+
+
+def _watch_each_other(conference: Conference, one: Host, other: Host) -> None:
+    sent = {host: films.video(host, colour) for host, colour in ((one, "red"), (other, "blue"))}
+    for host, of in ((one, other), (other, one)):
+        host.join(publish={"video": sent[host].sdp}, receive=[f"{of.name}/video"])
+    viewers = {of: Viewer(host, f"{of.name}/video") for host, of in ((one, other), (other, one))}
+    for host, film in sent.items():
+        films.send(host, film)
+    for of, viewer in viewers.items():
+        hashes = viewer.until(3 * SECOND)
+        assert hashes == sent[of].hashes[: len(hashes)]
+    assert conference.subscriptions() == {
+        one.name: {f"{other.name}/video"},
+        other.name: {f"{one.name}/video"},
+    }
+
+
+def test_media_goes_on_when_a_translator_changes_its_address(tmp_path: Path) -> None:
+    with Conference(tmp_path, [Place("dan", "nat"), Place("eve")]) as conference:
+        dan, eve = hosts(conference)
+        films_of = {host.name: films.video(host, "red") for host in (dan, eve)}
+        for host, of in ((dan, "eve"), (eve, "dan")):
+            host.join(publish={"video": films_of[host.name].sdp}, receive=[f"{of}/video"])
+        viewers = {"eve": Viewer(dan, "eve/video"), "dan": Viewer(eve, "dan/video")}
+        for host in (dan, eve):
+            films.send(host, films_of[host.name])
+        for of, viewer in viewers.items():
+            assert films_of[of].is_part(viewer.until(SECOND))
+        conference.network.change_address("nat", "10.0.1.252")
+        away = longest_gaps_s(viewers)
+        print(f"away, in s: from dan {away['dan']:.1f}, to dan {away['eve']:.1f}")
+        assert max(away.values()) < AWAY_S_MAX
+        for of, viewer in viewers.items():
+            assert films_of[of].is_part(viewer.hashes()[-2 * SECOND :])
+
+
+def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
+    need(gstreamer.lacks())
+    with Conference(tmp_path, PLACES) as conference:
+        everybody = Everybody(conference)
+        for (name, path), viewer in everybody.viewers.items():
+            assert everybody.is_part(path, viewer.until(2 * SECOND)), (name, path)
+        assert conference.subscriptions() == {name: set(of) for name, of in RECEIVES.items()}
+        conference.network.change_address(*MOVES)
+        moved = {
+            (name, path): viewer
+            for (name, path), viewer in everybody.viewers.items()
+            if MOVED & {name, publisher(path)}
+        }
+        for (name, path), gap_s in longest_gaps_s(moved).items():
+            print(f"{name} was without {path} for {gap_s:.1f} s")
+            assert gap_s < AWAY_S_MAX
+        # Those who have not moved have lost nothing all the time.
+        for (name, path), viewer in everybody.viewers.items():
+            hashes = viewer.hashes()
+            if (name, path) in moved:
+                hashes = hashes[-2 * SECOND :]
+            assert everybody.is_part(path, hashes), (name, path)
+
+
+def test_who_leaves_and_comes_back_is_seen_by_who_has_stayed(tmp_path: Path) -> None:
+    with Conference(tmp_path, [Place("ann"), Place("bob")]) as conference:
+        ann, bob = hosts(conference)
+        film = films.video(ann, "red")
+        ann.join(publish={"video": film.sdp})
+        bob.join(receive=["ann/video"])
+        viewer = Viewer(bob, "ann/video")
+        films.send(ann, film)
+        assert film.is_part(viewer.until(SECOND))
+        ann.leave()
+        assert conference.subscriptions() == {"bob": {"ann/video"}}
+        ann.join(publish={"video": film.sdp})
+        longest_gaps_s({"ann": viewer})
+        assert film.is_part(viewer.hashes()[-2 * SECOND :])
