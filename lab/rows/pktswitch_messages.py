@@ -1,4 +1,4 @@
-"""Encodes and decodes the messages by which participants subscribe (lab/peers/pktswitch.md). Pure."""
+"""Encodes and decodes the messages of participants (lab/peers/pktswitch.md). Pure."""
 
 import struct
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The protocol of pktswitch (lab/peers/pktswitch.md), on a build that stops at invalid memory access."""
+"""The protocol of pktswitch (lab/peers/pktswitch.md); the build stops at invalid memory access."""
 
 import random
 import socket

@@ -22,15 +22,29 @@ class MediaSocket:
     """
 
     def __init__(self, leg: Mapping[str, Any], local: tuple[str, int] | None = None) -> None:
-        address = leg["media"]["addresses"][0]
-        self._switch = (address["address"], address["port"])
-        family = socket.AF_INET6 if ":" in self._switch[0] else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
-        if local is not None:
-            self._socket.bind(local)
-        # Connected: the kernel drops what comes from elsewhere.
-        self._socket.connect(self._switch)
+        self._addresses = [(one["address"], one["port"]) for one in leg["media"]["addresses"]]
+        self._local = local
+        self._socket = self._connected()
+        self._was_signed_in = False
         self._signing_in = SigningIn(leg["number"], bytes.fromhex(leg["key"]))
+
+    def _connected(self) -> socket.socket:
+        """A socket to the first of the addresses to which this host has a way."""
+        failed = OSError("the service gave no address of the switch")
+        for switch in self._addresses:
+            family = socket.AF_INET6 if ":" in switch[0] else socket.AF_INET
+            found = socket.socket(family, socket.SOCK_DGRAM)
+            try:
+                if self._local is not None:
+                    found.bind(self._local)
+                # Connected: the kernel drops what comes from elsewhere.
+                found.connect(switch)
+            except OSError as error:
+                found.close()
+                failed = error
+            else:
+                return found
+        raise failed
 
     @property
     def is_signed_in(self) -> bool:
@@ -47,7 +61,7 @@ class MediaSocket:
         while not self.is_signed_in:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                host, port = self._switch
+                host, port = self._socket.getpeername()[:2]
                 raise NotSignedInError(
                     f"no welcome from {host} port {port} (UDP) within {timeout_s} s: is the way "
                     "there free, and does the leg still exist?"
@@ -91,11 +105,28 @@ class MediaSocket:
                     return None
 
     def _try_send(self, hello: bytes) -> None:
+        is_lost = self._was_signed_in and not self.is_signed_in
+        self._was_signed_in = self.is_signed_in
         try:
             self._socket.send(hello)
+        except ConnectionRefusedError:
+            # Nobody listens: the next hello is due soon.
+            pass
         except OSError:
-            # No route now, or nobody listens: the next hello is due soon.
+            is_lost = True
+        # Who has chosen the own address keeps it.
+        if is_lost and self._local is None:
+            self._find_way()
+
+    def _find_way(self) -> None:
+        """A connected socket keeps its own address, also when this host has another one now."""
+        try:
+            found = self._connected()
+        except OSError:
+            # No way now; the next hello is due soon.
             return
+        old, self._socket = self._socket, found
+        old.close()
 
     def close(self) -> None:
         self._socket.close()

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aom::wire::LANES;
+use p4runtime_client::batches;
 use p4runtime_client::bytestring::bytes;
 use p4runtime_client::entities::{
     any_multicast_group, delete, insert, modify, multicast_group, of_table,
 };
 use p4runtime_client::field_match::Match;
-use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_client::objects::{Array, ObjectError, Table};
 use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -448,7 +448,7 @@ impl Connection {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
         let updates = difference(&self.entries, &wanted);
-        for batch in updates.chunks(WRITE_BATCH_UPDATES) {
+        for batch in batches(&updates) {
             self.client.write(batch.to_vec()).await?;
         }
         self.entries = wanted;

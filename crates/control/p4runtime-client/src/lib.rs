@@ -6,6 +6,7 @@
 //! their values with a [`ValueType`].
 #![warn(missing_docs)]
 
+mod batches;
 pub mod bytestring;
 mod client;
 mod dial;
@@ -17,6 +18,7 @@ pub mod limits;
 pub mod objects;
 mod value_type;
 
+pub use batches::batches;
 pub use client::{Bid, Client};
 pub use dial::{SwitchAddress, TlsFiles};
 pub use error::{ClientError, WriteError};

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use conference_api::Leg;
@@ -55,8 +56,33 @@ pub enum NotSignedIn {
 pub struct MediaSocket {
     socket: UdpSocket,
     to: SocketAddr,
+    /// When it said hello last.
+    was_signed_in: AtomicBool,
     began: Instant,
     signing_in: Mutex<SigningIn>,
+}
+
+/// A socket that is connected to the first of a leg's addresses to which this host has a way. Connected: the kernel
+/// drops what comes from elsewhere.
+async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
+    let mut failed = NotSignedIn::Lacks("address");
+    for address in &leg.media.addresses {
+        let to = SocketAddr::new(address.address, address.port);
+        let any: SocketAddr = if to.is_ipv4() {
+            (Ipv4Addr::UNSPECIFIED, 0).into()
+        } else {
+            (Ipv6Addr::UNSPECIFIED, 0).into()
+        };
+        let connecting = async {
+            let socket = UdpSocket::bind(any).await?;
+            socket.connect(to).await.map(|()| socket)
+        };
+        match connecting.await {
+            Ok(socket) => return Ok((socket, to)),
+            Err(error) => failed = NotSignedIn::Socket { to, error },
+        }
+    }
+    Err(failed)
 }
 
 impl MediaSocket {
@@ -65,29 +91,16 @@ impl MediaSocket {
     /// # Errors
     /// The leg has no key or address, or the system refuses.
     pub async fn open(leg: &Leg) -> Result<MediaSocket, NotSignedIn> {
-        let media = leg
-            .media
-            .addresses
-            .first()
-            .ok_or(NotSignedIn::Lacks("address"))?;
         let key = leg.key.as_ref().ok_or(NotSignedIn::Lacks("key"))?;
         let key = HEXLOWER.decode(key.as_bytes()).ok();
         let key: Option<[u8; KEY_LEN]> = key.and_then(|key| key.try_into().ok());
         let key = key.ok_or(NotSignedIn::Lacks("key of 64 hexadecimal digits"))?;
-        let to = SocketAddr::new(media.address, media.port);
-        let any: SocketAddr = if to.is_ipv4() {
-            (Ipv4Addr::UNSPECIFIED, 0).into()
-        } else {
-            (Ipv6Addr::UNSPECIFIED, 0).into()
-        };
-        let failed = |error| NotSignedIn::Socket { to, error };
-        let socket = UdpSocket::bind(any).await.map_err(failed)?;
-        // Connected: the kernel drops what comes from elsewhere.
-        socket.connect(to).await.map_err(failed)?;
+        let (socket, to) = connected(leg).await?;
         arrival::prepare(&socket);
         Ok(MediaSocket {
             socket,
             to,
+            was_signed_in: AtomicBool::new(false),
             began: Instant::now(),
             signing_in: Mutex::new(SigningIn::new(leg.number.into(), key)),
         })
@@ -194,10 +207,24 @@ impl MediaSocket {
             )
         };
         if let Some(hello) = hello {
-            // No route now, or nobody listens: the next hello is due soon.
-            let _ = self.socket.send(&hello).await;
+            let is_signed_in = self.is_signed_in();
+            let is_lost = self.was_signed_in.swap(is_signed_in, Ordering::Relaxed) && !is_signed_in;
+            let sent = self.socket.send(&hello).await;
+            if is_lost || sent.is_err_and(|it| it.kind() != io::ErrorKind::ConnectionRefused) {
+                self.find_way();
+            }
         }
         self.began + next
+    }
+
+    /// A connected socket keeps its own address, also when this host has another one now. If there is no way, the next
+    /// hello, which is due soon, finds none either.
+    fn find_way(&self) {
+        let found = rustix::net::connect_unspec(&self.socket)
+            .and_then(|()| rustix::net::connect(&self.socket, &self.to));
+        if let Err(error) = found {
+            tracing::debug!(to = %self.to, %error, "no way to the switch");
+        }
     }
 
     /// Says hello if it is time, or waits for a datagram until it is; its length if it is a packet.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use conference_model::{LegEntries, Request};
 use conference_store::{Store, StoreError};
 use hello::Nonces;
-use p4runtime_client::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::batches;
 use p4runtime_client::objects::ObjectError;
 use p4runtime_client::{Bid, Client, ClientError, SwitchAddress, WriteError};
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -312,13 +312,11 @@ impl Session<'_> {
         Ok(())
     }
 
-    async fn write(&mut self, mut updates: Vec<Update>) -> Result<(), SessionError> {
-        while !updates.is_empty() {
-            let rest = updates.split_off(updates.len().min(WRITE_BATCH_UPDATES));
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), SessionError> {
+        for batch in batches(&updates) {
             self.client
-                .write_batch(updates, Atomicity::DataplaneAtomic)
+                .write_batch(batch.to_vec(), Atomicity::DataplaneAtomic)
                 .await?;
-            updates = rest;
         }
         Ok(())
     }

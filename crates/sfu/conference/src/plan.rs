@@ -6,7 +6,7 @@
 use std::fmt;
 use std::future::Future;
 
-use p4runtime_client::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::batches;
 use p4runtime_client::{Client, ClientError};
 use p4runtime_proto::p4::v1::{Entity, Update, entity};
 
@@ -222,7 +222,7 @@ pub async fn run<T: Target>(
                 drained.map_err(|source| failed(what, source))?;
             }
             Step::Write(stage, updates) => {
-                for batch in updates.chunks(WRITE_BATCH_UPDATES) {
+                for batch in batches(&updates) {
                     let written = target.write(batch.to_vec()).await;
                     written.map_err(|source| failed(format!("write {stage}"), source))?;
                     n_done += batch.len();

@@ -1,6 +1,6 @@
 //! `reprise join`: programs of this machine that speak plain RTP take part in a conference.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
             (false, all) if all.is_empty() => None,
             (false, chosen) => Some(chosen.clone()),
         },
-        received: BTreeSet::new(),
+        received: BTreeMap::new(),
         tasks: JoinSet::new(),
     };
     say(
@@ -101,6 +101,15 @@ fn say(is_json: bool, json: serde_json::Value, text: impl FnOnce() -> String) {
     }
 }
 
+fn say_receives(is_json: bool, path: &TrackPath, port: u16, file: &str) {
+    let TrackPath { participant, track } = path;
+    say(
+        is_json,
+        json!({ "receives": path, "port": port, "sdp": file }),
+        || format!("receives {participant}/{track} on 127.0.0.1 port {port}: {file}"),
+    );
+}
+
 struct Host {
     api: Api,
     conference: Name,
@@ -110,7 +119,8 @@ struct Host {
     folder: PathBuf,
     /// The tracks to receive; `None`: all.
     chosen: Option<Vec<TrackPath>>,
-    received: BTreeSet<TrackPath>,
+    /// The port and the session description of each track that is received.
+    received: BTreeMap<TrackPath, (u16, String)>,
     tasks: JoinSet<Result<(), Failure>>,
 }
 
@@ -158,7 +168,14 @@ impl Host {
 
     /// Receives a track, unless that is done already.
     async fn receive(&mut self, path: &TrackPath, sdp: &str) -> Result<(), Stop> {
-        if !self.wants(path) || self.received.contains(path) {
+        if !self.wants(path) {
+            return Ok(());
+        }
+        if let Some((port, before)) = self.received.get(path).cloned() {
+            if before != sdp {
+                let file = self.describe(path, sdp, port)?;
+                say_receives(self.json, path, port, &file);
+            }
             return Ok(());
         }
         let whose = (&self.conference, &self.participant);
@@ -177,28 +194,29 @@ impl Host {
         self.next_port = self.next_port.checked_add(2).ok_or_else(|| {
             Failure::new("no port is left for another track: give a lower one with --port")
         })?;
-        let file = self
-            .folder
-            .join(format!("{}.{}.sdp", path.participant, path.track));
-        files::write(&file, sdp::for_receiver(sdp, port).as_bytes())?;
-        self.received.insert(path.clone());
-        let (path, file, is_json) = (path.clone(), file.display().to_string(), self.json);
+        let file = self.describe(path, sdp, port)?;
+        let (path, is_json) = (path.clone(), self.json);
         self.tasks.spawn(async move {
-            let TrackPath { participant, track } = &path;
             match leg.sign_in(SIGN_IN).await {
-                Ok(()) => say(
-                    is_json,
-                    json!({ "receives": path, "port": port, "sdp": file }),
-                    || format!("receives {participant}/{track} on 127.0.0.1 port {port}: {file}"),
-                ),
+                Ok(()) => say_receives(is_json, &path, port, &file),
                 // The relay tries on.
                 Err(error) => output::error_line(format_args!(
-                    "reprise: {participant}/{track} does not come yet: {error}; trying again"
+                    "reprise: {}/{} does not come yet: {error}; trying again",
+                    path.participant, path.track
                 )),
             }
             Ok(relay::receive(&leg, port).await?)
         });
         Ok(())
+    }
+
+    /// Writes what a player takes; returns the file's name.
+    fn describe(&mut self, path: &TrackPath, sdp: &str, port: u16) -> Result<String, Failure> {
+        let name = format!("{}.{}.sdp", path.participant, path.track);
+        let file = self.folder.join(name);
+        files::write(&file, sdp::for_receiver(sdp, port).as_bytes())?;
+        self.received.insert(path.clone(), (port, sdp.to_owned()));
+        Ok(file.display().to_string())
     }
 
     /// Whether a track of another participant is to be received.
