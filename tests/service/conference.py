@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -76,6 +76,11 @@ class Host:
         line = self._join.wait_for_line(f"receives {path} on", LIMIT_S)
         return Path(line.rpartition(": ")[2])
 
+    def has_left(self) -> bool:
+        """Whether its `reprise join` has ended by itself."""
+        assert self._join is not None
+        return self._join.exit_code is not None
+
     def leave(self) -> None:
         """Ends `reprise join` as Ctrl-C does."""
         assert self._join is not None
@@ -136,6 +141,13 @@ addresses = [{addresses}]
         log = self.folder / "service.log"
         self.service = self.open.enter_context(self.network["service"].start(argv, log))
         self.administer(lambda client: client.put_conference(CONFERENCE))
+
+    @contextlib.contextmanager
+    def service_away(self) -> Iterator[None]:
+        """The service is killed, and started again at the end of the block."""
+        self.service.kill()
+        yield
+        self._start_service()
 
     def administer(self, request: Callable[[Client], Found]) -> Found:
         """What the service answers an administrator, as soon as it answers."""

@@ -20,11 +20,11 @@ RECEIVES = {
 }
 PLACES = [
     *(Place("ann"), Place("bob"), Place("cid")),
-    *(Place("dan", "nat"), Place("eve", "router"), Place("fay", "nat")),
-    *(Place("gus"), Place("hal")),
+    *(Place("dan", "nat"), Place("eve", "router"), Place("fay")),
+    *(Place("gus", ipv4=False, ipv6=True), Place("hal")),
 ]
-# Who changes to which address, and who is behind it.
-MOVES = ("nat", "10.0.1.252")
+MOVES = {"nat": "10.0.1.252", "fay": "10.0.1.77"}
+"""Who changes to which address in the middle."""
 MOVED = {"dan", "fay"}
 # By these the films and cameras are told apart.
 PATTERNS = {"bob": "ball", "cid": "pinwheel"}

@@ -98,6 +98,24 @@ def test_ipv6_hosts_send_and_receive(tmp_path: Path) -> None:
         _watch_each_other(conference, *hosts(conference))
 
 
+def test_an_ipv6_host_and_an_ipv4_host_watch_each_other(tmp_path: Path) -> None:
+    places = [Place("ann"), Place("fay", ipv4=False, ipv6=True)]
+    with Conference(tmp_path, places) as conference:
+        _watch_each_other(conference, *hosts(conference))
+
+
+def test_ffmpegs_packets_go_over_ipv6_as_the_help_of_join_sends_them(tmp_path: Path) -> None:
+    places = [Place(name, ipv4=False, ipv6=True) for name in ("fay", "gus")]
+    with Conference(tmp_path, places, media=[SWITCH_IPV6]) as conference:
+        fay, gus = hosts(conference)
+        film = films.video(fay, "red")
+        fay.join(publish={"video": film.sdp})
+        gus.join(receive=["fay/video"])
+        viewer = Viewer(gus, "fay/video")
+        films.send(fay, film, packet_options="")
+        assert film.is_part(viewer.until(SECOND))
+
+
 def _watch_each_other(conference: Conference, one: Host, other: Host) -> None:
     sent = {host: films.video(host, colour) for host, colour in ((one, "red"), (other, "blue"))}
     for host, of in ((one, other), (other, one)):
@@ -114,8 +132,11 @@ def _watch_each_other(conference: Conference, one: Host, other: Host) -> None:
     }
 
 
-def test_media_goes_on_when_a_translator_changes_its_address(tmp_path: Path) -> None:
-    with Conference(tmp_path, [Place("dan", "nat"), Place("eve")]) as conference:
+@pytest.mark.parametrize(("behind", "who_changes"), [("nat", "nat"), ("", "dan")])
+def test_media_goes_on_when_an_address_changes(
+    tmp_path: Path, behind: str, who_changes: str
+) -> None:
+    with Conference(tmp_path, [Place("dan", behind), Place("eve")]) as conference:
         dan, eve = hosts(conference)
         films_of = {host.name: films.video(host, "red") for host in (dan, eve)}
         for host, of in ((dan, "eve"), (eve, "dan")):
@@ -125,7 +146,7 @@ def test_media_goes_on_when_a_translator_changes_its_address(tmp_path: Path) -> 
             films.send(host, films_of[host.name])
         for of, viewer in viewers.items():
             assert films_of[of].is_part(viewer.until(SECOND))
-        conference.network.change_address("nat", "10.0.1.252")
+        conference.network.change_address(who_changes, "10.0.1.252")
         away = longest_gaps_s(viewers)
         print(f"away, in s: from dan {away['dan']:.1f}, to dan {away['eve']:.1f}")
         assert max(away.values()) < AWAY_S_MAX
@@ -140,7 +161,8 @@ def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
         for (name, path), viewer in everybody.viewers.items():
             assert everybody.is_part(path, viewer.until(2 * SECOND)), (name, path)
         assert conference.subscriptions() == {name: set(of) for name, of in RECEIVES.items()}
-        conference.network.change_address(*MOVES)
+        for who, address in MOVES.items():
+            conference.network.change_address(who, address)
         moved = {
             (name, path): viewer
             for (name, path), viewer in everybody.viewers.items()
