@@ -93,12 +93,10 @@ def hashes_in(file: Path) -> list[str]:
     return [line.split(",")[5].strip() for line in frames]
 
 
-def send(
-    host: Host, film: Film, *, packet_options: str = f"?pkt_size={RTP_PACKET_LEN_BYTES}"
-) -> None:
+def send(host: Host, film: Film) -> None:
     """Sends a film to where its description says, until the conference ends."""
     [port] = re.findall(r"(?m)^m=\w+ (\d+)", film.sdp.read_text())
-    url = f"rtp://127.0.0.1:{port}{packet_options}"
+    url = f"rtp://127.0.0.1:{port}?pkt_size={RTP_PACKET_LEN_BYTES}"
     source = ["-v", "warning", "-re", "-stream_loop", "-1", "-i", film.file]
     host.start([*FFMPEG, *source, "-c", "copy", "-f", "rtp", url], f"send-{film.file.stem}")
 

@@ -104,18 +104,6 @@ def test_an_ipv6_host_and_an_ipv4_host_watch_each_other(tmp_path: Path) -> None:
         _watch_each_other(conference, *hosts(conference))
 
 
-def test_ffmpegs_packets_go_over_ipv6_as_the_help_of_join_sends_them(tmp_path: Path) -> None:
-    places = [Place(name, ipv4=False, ipv6=True) for name in ("fay", "gus")]
-    with Conference(tmp_path, places, media=[SWITCH_IPV6]) as conference:
-        fay, gus = hosts(conference)
-        film = films.video(fay, "red")
-        fay.join(publish={"video": film.sdp})
-        gus.join(receive=["fay/video"])
-        viewer = Viewer(gus, "fay/video")
-        films.send(fay, film, packet_options="")
-        assert film.is_part(viewer.until(SECOND))
-
-
 def _watch_each_other(conference: Conference, one: Host, other: Host) -> None:
     sent = {host: films.video(host, colour) for host, colour in ((one, "red"), (other, "blue"))}
     for host, of in ((one, other), (other, one)):

@@ -15,7 +15,7 @@ Examples:
 const JOIN_EXAMPLES: &str = "\
 Examples, with the token that `reprise serve --dev` prints:
   ffmpeg -re -f lavfi -i testsrc2 -c:v libx264 -tune zerolatency -g 50 \\
-      -f rtp rtp://127.0.0.1:5006 -sdp_file camera.sdp
+      -f rtp 'rtp://127.0.0.1:5006?pkt_size=1200' -sdp_file camera.sdp
   reprise join http://127.0.0.1:8080 --token TOKEN --publish video=camera.sdp
   ffplay -protocol_whitelist file,udp,rtp ann.video.sdp      # written by another participant's join";
 
