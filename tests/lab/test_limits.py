@@ -13,7 +13,7 @@ LEAST_S = 120.0
 IN_PYTHON = (
     re.compile(r"^\s*(\w*(?:TIMEOUT|PATIENCE|LIMIT)\w*_S) *(?::[^=]*)?= *([0-9.]+)$", re.M),
     re.compile(r"(wait_for_line)\([^()]*, *([0-9.]+)\)"),
-    re.compile(r"\b(timeout(?:_s)?)(?:: float = |=)([0-9.]+)"),
+    re.compile(r"\b(timeout(?:_s)?)(?:: float = |=)([0-9.]+)\b(?! *\*)"),
 )
 IN_RUST = (
     re.compile(r"const (\w*(?:PATIENCE|TIMEOUT)): Duration = Duration::from_secs\(([0-9]+)\)"),
