@@ -1,5 +1,5 @@
-//! `p4/sfu.p4` in the kernel on real veth pairs, beside a switch that interprets it: what leaves each port, in
-//! its order, and every count.
+//! `p4/sfu.p4` and `p4/conference.p4` in the kernel on real veth pairs, beside a switch that interprets them: what leaves
+//! each port, in its order, and every count.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -19,18 +19,18 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::{in_root_namespace, interface_index};
 use testkit::repository::root;
 use testkit::xdp::cable::{cable, served};
-use testkit::xdp::{counts, program_at, sfu};
+use testkit::xdp::{conference, counts, program_at, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
 /// Eight viewers at one port and four at another: a device's queue of 16 is full after two packets.
 const N_VIEWERS_FEW: u16 = 12;
 
-fn switch(n_viewers: u16) -> Switch {
+fn switch(program: &str, set_up: impl Fn(&mut Switch)) -> Switch {
     let mut switch = Switch::new(SwitchConfig::default());
     (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
-    switch.set_program(program_at(&root().join("p4/sfu.p4")).unwrap());
-    sfu::set_up(&mut switch, n_viewers);
+    switch.set_program(program_at(&root().join(program)).unwrap());
+    set_up(&mut switch);
     switch
 }
 
@@ -64,9 +64,13 @@ struct Sides {
 }
 
 impl Sides {
-    fn new(n_viewers: u16) -> Sides {
+    fn sfu(n_viewers: u16) -> Sides {
+        Sides::new("p4/sfu.p4", |switch| sfu::set_up(switch, n_viewers))
+    }
+
+    fn new(program: &str, set_up: impl Fn(&mut Switch)) -> Sides {
         let (ports, outside): (Vec<_>, Vec<_>) = (0..N_PORTS).map(cable).unzip();
-        let mut beside = switch(n_viewers);
+        let mut beside = switch(program, &set_up);
         let start = Instant::now();
         let clock = Box::new(move || start.elapsed().as_nanos() as u64);
         let offload = KernelOffload::new(served((0..).zip(&ports)), clock);
@@ -77,7 +81,7 @@ impl Sides {
             "{status:?}"
         );
         Sides {
-            alone: switch(n_viewers),
+            alone: switch(program, &set_up),
             beside,
             ports,
             outside,
@@ -184,7 +188,7 @@ impl Sides {
 #[test]
 fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
     in_root_namespace(|| {
-        let mut sides = Sides::new(N_VIEWERS);
+        let mut sides = Sides::sfu(N_VIEWERS);
         let frame = sfu::frame(b"a presenter's packet");
         for _ in 0..50 {
             assert_eq!(sides.pass(&frame), usize::from(N_VIEWERS));
@@ -213,12 +217,29 @@ fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
 #[test]
 fn copies_of_packets_that_come_together_go_to_their_own_viewers() {
     in_root_namespace(|| {
-        let mut sides = Sides::new(N_VIEWERS_FEW);
+        let mut sides = Sides::sfu(N_VIEWERS_FEW);
         let frame = sfu::frame(b"one of some packets");
         for n in 1..=16 {
             let n_copies = usize::from(N_VIEWERS_FEW) * n as usize;
             assert_eq!(sides.pass_together(&frame, n), n_copies);
         }
         sides.assert_counts_are_equal();
+    });
+}
+
+#[test]
+fn a_conference_s_media_is_copied_in_the_kernel_whatever_the_versions_of_ip() {
+    in_root_namespace(|| {
+        assert_eq!(conference::PORT, sfu::PORT, "the port that `pass` uses");
+        let set_up = |switch: &mut Switch| conference::set_up(switch, N_VIEWERS);
+        let mut sides = Sides::new("p4/conference.p4", set_up);
+        for _ in 0..50 {
+            for ip in [conference::Ip::V4, conference::Ip::V6] {
+                let media = conference::frame(ip, b"a leg's packet");
+                assert_eq!(sides.pass(&media), usize::from(N_VIEWERS));
+            }
+        }
+        sides.assert_counts_are_equal();
+        assert_eq!(sides.n_punted, 0);
     });
 }

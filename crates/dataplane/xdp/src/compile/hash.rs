@@ -177,11 +177,15 @@ impl Emit<'_> {
         Ok(n_bytes)
     }
 
-    /// Punts if a header is invalid.
+    /// Punts if a header is invalid, and lists that as left to the engine.
     fn all_valid(&mut self, runs: &[Run<'_>]) -> Emitted<()> {
         if self.kind == Kind::Copies {
             return Err("a hash over partial bytes of a header that may be invalid".into());
         }
+        let info = self.action.and_then(|it| self.program.action_info(it));
+        let place = info.map_or("a checksum".into(), |it| format!("action \"{}\"", it.name));
+        let reason = "a hash over partial bytes, if one of its headers is invalid".into();
+        self.leave(place, reason);
         for header in runs.iter().filter_map(|(header, _)| *header) {
             let punt = self.ends.punt;
             self.jump_if_valid(header, false, punt, R1);

@@ -24,7 +24,7 @@ pub(super) struct Needs<'p> {
     /// Fields that share bytes with a written field.
     shared: BTreeSet<FieldId>,
     shared_in_egress: BTreeSet<FieldId>,
-    stale: Vec<HeaderId>,
+    stale: BTreeSet<FieldId>,
     /// Digests that ingress requests.
     pub digests: BTreeSet<DigestId>,
     /// Fields that parser or ingress writes.
@@ -66,17 +66,18 @@ impl<'p> Needs<'p> {
                 .flatten(),
         );
         let written_in_egress = &egress.writes | &deparser.writes;
-        let read_in_egress = &egress.reads | &deparser.reads;
         let digests = ingress.digests.clone();
         let touched = parser.and(&ingress);
-        let stale = (0..ir.headers.len() as u32).map(HeaderId).filter(|header| {
+        let may_be_stale = |field: &FieldId| {
+            let header = ir.fields[field.index()].header;
             let declared = &ir.headers[header.index()];
-            let mut fields = declared.field_ids();
-            let is_touched = touched.validity_writes.contains(header)
-                || fields.any(|it| touched.writes.contains(&it));
-            let mut fields = declared.field_ids();
-            !declared.metadata && is_touched && fields.any(|it| read_in_egress.contains(&it))
-        });
+            // A member of a union becomes invalid when another one is extracted.
+            let may_become_invalid =
+                touched.validity_writes.contains(&header) || declared.union.is_some();
+            !declared.metadata && (may_become_invalid || touched.writes.contains(field))
+        };
+        let unguarded = &egress.unguarded | &deparser.unguarded;
+        let stale = unguarded.into_iter().filter(may_be_stale);
         Self {
             ir,
             stale: stale.collect(),
@@ -158,9 +159,10 @@ impl<'p> Needs<'p> {
         self.emitted.contains(&header)
     }
 
-    /// Returns headers that copies read, and that may be invalid but still have field values from parser or ingress.
-    pub(super) fn stale(&self) -> Vec<HeaderId> {
-        self.stale.clone()
+    /// Whether a header may be invalid after ingress, but still have a value in this field that an expression of egress
+    /// reads. Such a value is not in the frame.
+    pub(super) fn is_stale(&self, field: FieldId) -> bool {
+        self.stale.contains(&field)
     }
 
     /// Whether anything may change a field between parser and deparser.

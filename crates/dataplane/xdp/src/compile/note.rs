@@ -1,7 +1,7 @@
 //! The note that ingress writes for a packet's copies: a record in front of the frame, as XDP metadata, with what
 //! copies need in addition to the headers in their frame. Each copy has the record.
 
-use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Meaning, Moment};
+use dataplane::engine::ir::{AnyStack, FieldId, Meaning, Moment};
 
 use super::{
     emit::{Emit, Emitted, Kind, SCRATCH, STACK_VERSION},
@@ -84,7 +84,9 @@ impl Note {
                     declared.name
                 ));
             }
-            if !needs.travels(field) || declared.bits == 0 {
+            // If the header is valid, copies overwrite the stale value by the one in their frame.
+            let is_carried = needs.travels(field) || needs.is_stale(field);
+            if !is_carried || declared.bits == 0 {
                 continue;
             }
             let words = declared.bits.div_ceil(64);
@@ -119,11 +121,6 @@ impl Note {
 
     pub(super) fn bytes(&self) -> u32 {
         self.bytes
-    }
-
-    /// Returns headers that copies read, and that may be invalid but still have field values from parser or ingress.
-    pub(super) fn stale(&self, needs: &Needs<'_>) -> Vec<HeaderId> {
-        needs.stale()
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) struct Visit {
     pub at: u32,
     /// `nextIndex` of each stack that is not empty.
     pub next: BTreeMap<(bool, u32), u32>,
-    /// Whether the parser has skipped something, or extracted in an order other than the deparser's.
+    /// Whether the parser has skipped something, extracted in an order other than the deparser's, or made a header
+    /// valid or invalid other than by its extraction.
     pub is_irregular: bool,
     /// Whether a part before has variable width, which adds to `at`.
     pub is_moved: bool,
@@ -46,7 +47,7 @@ pub(super) struct Paths {
     moved: BTreeSet<HeaderId>,
     /// Whether the parser extracts or skips parts of variable width.
     pub has_variable: bool,
-    /// Whether all extracted headers are always in the deparser's order, without gaps.
+    /// Whether the parser's valid headers are always what it extracted, in the deparser's order, without gaps.
     pub is_regular: bool,
     /// For each visit, whether the headers after the visit are out of the deparser's order or have gaps.
     ends_irregular: Vec<bool>,
@@ -141,6 +142,15 @@ impl Walk {
             ParserOp::Primitive(
                 Primitive::AssignStack { .. } | Primitive::Push(..) | Primitive::Pop(..),
             ) => Step::Unknown("it changes a header stack"),
+            ParserOp::Primitive(
+                Primitive::AddHeader(_)
+                | Primitive::RemoveHeader(_)
+                | Primitive::AssignHeader { .. }
+                | Primitive::AssignUnion { .. },
+            ) => {
+                self.is_irregular = true;
+                Step::Stays
+            }
             _ => Step::Stays,
         }
     }
@@ -284,7 +294,11 @@ impl Paths {
                 Step::Extracts(header, at) | Step::ExtractsVariable(header, at) => {
                     let own = walk.position(header);
                     let is_behind = extracted.iter().all(|other| walk.position(*other) < own);
-                    if own.is_none() || !is_behind {
+                    // Another member of its union is still in the frame, but becomes invalid.
+                    let union = |header: HeaderId| ir.headers[header.index()].union;
+                    let is_exclusive = union(header).is_some()
+                        && extracted.iter().any(|other| union(*other) == union(header));
+                    if own.is_none() || !is_behind || is_exclusive {
                         walk.is_irregular = true;
                     }
                     extracted.insert(header);

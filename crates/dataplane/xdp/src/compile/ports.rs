@@ -351,13 +351,6 @@ impl Emit<'_> {
         self.asm.load(Size::B8, R2, SLOT, arg(GroupArg::Longest));
         self.asm.jump_if(Jump::Gt, R1, R2, punt);
         self.drop_without_room(fan_out);
-        // Stale values of invalid headers do not travel with the frame, so punt if copies might read them.
-        for header in note.stale(self.needs) {
-            let fresh = self.asm.label();
-            self.jump_if_valid(header, true, fresh, R1);
-            self.asm.jump(punt);
-            self.asm.place(fresh);
-        }
         self.asm.note("what copies need, in front of the frame");
         self.asm.mov(R1, CONTEXT);
         self.asm

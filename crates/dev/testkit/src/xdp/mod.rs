@@ -5,6 +5,7 @@ pub mod beside;
 pub mod by_hand;
 pub mod cable;
 pub mod checked;
+pub mod conference;
 pub mod counts;
 pub mod kernel;
 pub mod packets;

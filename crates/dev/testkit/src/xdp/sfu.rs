@@ -13,7 +13,13 @@ const PRESENTER_IP: [u8; 4] = [10, 0, 1, 1];
 const STREAM_PORT: u16 = 5004;
 const GROUP: u16 = 4;
 
-fn insert(switch: &mut Switch, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
+pub(super) fn insert(
+    switch: &mut Switch,
+    table: &str,
+    action: &str,
+    key: &[&[u8]],
+    args: &[&[u8]],
+) {
     let program: Program = switch.program().unwrap().clone();
     let (id, _) = program
         .tables()
@@ -81,7 +87,7 @@ pub fn set_up(switch: &mut Switch, n_viewers: u16) {
     switch.insert_multicast_group(group).unwrap();
 }
 
-fn checksum(bytes: &[u8]) -> u16 {
+pub(super) fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| {
         let low = word.get(1).copied().unwrap_or(0);
         u32::from(u16::from_be_bytes([word[0], low]))
