@@ -344,12 +344,23 @@ def test_a_removed_recorder_and_an_ended_conference_end_a_recording(
     assert other.catalog()["ended"] == "the conference has ended"
 
 
+PROBE = ("ffprobe", "-v", "error", "-count_packets", "-of", "json", "-show_streams")
+
+
 def probe(file: Path) -> int:
     """The packets of the only stream of a media file, which must have no errors."""
-    words = ["ffprobe", "-v", "error", "-count_packets", "-of", "json", "-show_streams", str(file)]
+    words = [*PROBE, str(file)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     (stream,) = json.loads(done.stdout)["streams"]
     return int(stream["nb_read_packets"])
+
+
+def has_packets(file: Path) -> bool:
+    """Whether a file that is being written has packets already."""
+    words = [*PROBE, str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    streams = json.loads(done.stdout or "{}").get("streams", [])
+    return any(int(stream.get("nb_read_packets", 0)) > 0 for stream in streams)
 
 
 def free_pair() -> int:
@@ -428,8 +439,9 @@ def test_media_files_play_after_an_end_and_after_a_kill(
         time.sleep(0.1)
     mkv = recorder.folder / f"{stems['video']}.mkv"
     ogg = recorder.folder / f"{stems['audio']}.ogg"
-    # ffmpeg begins with the next whole picture: what came before is not in its file.
-    while not all(media.exists() and media.stat().st_size for media in (mkv, ogg)):
+    # ffmpeg begins with the next whole picture: what came before is not in its file, which has a
+    # head by then.
+    while not (has_packets(mkv) and has_packets(ogg)):
         assert time.monotonic() < until, recorder.said
         time.sleep(0.1)
     pictures_before, sounds_before = counted(recorder, stems)
