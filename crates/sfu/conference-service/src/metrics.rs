@@ -22,6 +22,20 @@ const REQUEST_S: [f64; 10] = [
 /// A disk or etcd's nodes write within milliseconds.
 const STORE_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 5.0];
 
+const DONE: &str = "done";
+const FAILED: &str = "failed";
+const HELLO_OUTCOMES: [&str; 9] = [
+    "challenged",
+    "welcomed",
+    "signed_in",
+    FAILED,
+    "ignored_no_hello",
+    "ignored_answer",
+    "ignored_unknown_leg",
+    "ignored_signature",
+    "ignored_in_use",
+];
+
 /// Metrics of this process.
 #[derive(Debug)]
 pub struct Metrics {
@@ -42,8 +56,24 @@ pub struct Metrics {
     store_s: Histogram,
     websockets: IntGauge,
     events_lost: IntCounter,
+    webhooks: Webhooks,
     switch_whole: IntGauge,
     leader: IntGauge,
+    draining: IntGauge,
+    certificate_expiry: IntGauge,
+}
+
+/// What is known only when the metrics are asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct State {
+    /// Whether this service leads.
+    pub is_leader: bool,
+    /// Whether the switch has what it must have.
+    pub is_whole: bool,
+    /// Whether nobody new is let in.
+    pub is_draining: bool,
+    /// When the certificate of HTTPS expires, in seconds since 1970; `None` without one.
+    pub certificate_expiry_s: Option<u64>,
 }
 
 impl Default for Metrics {
@@ -57,20 +87,12 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Metrics {
         let all = Registered(Registry::new());
-        let started = all.add(Gauge::new(
-            "process_start_time_seconds",
-            "When the process started, in seconds since 1970.",
-        ));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        started.set(now.map_or(0.0, |it| it.as_secs_f64()));
-        Metrics {
+        all.of_process();
+        let metrics = Metrics {
             conferences: all.gauge("conferences", "Conferences."),
             participants: all.gauge("participants", "Participants of all conferences."),
             tracks: all.gauge("tracks", "Published tracks."),
-            subscriptions: all.gauge(
-                "subscriptions",
-                "Subscriptions, also to tracks that are not there.",
-            ),
+            subscriptions: all.gauge("subscriptions", "Subscriptions, also to absent tracks."),
             legs: all.gauge("legs", "Legs: sockets that participants have or may open."),
             signed_in_legs: all.gauge("signed_in_legs", "Legs whose socket is signed in."),
             received: all.traffic(
@@ -94,11 +116,11 @@ impl Metrics {
                 &["method", "route", "status"],
             ),
             request_s: all.add(HistogramVec::new(
-                HistogramOpts::new(
-                    full("http_request_seconds"),
+                seconds(
+                    "http_request_seconds",
                     "Time from a request's head to its answer's head, by route.",
-                )
-                .buckets(REQUEST_S.to_vec()),
+                    &REQUEST_S,
+                ),
                 &["route"],
             )),
             store_writes: all.counters(
@@ -106,21 +128,41 @@ impl Metrics {
                 "Writes of the store, each of one or more requests, by whether they succeeded.",
                 &["result"],
             ),
-            store_s: all.add(Histogram::with_opts(
-                HistogramOpts::new(full("store_write_seconds"), "Time of the store's writes.")
-                    .buckets(STORE_S.to_vec()),
-            )),
+            store_s: all.add(Histogram::with_opts(seconds(
+                "store_write_seconds",
+                "Time of the store's writes.",
+                &STORE_S,
+            ))),
             websockets: all.gauge("websockets", "Open event streams."),
             events_lost: all.counter(
                 "events_lost_total",
                 "Events that were left out of a stream, since its reader did not keep up.",
             ),
+            webhooks: Webhooks::new(&all),
             switch_whole: all.gauge(
                 "switch_whole",
                 "Whether the switch is connected and has what the conferences need.",
             ),
             leader: all.gauge("leader", "Whether this service leads."),
+            draining: all.gauge("draining", "Whether nobody new is let in."),
+            certificate_expiry: all.gauge(
+                "certificate_expiry_seconds",
+                "When the certificate of HTTPS expires, in seconds since 1970; 0 without one.",
+            ),
             registry: all.0,
+        };
+        metrics.begin_series();
+        metrics
+    }
+
+    /// A series that begins with its first event has no increase then.
+    fn begin_series(&self) {
+        for outcome in HELLO_OUTCOMES {
+            self.hellos.with_label_values(&[outcome]).inc_by(0);
+        }
+        for result in [DONE, FAILED] {
+            self.store_writes.with_label_values(&[result]).inc_by(0);
+            self.webhooks.tries.with_label_values(&[result]).inc_by(0);
         }
     }
 
@@ -142,7 +184,7 @@ impl Metrics {
 
     /// Counts a hello that signs a socket in, or could not.
     pub fn sign_in(&self, is_done: bool) {
-        let name = if is_done { "signed_in" } else { "failed" };
+        let name = if is_done { "signed_in" } else { FAILED };
         self.hellos.with_label_values(&[name]).inc();
     }
 
@@ -211,7 +253,7 @@ impl Metrics {
 
     /// Counts a write of the store.
     pub fn store_write(&self, is_done: bool, took: Duration) {
-        let result = if is_done { "done" } else { "failed" };
+        let result = if is_done { DONE } else { FAILED };
         self.store_writes.with_label_values(&[result]).inc();
         self.store_s.observe(took.as_secs_f64());
     }
@@ -228,12 +270,27 @@ impl Metrics {
         self.events_lost.inc_by(n);
     }
 
+    /// Counts a delivery of an event to a webhook.
+    pub fn webhook(&self, is_done: bool) {
+        let result = if is_done { DONE } else { FAILED };
+        self.webhooks.tries.with_label_values(&[result]).inc();
+    }
+
+    /// Counts events that a webhook lacks.
+    pub fn webhook_events_lost(&self, n: u64) {
+        self.webhooks.events_lost.inc_by(n);
+    }
+
     /// All metrics in text format 0.0.4, with `more` after them.
     #[must_use]
-    pub fn text(&self, is_leader: bool, is_whole: bool, more: Vec<MetricFamily>) -> String {
-        self.leader.set(is_leader.into());
-        self.switch_whole.set(is_whole.into());
-        if !is_leader {
+    pub fn text(&self, state: State, more: Vec<MetricFamily>) -> String {
+        self.leader.set(state.is_leader.into());
+        self.switch_whole.set(state.is_whole.into());
+        self.draining.set(state.is_draining.into());
+        let expiry_s = state.certificate_expiry_s.unwrap_or(0);
+        self.certificate_expiry
+            .set(i64::try_from(expiry_s).unwrap_or(i64::MAX));
+        if !state.is_leader {
             self.model(&Model::default());
         }
         let mut families = self.registry.gather();
@@ -288,6 +345,29 @@ pub fn of_legs(model: &Model, activity: &Activity) -> Vec<MetricFamily> {
     families.filter(|it| !it.get_metric().is_empty()).collect()
 }
 
+/// What webhooks did.
+#[derive(Debug)]
+struct Webhooks {
+    tries: IntCounterVec,
+    events_lost: IntCounter,
+}
+
+impl Webhooks {
+    fn new(all: &Registered) -> Webhooks {
+        Webhooks {
+            tries: all.counters(
+                "webhook_tries_total",
+                "Deliveries of events to webhooks, by whether the receiver took them.",
+                &["result"],
+            ),
+            events_lost: all.counter(
+                "webhook_events_lost_total",
+                "Events that a webhook did not get: tried for too long, or too many waited.",
+            ),
+        }
+    }
+}
+
 struct Registered(Registry);
 
 impl Registered {
@@ -295,6 +375,19 @@ impl Registered {
         let metric = registered(metric);
         registered(self.0.register(Box::new(metric.clone())));
         metric
+    }
+
+    /// What a process is, and since when.
+    fn of_process(&self) {
+        let started = self.add(Gauge::new(
+            "process_start_time_seconds",
+            "When the process started, in seconds since 1970.",
+        ));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        started.set(now.map_or(0.0, |it| it.as_secs_f64()));
+        let build = Opts::new(full("build_info"), "1; the label is the program's version.");
+        let build = build.const_label("version", env!("CARGO_PKG_VERSION"));
+        self.add(IntGauge::with_opts(build)).set(1);
     }
 
     fn gauge(&self, name: &str, help: &str) -> IntGauge {
@@ -317,6 +410,10 @@ impl Registered {
             )
         })
     }
+}
+
+fn seconds(name: &str, help: &str, buckets: &[f64]) -> HistogramOpts {
+    HistogramOpts::new(full(name), help).buckets(buckets.to_vec())
 }
 
 fn full(name: &str) -> String {
@@ -349,7 +446,13 @@ mod tests {
         metrics.hello(&Outcome::Ignored(Ignored::UnknownLeg(7)));
         metrics.sign_in(true);
         let open = metrics.websocket();
-        let text = metrics.text(true, false, Vec::new());
+        metrics.webhook(false);
+        let state = State {
+            is_leader: true,
+            certificate_expiry_s: Some(7),
+            ..State::default()
+        };
+        let text = metrics.text(state, Vec::new());
         for line in [
             "# TYPE reprise_conference_http_requests_total counter",
             "reprise_conference_http_requests_total{method=\"GET\",route=\"/v1/conferences\",status=\"200\"} 1",
@@ -361,13 +464,19 @@ mod tests {
             "reprise_conference_websockets 1",
             "reprise_conference_leader 1",
             "reprise_conference_switch_whole 0",
+            "reprise_conference_draining 0",
+            "reprise_conference_certificate_expiry_seconds 7",
+            "reprise_conference_webhook_tries_total{result=\"done\"} 0",
+            "reprise_conference_webhook_tries_total{result=\"failed\"} 1",
+            "reprise_conference_store_writes_total{result=\"failed\"} 0",
+            "reprise_conference_hellos_total{outcome=\"ignored_in_use\"} 0",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
         drop(open);
         assert!(
             metrics
-                .text(false, false, Vec::new())
+                .text(State::default(), Vec::new())
                 .contains("websockets 0\n")
         );
     }

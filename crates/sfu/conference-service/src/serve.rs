@@ -190,7 +190,11 @@ async fn lead(
     let mut tasks = JoinSet::new();
     tasks.spawn(housekeeping.run());
     tasks.spawn(event_log::run(core.clone()));
-    tasks.spawn(webhooks::run(core.clone(), settings.live.clone()));
+    tasks.spawn(webhooks::run(
+        core.clone(),
+        settings.live.clone(),
+        Arc::clone(metrics),
+    ));
     tasks.spawn(why_watch::run(
         core.clone(),
         latest.clone(),

@@ -100,6 +100,11 @@ impl Server {
         &self.files.key
     }
 
+    /// When the certificate in use expires, since 1970.
+    pub fn expiry(&self) -> Duration {
+        self.state().not_after
+    }
+
     /// Whether the certificate in use has expired.
     pub fn is_expired(&self) -> bool {
         now() > self.state().not_after

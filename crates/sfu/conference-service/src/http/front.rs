@@ -1,6 +1,7 @@
 //! What is served always: whether the service is well, and everything else while it leads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -8,7 +9,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tower_service::Service;
 
 use super::connections::count;
@@ -71,6 +71,10 @@ impl Front {
         &self.metrics
     }
 
+    pub(super) fn live(&self) -> &Live {
+        &self.live
+    }
+
     pub(super) fn leading(&self) -> Option<Leading> {
         self.leading.borrow().clone()
     }
@@ -103,19 +107,22 @@ async fn pass_on(
     request: Request,
 ) -> Response {
     let limits = front.live.get().limits;
-    if let Err(why) = front.live.limits().request(limits, peer.source()) {
-        return Failure::from(why).into_response();
-    }
-    let Some(mut leading) = front.leading() else {
-        let began = Instant::now();
-        let detail = "this service stands by: ask the one that leads, or try again in a second";
-        let response = Failure::unavailable(detail.to_owned()).into_response();
-        let status = response.status().as_u16();
-        front
-            .metrics
-            .request(request.method(), NO_ROUTE, status, began.elapsed());
-        return response;
+    let failure = match front.live.limits().request(limits, peer.source()) {
+        Err(why) => Failure::from(why),
+        Ok(()) => match front.leading() {
+            Some(mut leading) => {
+                let Ok(response) = leading.routes.call(request).await;
+                return response;
+            }
+            None => Failure::unavailable(
+                "this service stands by: ask the one that leads, or try again in a second"
+                    .to_owned(),
+            ),
+        },
     };
-    let Ok(response) = leading.routes.call(request).await;
+    let response = failure.into_response();
+    let status = response.status().as_u16();
+    let metrics = &front.metrics;
+    metrics.request(request.method(), NO_ROUTE, status, Duration::ZERO);
     response
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 
 use super::front::Front;
-use crate::metrics::{Metrics, of_legs};
+use crate::metrics::{Metrics, State as MetricsState, of_legs};
 
 /// The route of requests for what there is not.
 pub(super) const NO_ROUTE: &str = "none";
@@ -40,9 +40,19 @@ pub(super) async fn metrics(State(front): State<Front>) -> Response {
         }
         _ => Vec::new(),
     };
-    let is_whole = leading
-        .as_ref()
-        .is_some_and(|it| it.app().core.is_switch_whole());
-    let text = front.metrics().text(leading.is_some(), is_whole, more);
+    let state = MetricsState {
+        is_leader: leading.is_some(),
+        is_whole: leading
+            .as_ref()
+            .is_some_and(|it| it.app().core.is_switch_whole()),
+        is_draining: front.live().is_draining(),
+        certificate_expiry_s: front
+            .live()
+            .get()
+            .tls
+            .as_ref()
+            .map(|it| it.expiry().as_secs()),
+    };
+    let text = front.metrics().text(state, more);
     ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response()
 }

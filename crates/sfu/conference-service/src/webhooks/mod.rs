@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conference_api::{Event, Name};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -25,6 +25,7 @@ use self::post::Poster;
 use self::queue::{Next, Queue};
 use crate::core::Core;
 use crate::live::Live;
+use crate::metrics::Metrics;
 
 /// Events that wait for one hook. Then the oldest is lost.
 const QUEUE_MAX: usize = 10_000;
@@ -69,7 +70,7 @@ impl Webhook {
 }
 
 /// Serves the hooks that the configuration has, for ever. One that stays in it keeps its queue.
-pub async fn run(core: Core, mut live: Live) {
+pub async fn run(core: Core, mut live: Live, metrics: Arc<Metrics>) {
     let mut tasks = JoinSet::new();
     let mut running: Vec<(Webhook, tokio::task::AbortHandle)> = Vec::new();
     loop {
@@ -83,7 +84,7 @@ pub async fn run(core: Core, mut live: Live) {
         });
         for hook in &wanted.webhooks {
             if running.iter().all(|(there, _)| there != hook) {
-                let task = tasks.spawn(serve(core.clone(), core.events(), hook.clone()));
+                let task = tasks.spawn(serve(core.clone(), hook.clone(), Arc::clone(&metrics)));
                 running.push((hook.clone(), task));
             }
         }
@@ -92,7 +93,8 @@ pub async fn run(core: Core, mut live: Live) {
 }
 
 /// Serves one hook until the service ends.
-async fn serve(core: Core, mut events: broadcast::Receiver<Arc<Event>>, hook: Webhook) {
+async fn serve(core: Core, hook: Webhook, metrics: Arc<Metrics>) {
+    let mut events = core.events();
     let mut queue = Queue::new(QUEUE_MAX);
     let poster = Poster::new(&hook);
     let mut sending = None;
@@ -100,14 +102,16 @@ async fn serve(core: Core, mut events: broadcast::Receiver<Arc<Event>>, hook: We
         if sending.is_none() {
             sending = queue
                 .next()
-                .map(|next| Box::pin(send(&poster, &hook, next)));
+                .map(|next| Box::pin(send(&poster, &hook, &metrics, next)));
         }
         tokio::select! {
             event = events.recv() => match event {
                 Ok(event) => if hook.wants(&event) {
-                    queue.push(event, Instant::now());
+                    let is_full = queue.push(event, Instant::now());
+                    metrics.webhook_events_lost(is_full.into());
                 },
-                Err(RecvError::Lagged(_)) => {
+                Err(RecvError::Lagged(n)) => {
+                    metrics.webhook_events_lost(n);
                     let model = core.model().await;
                     let all: Vec<Name> = model.conferences().map(|(name, _)| name.clone()).collect();
                     queue.lose(all);
@@ -119,6 +123,7 @@ async fn serve(core: Core, mut events: broadcast::Receiver<Arc<Event>>, hook: We
                 None => std::future::pending().await,
             }} => {
                 sending = None;
+                metrics.webhook_events_lost(given_up.is_some().into());
                 queue.lose(given_up);
             }
         }
@@ -126,11 +131,13 @@ async fn serve(core: Core, mut events: broadcast::Receiver<Arc<Event>>, hook: We
 }
 
 /// Sends one event until it is taken, or until it is too old. Returns the conference of one that was given up.
-async fn send(poster: &Poster, hook: &Webhook, next: Next) -> Option<Name> {
+async fn send(poster: &Poster, hook: &Webhook, metrics: &Metrics, next: Next) -> Option<Name> {
     let mut pause = RETRY_MIN;
     let mut has_failed = false;
     loop {
-        let why = match poster.post(&next.event).await {
+        let posted = poster.post(&next.event).await;
+        metrics.webhook(posted.is_ok());
+        let why = match posted {
             Ok(()) => return None,
             Err(why) => why,
         };

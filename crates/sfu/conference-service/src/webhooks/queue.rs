@@ -34,14 +34,14 @@ impl Queue {
         }
     }
 
-    /// Adds an event. If the queue is full, the oldest one goes.
-    pub(super) fn push(&mut self, event: Arc<Event>, now: Instant) {
-        if self.events.len() >= self.n_max
-            && let Some((oldest, _)) = self.events.pop_front()
-        {
+    /// Adds an event. If the queue is full, the oldest one goes, and the result is true.
+    pub(super) fn push(&mut self, event: Arc<Event>, now: Instant) -> bool {
+        let is_full = self.events.len() >= self.n_max;
+        if is_full && let Some((oldest, _)) = self.events.pop_front() {
             self.lost.insert(oldest.conference.clone());
         }
         self.events.push_back((event, now));
+        is_full
     }
 
     /// Notes that events of these conferences are missing.
@@ -91,7 +91,8 @@ mod tests {
         let mut queue = Queue::new(2);
         let now = Instant::now();
         for (number, conference) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
-            queue.push(event(number, conference), now);
+            let is_full = queue.push(event(number, conference), now);
+            assert_eq!(is_full, number > 2);
         }
         let first = queue.next().expect("what is lost");
         assert_eq!((first.event.kind.name(), first.queued), ("lost", None));
