@@ -431,7 +431,7 @@ class Experiment(_Model):
     about: str
     source: str
     rows_from: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+\.py$")] = ""
-    """A Python file in this file's folder that defines further rows (docs/add-a-row.md)."""
+    """A Python file in this file's folder that defines further rows (lab/rows/README.md)."""
     files: Annotated[tuple[_FileName, ...], BeforeValidator(_as_list)] = ()
     """Files in this file's folder that `rows_from` or a load needs; a study gets copies."""
     processors: Processors = Processors()

@@ -125,7 +125,7 @@ fn export_writes_the_entries_for_an_empty_switch_without_one() {
     }
 }
 
-/// The traces in docs/trace.md begin with these files; `UPDATE_EXPECT=1` rewrites them.
+/// The traces in testdata/trace begin with these files; `UPDATE_EXPECT=1` rewrites them.
 #[test]
 fn the_exported_conferences_of_the_traces_are_current() {
     let folder = tempfile::tempdir().expect("a folder");

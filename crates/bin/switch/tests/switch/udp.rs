@@ -14,7 +14,7 @@ fn socket(address: &str) -> UdpSocket {
     socket
 }
 
-/// The conference of docs/trace.md, with one presenter and three viewers. Its MAC addresses become those that a UDP
+/// The conference of testdata/trace, with one presenter and three viewers. Its MAC addresses become those that a UDP
 /// port derives from IP addresses: 02:00:0a:00:01:04 from 10.0.1.4.
 fn entries(folder: &TemporaryFolder, program: &str) -> String {
     let path = format!("testdata/trace/{program}.txtpb");

@@ -1,4 +1,4 @@
-"""The SFU that docs/add-a-row.md adds to the lab works as the page shows it."""
+"""The SFU that lab/rows/README.md adds to the lab works as the page shows it."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ LINES_MAX = 60
 
 @pytest.fixture
 def experiment(namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    page = (REPOSITORY / "docs" / "add-a-row.md").read_text()
+    page = (REPOSITORY / "lab" / "rows" / "README.md").read_text()
     row, text = (
         re.search(rf"^```{language}\n(.*?)^```", page, re.S | re.M)
         for language in ("python", "yaml")
