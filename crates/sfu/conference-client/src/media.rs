@@ -224,6 +224,8 @@ impl MediaSocket {
             .and_then(|()| rustix::net::connect(&self.socket, &self.to));
         if let Err(error) = found {
             tracing::debug!(to = %self.to, %error, "no way to the switch");
+            // It has a port again, to which anybody could send. Without one nothing comes.
+            let _ = rustix::net::connect_unspec(&self.socket);
         }
     }
 
