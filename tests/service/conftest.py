@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.netns import NamespaceError, require_namespaces
+from tests.needs import need
 from tests.service.running import Running
 
 
@@ -13,3 +15,12 @@ def running(tmp_path: Path) -> Iterator[Running]:
     """A switch and a service, which a test may kill."""
     with Running(tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+def namespaces() -> None:
+    """The test makes network namespaces."""
+    try:
+        require_namespaces()
+    except NamespaceError as error:
+        need(str(error))

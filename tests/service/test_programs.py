@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.netns import NamespaceError, require_namespaces
 from tests.needs import need
 from tests.service import films, gstreamer
 from tests.service.conference import Conference, Host, hosts
@@ -25,14 +24,12 @@ PLI_FRAMES_MAX = 3
 """So many frames a camera may have begun to encode when a PLI comes."""
 
 
+pytestmark = pytest.mark.usefixtures("namespaces")
+
+
 @pytest.fixture(autouse=True)
-def _machine() -> None:
-    try:
-        require_namespaces()
-    except NamespaceError as error:
-        need(str(error))
-    if shutil.which("nft") is None:
-        need("nft (scripts/install-packages nftables)")
+def _translator() -> None:
+    need("" if shutil.which("nft") else "nft (scripts/install-packages nftables)")
 
 
 def test_who_loses_nothing_decodes_the_frames_of_the_file(tmp_path: Path) -> None:
