@@ -379,6 +379,7 @@ class Benchmark(_Model):
         "pisces",
         "neobft",
         "mixers",
+        "joins",
     ]
     only: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
     """Only what has one of these words in its name is measured; without words, everything."""

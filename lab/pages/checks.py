@@ -15,6 +15,7 @@ from lab.figures.pisces import ENOUGH, points
 from lab.pisces.switches import OFF, ON
 from lab.results.benchmarks import (
     FanoutRow,
+    JoinsRow,
     OverloadRow,
     PipelineRow,
     PiscesRow,
@@ -23,7 +24,7 @@ from lab.results.benchmarks import (
     ScalingRow,
     SwitchingRow,
 )
-from lab.results.statistics import ratio
+from lab.results.statistics import median, ratio
 from lab.results.verdicts import Promise
 
 PKTSWITCH_SHARE_MIN = 0.9
@@ -32,6 +33,8 @@ NAIVE_SHARE_MAX = 0.58
 """Of the time that the program without optimisations takes for a packet, the share that it may take
 with all. PISCES' optimisations, some of which Reprise lacks, reduced 737 cycles a packet to 426."""
 NS_PER_PACKET_MAX = 150.0
+JOIN_MS_MAX = {"p50": 20.0, "p99": 100.0}
+"""From when a join is due to its first packet of media."""
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
@@ -52,6 +55,7 @@ def checks(results: Results) -> list[Promise]:
         *_kernel_checks(results.kernel, Beside(results.kernel_rounds)),
         *_pisces_checks(results.pisces),
         *_neobft_checks(results),
+        *_joins_checks(results.joins),
     ]
 
 
@@ -259,3 +263,22 @@ def _pisces_checks(rows: Sequence[PiscesRow]) -> Iterator[Promise]:
             f"flow caches {caches}: optimised P4 at least {ENOUGH:.0%} of Open vSwitch's rate",
             [(what, share, share >= ENOUGH) for what, share in points(rows, caches)],
         )
+
+
+def _joins_checks(rows: Sequence[JoinsRow]) -> Iterator[Promise]:
+    if not rows:
+        return
+    at = f"{rows[0].joins_per_s} joins a second, {rows[0].participants} participants"
+    for name, limit_ms in JOIN_MS_MAX.items():
+        found = median(getattr(row, f"{name}_ms") for row in rows)
+        yield check(
+            f"{at}: first packet within {limit_ms:g} ms ({name})",
+            [("", found, found < limit_ms)],
+            ".1f",
+        )
+    for what in ("failed", "lost", "foreign"):
+        values = [
+            (f"run {row.round + 1}:", float(getattr(row, what)), getattr(row, what) == 0)
+            for row in rows
+        ]
+        yield check(f"{at}: none {what}", values, ".0f", is_of_speed=False)

@@ -4,7 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from lab.figures import fanout, kernel, load, mixers, neobft, pipeline, pisces, scaling, switching
+from lab.figures import (
+    fanout,
+    joins,
+    kernel,
+    load,
+    mixers,
+    neobft,
+    pipeline,
+    pisces,
+    scaling,
+    switching,
+)
 from lab.figures.charts import Chart
 from lab.figures.fanout import Beside
 from lab.figures.table import Table
@@ -96,6 +107,7 @@ def sections_of(found: Results) -> list[Section]:
             neobft.tables(found.neobft, found.neobft_delays, found.neobft_passes),
         ),
         Section("mixers", "From mouth to ear", _MIXERS, (), mixers.tables(found.mixers)),
+        Section("joins", "Joining a conference", _JOINS, (), joins.tables(found.joins)),
     ]
     return [section for section in sections if section.charts or section.tables]
 
@@ -119,6 +131,12 @@ _MIXERS = (
     "as they are; and with Debian's hub, which mixes. Jamulus' server mixes, too. Its client "
     "compresses with Opus and has no loop without a server, so nothing is taken off its delay. "
     "Clients share the load's processor; what is between them has the other."
+)
+_JOINS = (
+    "Participants join the conference service, receive two of ten publishers' tracks, and leave, "
+    "as `reprise load` does it: each with requests, sockets and sign-ins of its own. The switch "
+    "runs the native engine on a UDP socket and shares a processor with the service; the load has "
+    "another one. All are in one network namespace."
 )
 _NEOBFT = (
     "The sequencer of `p4/aom_hm.p4` (a tag for each receiver, computed in the switch) and of "

@@ -395,6 +395,34 @@ class MixersRow(BenchmarkRow):
 
 
 @dataclass(frozen=True, slots=True)
+class JoinsRow(BenchmarkRow):
+    """A row of joins.csv: a load of participants who join a conference service, and leave."""
+
+    names = ("participants", "joins_per_s", "round")
+    measured = ("p50_ms", "p99_ms")
+    participants: int
+    """How many are there."""
+    joins_per_s: int
+    """How many of them leave and join again each second."""
+    round: int
+    joins: int
+    failed: int
+    p50_ms: float
+    """From when a join was due to its first packet of media."""
+    p99_ms: float
+    max_ms: float
+    packets: int
+    """Received ones, of all participants."""
+    lost: int
+    """Not those that the load's own machine did not read in time."""
+    foreign: int
+    """Of tracks to which the receiver has not subscribed."""
+    delay_p50_ms: float
+    """From the sender to the receiver's kernel."""
+    delay_p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """The rows of all benchmarks, a field for each file, and the facts of the session."""
 
@@ -422,6 +450,7 @@ class Results:
     neobft_passes: tuple[PassRow, ...] = ()
     neobft_signatures: tuple[SignatureRow, ...] = ()
     mixers: tuple[MixersRow, ...] = ()
+    joins: tuple[JoinsRow, ...] = ()
 
 
 FILES: dict[str, tuple[str, type[BenchmarkRow]]] = {

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from lab.colours import VERMILION
 from lab.controller import REPRISE
 from lab.joining import Client, Leg, ProblemError, sign_in
+from lab.netns import Namespace
 from lab.process import Child, ChildError
 from lab.rows.p4 import SwitchRow
 from lab.rows.row import TIMEOUT_S
@@ -22,6 +23,10 @@ HTTP_ADDRESS = "127.0.0.1:8080"
 CONFERENCE, TRACK, LEG = "lab", "sound", "socket"
 MAX_KBPS = 10_000
 """Ten times what a player sends, and more: the meters of `p4/conference.p4` drop nothing of it."""
+NO_LIMITS = """[limits]
+address = { per_second = 100000, burst = 100000 }
+participant = { per_second = 100000, burst = 100000 }
+"""
 
 
 class ConferenceService(SwitchRow):
@@ -55,8 +60,7 @@ class ConferenceService(SwitchRow):
         config.write_text(self._configuration())
         argv = [str(REPRISE), "serve", "--config", str(config)]
         self._service = self.site.sfu.start(on_cpu(LOAD_CPU, argv), self.folder / "service.log")
-        self._administrator = self._client({"administer": True})
-        self._wait_until_ready(self._service)
+        self._administrator = until_ready(self.site.sfu, self._service, self._secret)
         if self.variant.engine == "kernel":
             self._wait_until_in_kernel()
 
@@ -119,23 +123,7 @@ p4runtime = "{GRPC_ADDRESS}"
 addresses = [
 {addresses}]
 
-[limits]
-address = {{ per_second = 100000, burst = 100000 }}
-participant = {{ per_second = 100000, burst = 100000 }}
-"""
-
-    def _wait_until_ready(self, service: Child) -> None:
-        until_s = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                self.site.sfu.call(lambda: self._administrator.put_conference(CONFERENCE))
-                return
-            except (OSError, ProblemError) as error:
-                if service.exit_code is not None:
-                    raise service.fail(f"exit code {service.exit_code}") from error
-                if time.monotonic() > until_s:
-                    raise service.fail(f"not ready within {TIMEOUT_S:g} s: {error}") from error
-                time.sleep(0.05)
+{NO_LIMITS}"""
 
     def _wait_until_in_kernel(self) -> None:
         """The native engine forwards until the kernel's programs are made, some seconds at most."""
@@ -182,18 +170,35 @@ participant = {{ per_second = 100000, burst = 100000 }}
         """The client of a participant, who is in the conference then. From the SFU's namespace."""
         if (client := self._clients.get(name)) is None:
             grants = {"publish": ["audio"], "max_kbps": MAX_KBPS, "subscribe": True}
-            client = self._client(grants, sub=name, conference=CONFERENCE)
+            client = _client(self._secret, grants, sub=name, conference=CONFERENCE)
             client.join(CONFERENCE, name)
             self._clients[name] = client
         return client
 
-    def _client(self, grants: dict[str, object], **claims: object) -> Client:
-        """A client with a token (RFC 7519, HS256) that is good for a day."""
-        claims |= {"exp": int(time.time()) + 86_400, "grants": grants}
-        words = ({"alg": "HS256", "typ": "JWT"}, claims)
-        text = ".".join(_base64(json.dumps(one).encode()) for one in words)
-        signature = hmac.digest(self._secret.encode(), text.encode(), hashlib.sha256)
-        return Client(f"http://{HTTP_ADDRESS}", f"{text}.{_base64(signature)}")
+
+def until_ready(namespace: Namespace, service: Child, secret: str) -> Client:
+    """Makes the conference, as soon as the service does; returns an administrator's client."""
+    administrator = _client(secret, {"administer": True})
+    until_s = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            namespace.call(lambda: administrator.put_conference(CONFERENCE))
+            return administrator
+        except (OSError, ProblemError) as error:
+            if service.exit_code is not None:
+                raise service.fail(f"exit code {service.exit_code}") from error
+            if time.monotonic() > until_s:
+                raise service.fail(f"not ready within {TIMEOUT_S:g} s: {error}") from error
+            time.sleep(0.05)
+
+
+def _client(secret: str, grants: dict[str, object], **claims: object) -> Client:
+    """A client with a token (RFC 7519, HS256) that is good for a day."""
+    claims |= {"exp": int(time.time()) + 86_400, "grants": grants}
+    words = ({"alg": "HS256", "typ": "JWT"}, claims)
+    text = ".".join(_base64(json.dumps(one).encode()) for one in words)
+    signature = hmac.digest(secret.encode(), text.encode(), hashlib.sha256)
+    return Client(f"http://{HTTP_ADDRESS}", f"{text}.{_base64(signature)}")
 
 
 def _name(participant: Participant) -> str:

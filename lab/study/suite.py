@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lab.bench import kernel, matrix, mixers, overload, pktswitch, priority, scaling
+from lab.bench import joins, kernel, matrix, mixers, overload, pktswitch, priority, scaling
 from lab.bench.cells import RAW, Failures, PlannedCell
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import Choice
@@ -129,13 +129,21 @@ def _neobft(part: Benchmark) -> Measurement:
     return Measurement(effort.planned_s, lambda folder: neobft.run_study(folder, effort))
 
 
-def _mixers(part: Benchmark) -> Measurement:
-    every = mixers.cells(is_quick=part.short)
-    words = part.only or ("",)
-    todo = [cell for cell in every if any(word in str(cell) for word in words)]
-    return Measurement(
-        sum(cell.planned_s for cell in todo), lambda folder: mixers.run(folder, todo)
-    )
+def _of_cells(
+    cells: Callable[..., Sequence[PlannedCell]],
+    measure: Callable[[Path, Sequence[PlannedCell]], Failures],
+) -> Callable[[Benchmark], Measurement]:
+    """A benchmark of the cells whose name has a word of the part's `only`, each measured once."""
+
+    def measurement(part: Benchmark) -> Measurement:
+        words = part.only or ("",)
+        every = cells(is_quick=part.short)
+        todo = [cell for cell in every if any(word in str(cell) for word in words)]
+        return Measurement(
+            sum(cell.planned_s for cell in todo), lambda folder: measure(folder, todo)
+        )
+
+    return measurement
 
 
 MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
@@ -150,7 +158,8 @@ MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
     "scaling": _in_sets(scaling.cells, scaling.run),
     "pisces": _in_sets(pisces.cells, pisces.run),
     "neobft": _neobft,
-    "mixers": _mixers,
+    "mixers": _of_cells(mixers.cells, mixers.run),
+    "joins": _of_cells(joins.cells, joins.run),
 }
 
 

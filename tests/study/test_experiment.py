@@ -125,7 +125,7 @@ BAD: dict[str, str] = {
     "each once, found fanout twice",
     HEAD + "  - {part: a, measure: speed}\n": "parts.0.measure: expected 'pipeline', 'growth', "
     "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'scaling', 'pisces', "
-    "'neobft' or 'mixers', found 'speed'",
+    "'neobft', 'mixers' or 'joins', found 'speed'",
     WHOLE + "    sweep: 3\n": "sweep: expected paths with a list of values, found 3",
     WHOLE + "    sweep: {runs: []}\n": "sweep: expected paths with a list of values, found "
     "{'runs': []}",
