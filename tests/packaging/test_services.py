@@ -1,6 +1,10 @@
 """The units' own command lines, as their user with their capabilities, forward media."""
 
 import json
+import os
+import signal
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +37,13 @@ class Services:
         config.write_text(config.read_text().replace(own, ours))
         ports = root.path / "etc/reprise/switch.conf"
         ports.write_text(ports.read_text().replace("1@udp:127.0.0.1:5004", f"1@{SFU_INTERFACE}"))
+        # The service manager, as a unit with Type=notify sees it.
+        self._manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._manager.settimeout(LIMIT_S)
+        run = os.open(root.path / "run", os.O_DIRECTORY)
+        self._manager.bind(f"/proc/self/fd/{run}/notify")
+        os.close(run)
+        (root.path / "run/notify").chmod(0o666)
         self.switch = self._process("reprise-switch", star.sfu.command)
         self.service = self._process("reprise", star.host(SERVICE_HOST).command)
         self._secret = root.text("/etc/reprise/secret")
@@ -40,8 +51,30 @@ class Services:
     def _process(self, name: str, within: Callable[[list[str]], list[str]]) -> Process:
         unit = read(self._root.path, f"{name}.service")
         self._make_folders(unit)
-        argv = within(self._root.command([*unit.as_its_user, *unit.command]))
-        return Process(argv, self._logs / f"{name}.log")
+        return self._command(unit, within, unit.command, name)
+
+    def _command(
+        self,
+        unit: Unit,
+        within: Callable[[list[str]], list[str]],
+        words: list[str],
+        log: str,
+        **environment: object,
+    ) -> Process:
+        env = ["env", "NOTIFY_SOCKET=/run/notify"]
+        env += [f"{name}={value}" for name, value in environment.items()]
+        argv = within(self._root.command([*unit.as_its_user, *env, *words]))
+        return Process(argv, self._logs / f"{log}.log")
+
+    def told(self) -> str:
+        """What the switch tells the service manager next."""
+        return self._manager.recv(4_096).decode().strip()
+
+    def reload_switch(self) -> Process:
+        """What `systemctl reload reprise-switch` starts."""
+        unit = read(self._root.path, "reprise-switch.service")
+        within = self.star.sfu.command
+        return self._command(unit, within, unit.reload, "reload", MAINPID=self.switch.pid)
 
     def _make_folders(self, unit: Unit) -> None:
         for folder, mode in unit.folders:
@@ -117,6 +150,42 @@ def test_the_units_command_lines_forward_media(services: Services, root: DebianR
     socket = root.path / "run/reprise/switch.sock"
     assert socket.stat().st_mode & 0o777 == 0o660
     assert socket.parent.stat().st_mode & 0o777 == 0o750
+
+
+def test_a_reload_replaces_the_switch_and_no_packet_is_lost(services: Services) -> None:
+    ann, bob = services.participant("ann"), services.participant("bob")
+    camera = services.call(lambda: publish(ann, "ann"))
+    screen = services.call(lambda: subscribe(bob, "bob", "ann"))
+    star = services.star
+    assert services.told() == "READY=1"
+    with (
+        star.host(SENDER).call(lambda: running.opened(camera)) as sender,
+        star.host(RECEIVER).call(lambda: running.opened(screen)) as receiver,
+    ):
+        reload = services.reload_switch()
+        reload.start()
+        numbers = range(3_000)
+
+        def send() -> None:
+            for number in numbers:
+                sender.send(rtp(number))
+                sender.receive(0.001)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        got = received(receiver, len(numbers))
+        sending.join()
+        assert reload.wait() == 0, reload.said
+        # It was the switch's last word.
+        told = services.told()
+        new = int(told.removeprefix("MAINPID="))
+        try:
+            assert services.switch.wait() == 0
+            assert new != 0
+            assert got == [rtp(number) for number in numbers]
+            expect_forwarding(sender, receiver)
+        finally:
+            os.kill(new, signal.SIGTERM)
 
 
 def expect_forwarding(sender: MediaSocket, receiver: MediaSocket) -> None:

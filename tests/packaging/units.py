@@ -33,8 +33,16 @@ class Unit:
     @property
     def command(self) -> list[str]:
         """The words of ExecStart. `$NAME` as a word of its own becomes the words of its value."""
+        return self._words("ExecStart")
+
+    @property
+    def reload(self) -> list[str]:
+        """The words of ExecReload, which gets MAINPID in its environment."""
+        return self._words("ExecReload")
+
+    def _words(self, key: str) -> list[str]:
         words = []
-        for word in self.one("ExecStart").split():
+        for word in self.one(key).split():
             words += self._environment[word[1:]].split() if word.startswith("$") else [word]
         return words
 

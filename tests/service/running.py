@@ -67,6 +67,25 @@ class Process:
             self._process.wait(LIMIT_S)
             self._process = None
 
+    def replace(self, *options: object) -> bool:
+        """Starts another one with these options, too, which ends this one.
+
+        False: it has failed, and this one goes on.
+        """
+        assert self._process is not None
+        with self._log.open("ab") as log:
+            argv = [*self._argv, *(str(word) for word in options)]
+            other = subprocess.Popen(argv, stdout=log, stderr=log)
+        until = time.monotonic() + LIMIT_S
+        while self._process.poll() is None:
+            if other.poll() is not None:
+                return False
+            assert time.monotonic() < until, self.said
+            time.sleep(0.01)
+        assert self._process.returncode == 0, self.said
+        self._process = other
+        return True
+
     def wait(self) -> int:
         """Waits until it ends by itself; returns its exit status."""
         assert self._process is not None

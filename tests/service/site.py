@@ -67,6 +67,7 @@ class Site:
         port = f"1@udp:127.0.0.1:{self.media_port}"
         # Where others use the processors, too, the switch is away for a while, and drops nothing.
         argv = [SWITCH, "--grpc", self.switch_address, "-i", port, "--max-age-ms", 0]
+        argv += ["--state", folder / "state", "--takeover-socket", folder / "takeover"]
         self.switch = Process(argv, folder / "switch.log")
         (folder / "secret").write_text(SECRET)
         self.disk = folder / "disk"

@@ -31,6 +31,7 @@ mod parts;
 mod ports;
 mod privileges;
 mod program;
+mod service_manager;
 mod services;
 mod start_timeout;
 mod state;
@@ -240,6 +241,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         let notify = move || {
             flush();
             say(&ready);
+            service_manager::ready();
         };
         prepared.workers.first_mut().when_ready(Box::new(notify));
         if bmv2.is_some() {

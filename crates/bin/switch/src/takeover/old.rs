@@ -21,6 +21,7 @@ use crate::error::SwitchError;
 use crate::event_loop::{Handover, Outcome, PacketState, Pause};
 use crate::handle::LoopHandle;
 use crate::options::Options;
+use crate::service_manager;
 use crate::services::PassedListener;
 use crate::start_timeout::StartTimeout;
 use crate::state::KeptFile;
@@ -272,6 +273,7 @@ impl Server {
                     "process {process} has taken the switch over; frames waited {pause_us} us for its answer"
                 );
                 // The process ends when the loops do, so everything else comes first.
+                service_manager::main_process_is(process);
                 self.switch.state.leave();
                 paused.end(Outcome::HandedOver);
                 self.switch.handle.stop();
