@@ -259,6 +259,34 @@ SERVICE_PANELS: Sequence[Panel | Stat] = (
         "at the backend and the network to it; it must read the conference again after `lost`.",
         (Query(rate(f"{CONFERENCE}_events_lost_total", SERVICE, "instance"), "{{instance}}"),),
     ),
+    Panel(
+        "Webhooks",
+        "ops",
+        "Deliveries of events to webhooks, and events that one will never get. If some failed, "
+        "the log says what the receiver answers.",
+        (
+            Query(rate(f"{CONFERENCE}_webhook_tries_total", SERVICE, "result"), "{{result}}"),
+            Query(rate(f"{CONFERENCE}_webhook_events_lost_total", SERVICE, "instance"), "lost"),
+        ),
+    ),
+    Panel(
+        "Certificate is good for",
+        "s",
+        "How long the certificate of HTTPS is good for; 0 without HTTPS. If it is less than two "
+        "weeks, renew the file and reload the service.",
+        (
+            Query(
+                f"clamp_min({CONFERENCE}_certificate_expiry_seconds{SERVICE} - time(), 0)",
+                "{{instance}}",
+            ),
+        ),
+    ),
+    Panel(
+        "Drains",
+        "bool",
+        "Whether nobody new is let in. If it stays, stop the service, or end the drain.",
+        (Query(f"{CONFERENCE}_draining{SERVICE}", "{{instance}}"),),
+    ),
 )
 
 MEDIA_PANELS: Sequence[Panel | Stat] = (
