@@ -128,6 +128,7 @@ control ConferenceArrival(
             verdict = conference_verdict_t.DROP_IPV4_CHECKSUM;
         } else if (
             hdr.ipv4.isValid() && (hdr.ipv4.more_fragments == 1 || hdr.ipv4.fragment_offset != 0)
+            || hdr.ipv6.isValid() && hdr.ipv6.next_header == PROTOCOL_FRAGMENT
         ) {
             verdict = conference_verdict_t.DROP_FRAGMENT;
         } else if (

@@ -8,6 +8,7 @@ typedef bit<128> ipv6_address_t;
 typedef bit<16> leg_t;
 
 const bit<16> ETHER_TYPE_IPV6 = 0x86dd;
+const bit<8> PROTOCOL_FRAGMENT = 44;
 const bit<8> PROTOCOL_ICMPV6 = 58;
 const bit<16> IPV6_LEN_BYTES = 40;
 

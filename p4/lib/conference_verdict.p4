@@ -22,8 +22,8 @@ enum bit<8> conference_verdict_t {
     DROP_NOT_FOR_US = 11, // not sent to an own MAC and IP address
     DROP_IPV4_CHECKSUM = 12,
     DROP_IPV4_OPTIONS = 13,
-    DROP_FRAGMENT = 14, // of an IPv4 packet
-    DROP_NOT_UDP = 15, // another protocol, or an IPv6 packet with extension headers
+    DROP_FRAGMENT = 14, // a piece of a packet
+    DROP_NOT_UDP = 15, // another protocol, or an IPv6 packet with other extension headers
     DROP_UDP_LENGTH = 16, // below 8, or more than the IP packet holds
     DROP_UDP_CHECKSUM = 17, // none in an IPv6 packet (RFC 8200, section 8.1)
     DROP_TTL_EXPIRED = 18, // 0 or 1 on arrival (RFC 1812, section 5.3.1)

@@ -49,6 +49,15 @@ class Host:
         self.folder.mkdir()
         self._join: Child | None = None
 
+    @property
+    def _service(self) -> str:
+        place = self.conference.network.places[self.name]
+        return f"http://{SERVICE_IPV4 if place.ipv4 else f'[{SERVICE_IPV6}]'}:{HTTP_PORT}"
+
+    def client(self) -> Client:
+        """The participant's, for use in the namespace."""
+        return Client(self._service, participant_token(CONFERENCE, self.name))
+
     def start(self, argv: Sequence[object], log: str) -> Child:
         """Starts a program here, which is killed with the conference."""
         child = self.namespace.start([str(word) for word in argv], self.folder / f"{log}.log")
@@ -58,9 +67,7 @@ class Host:
 
     def join(self, *, publish: dict[str, Path] | None = None, receive: Sequence[str] = ()) -> None:
         """Joins with `reprise join`; returns when it publishes. It receives these tracks only."""
-        place = self.conference.network.places[self.name]
-        service = SERVICE_IPV4 if place.ipv4 else f"[{SERVICE_IPV6}]"
-        words: list[object] = [REPRISE, "join", f"http://{service}:{HTTP_PORT}"]
+        words: list[object] = [REPRISE, "join", self._service]
         words += ["--token", participant_token(CONFERENCE, self.name), "--sdp", self.folder]
         for track, sdp in (publish or {}).items():
             words += ["--publish", f"{track}={sdp}"]
@@ -72,9 +79,12 @@ class Host:
 
     def received(self, path: str) -> Path:
         """The session description of a track, as soon as it is received."""
+        return Path(self.joins_line(f"receives {path} on").rpartition(": ")[2])
+
+    def joins_line(self, text: str) -> str:
+        """The line of its `reprise join` that begins so, as soon as there is one."""
         assert self._join is not None
-        line = self._join.wait_for_line(f"receives {path} on", LIMIT_S)
-        return Path(line.rpartition(": ")[2])
+        return self._join.wait_for_line(text, LIMIT_S)
 
     def has_left(self) -> bool:
         """Whether its `reprise join` has ended by itself."""

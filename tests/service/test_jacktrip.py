@@ -7,18 +7,17 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from reprise_conference import MediaSocket
 
 from tests.needs import need
 from tests.service.jack_sounds import BLOCK, sound
-from tests.service.running import LIMIT_S, Process, Running, free_port, opened
+from tests.service.joins import joined, says
+from tests.service.running import LIMIT_S, Process, Running, free_port
 
 NAMES = ("ann", "bob")
 N_BLOCKS = 1_500
@@ -34,61 +33,22 @@ def lacks() -> str:
     return f"{' and '.join(missing)}: run scripts/install-packages jacktrip" if missing else ""
 
 
-class Wire:
-    """Between a JackTrip, which has a port of its own, and a leg: passes datagrams as they are."""
-
-    def __init__(self, media: MediaSocket) -> None:
-        self._media = media
-        self.near = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.near.bind(("127.0.0.1", 0))
-        self.near.settimeout(0.2)
-        self.port: int = self.near.getsockname()[1]
-        self.jacktrip_port = free_port(socket.SOCK_DGRAM)
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=self._out), threading.Thread(target=self._back)]
-        for thread in self._threads:
-            thread.start()
-
-    def _out(self) -> None:
-        while not self._ended.is_set():
-            with contextlib.suppress(TimeoutError):
-                self._media.send(self.near.recv(65_536))
-
-    def _back(self) -> None:
-        while not self._ended.is_set():
-            packet = self._media.receive(0.2)
-            if packet is not None:
-                # While JackTrip is away, what was sent to it comes back as an error.
-                with contextlib.suppress(ConnectionRefusedError):
-                    self.near.sendto(packet, ("127.0.0.1", self.jacktrip_port))
-
-    def close(self) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join()
-        self.near.close()
-        self._media.close()
-
-
 @contextlib.contextmanager
-def wires(running: Running) -> Iterator[dict[str, Wire]]:
-    """Ann and Bob in a conference, each with a track of datagrams, which the other receives."""
-    clients = {name: running.client(name) for name in NAMES}
-    quality = {"name": "one", "max_kbps": 10_000, "leg": "socket"}
-    for name, client in clients.items():
-        client.publish("c", name, "sound", kind="audio", transport="datagram", qualities=[quality])
-    legs = {
-        name: clients[name].subscribe("c", name, other, "sound", leg="socket")["legs"]["socket"]
-        for name, other in zip(NAMES, reversed(NAMES), strict=True)
-    }
-    made: dict[str, Wire] = {}
-    try:
-        for name, leg in legs.items():
-            made[name] = Wire(opened(leg))
-        yield made
-    finally:
-        for one in made.values():
-            one.close()
+def joins(running: Running, folder: Path) -> Iterator[dict[str, int]]:
+    """Ann and Bob join with a track of datagrams each; the port that each hears the other on.
+
+    What a JackTrip sends to the next port is published.
+    """
+    with contextlib.ExitStack() as stack:
+        said: dict[str, Process] = {}
+        ports: dict[str, int] = {}
+        for name in NAMES:
+            ports[name] = free_port(socket.SOCK_DGRAM)
+            options = ["--datagrams", "audio", "--port", ports[name], "--max-kbps", 10_000]
+            said[name] = stack.enter_context(joined(running, folder / name, *options, name=name))
+        for name, other in zip(NAMES, reversed(NAMES), strict=True):
+            says(said[name], f"receives {other}/audio on 127.0.0.1 port {ports[name]}")
+        yield ports
 
 
 @pytest.fixture
@@ -120,18 +80,18 @@ def jack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
 def test_two_jacktrips_hear_each_other_sample_by_sample(
     running: Running, jack: Process, tmp_path: Path
 ) -> None:
-    with wires(running) as both:
+    with joins(running, tmp_path) as ports:
         trips = [
             Process(
                 [
                     *("jacktrip", "--client", "127.0.0.1", "--clientname", name),
-                    *("--bindport", wire.jacktrip_port, "--peerport", wire.port),
+                    *("--bindport", port, "--peerport", port + 1),
                     *("--numchannels", 1, "--bitres", JACKTRIP_BITS, "--queue", JACKTRIP_QUEUE),
                     *("--zerounderrun", "--nojackportsconnect"),
                 ],
                 tmp_path / f"{name}.log",
             )
-            for name, wire in both.items()
+            for name, port in ports.items()
         ]
         try:
             for trip in trips:

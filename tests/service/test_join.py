@@ -1,46 +1,14 @@
-"""`reprise join` stays in a conference while its service is away, and says why it ends."""
+"""`reprise join`: stays while the service is away, says why it ends, serves several programs."""
 
+import re
 import signal
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from lab.controller import REPRISE
-from tests.service.running import (
-    LIMIT_S,
-    Process,
-    Running,
-    free_port,
-    opened,
-    participant_token,
-    publish,
-    rtp,
-)
-
-
-@contextmanager
-def joined(running: Running, folder: Path, *options: object) -> Iterator[Process]:
-    """Bob's `reprise join`, once it has joined."""
-    bob = participant_token("c", "bob")
-    argv = [REPRISE, "join", running.url, "--token", bob, "--sdp", folder, *options]
-    log = folder / "join.log"
-    log.unlink(missing_ok=True)
-    join = Process(argv, log)
-    join.start()
-    try:
-        says(join, "joined conference c as bob")
-        yield join
-    finally:
-        join.stop()
-
-
-def says(process: Process, text: str) -> None:
-    until = time.monotonic() + LIMIT_S
-    while text not in process.said:
-        assert time.monotonic() < until, f"{text!r} is not in {process.said!r}"
-        time.sleep(0.05)
+from tests.service.joins import joined, says
+from tests.service.running import LIMIT_S, Process, Running, free_port, opened, publish, rtp
 
 
 def player(port: int) -> socket.socket:
@@ -84,3 +52,46 @@ def test_it_says_why_it_ends(running: Running, tmp_path: Path) -> None:
         running.administrator.request("DELETE", ["conferences", "c"])
         assert join.wait() == 0
         assert "the conference has ended" in join.said
+
+
+def test_datagrams_of_one_program_are_published_and_each_gets_one_others(
+    running: Running, tmp_path: Path
+) -> None:
+    ports = {name: free_port(socket.SOCK_DGRAM) for name in ("ann", "bob", "cid")}
+    with ExitStack() as stack:
+        said = {}
+        for name, port in ports.items():
+            options = ["--datagrams", "audio", "--port", port]
+            said[name] = stack.enter_context(joined(running, tmp_path / name, *options, name=name))
+        # Ports are given in the order in which the others came.
+        near = {}
+        for name in ports:
+            for other in ports:
+                if other != name:
+                    near[name, other] = stack.enter_context(
+                        player(receiving_port(said[name], other))
+                    )
+        until = time.monotonic() + LIMIT_S
+        for name in ports:
+            first, second = (other for other in ports if other != name)
+            programs = [near[name, other] for other in (first, second)]
+            published = f"from {name}'s first program".encode()
+            for other in (first, second):
+                hears = near[other, name]
+                hears.settimeout(0.1)
+                heard = b""
+                while heard != published:
+                    assert time.monotonic() < until, said[name].said
+                    for program, what in zip(programs, (published, b"another's"), strict=True):
+                        program.sendto(what, ("127.0.0.1", program.getsockname()[1] + 1))
+                    with suppress(TimeoutError):
+                        heard = hears.recv(2_000)
+                        # Whose track it is, and which program's.
+                        assert heard == published
+
+
+def receiving_port(join: Process, other: str) -> int:
+    says(join, f"receives {other}/audio on 127.0.0.1 port ")
+    found = re.search(rf"receives {other}/audio on 127.0.0.1 port (\d+)", join.said)
+    assert found is not None
+    return int(found[1])

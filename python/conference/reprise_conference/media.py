@@ -1,12 +1,26 @@
 """A UDP socket that is signed in to a leg."""
 
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
 from reprise_conference.hello import LEN, Received, SigningIn, is_hello
+
+_IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _DO = 10, 23, 2
+"""Of Linux (ip(7), ipv6(7)); Python has no names for them."""
+
+
+def _forbid_splitting(udp: socket.socket) -> None:
+    """The switch drops pieces of split packets: a packet that does not fit the way is not sent."""
+    if sys.platform != "linux":
+        return
+    if udp.family == socket.AF_INET6:
+        udp.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _DO)
+    else:
+        udp.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _DO)
 
 
 class NotSignedInError(TimeoutError):
@@ -35,6 +49,7 @@ class MediaSocket:
             family = socket.AF_INET6 if ":" in switch[0] else socket.AF_INET
             found = socket.socket(family, socket.SOCK_DGRAM)
             try:
+                _forbid_splitting(found)
                 if self._local is not None:
                     found.bind(self._local)
                 # Connected: the kernel drops what comes from elsewhere.
@@ -55,6 +70,10 @@ class MediaSocket:
         host, port = self._socket.getsockname()[:2]
         return host, port
 
+    def fileno(self) -> int:
+        """For select and the like: there is something for `receive` when it can be read."""
+        return self._socket.fileno()
+
     def sign_in(self, timeout_s: float = 5.0) -> None:
         """Waits until the socket is signed in."""
         until = time.monotonic() + timeout_s
@@ -69,7 +88,7 @@ class MediaSocket:
             self.receive(left_s)
 
     def send(self, packet: bytes) -> None:
-        """Sends a packet of the leg's track."""
+        """Sends a packet of the leg's track. OSError (EMSGSIZE): it does not fit the way."""
         self._socket.send(packet)
 
     def receive(self, timeout_s: float) -> bytes | None:

@@ -193,6 +193,11 @@ pub struct Join {
     /// on the description's port of 127.0.0.1. The name audio, video or screen is the track's kind.
     #[arg(long = "publish", value_name = "TRACK=FILE.sdp", value_parser = published)]
     pub published: Vec<(Name, PathBuf)>,
+    /// Publish a track of datagrams of any kind, JackTrip's for example. Each other's track of datagrams gets a pair of
+    /// ports of 127.0.0.1, PORT and PORT + 1: for `jacktrip --client 127.0.0.1 --bindport PORT --peerport PORT+1`. Of several
+    /// programs the first one that sends is published.
+    #[arg(long, value_name = "TRACK")]
+    pub datagrams: Option<Name>,
     /// The most that a published track sends, in kbit/s.
     #[arg(long, value_name = "KBPS", default_value_t = 8_000)]
     pub max_kbps: u32,

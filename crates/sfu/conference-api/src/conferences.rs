@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Name;
+use crate::{LegCounts, Name};
 
 /// What a track carries.
 #[derive(
@@ -181,6 +181,9 @@ pub struct Quality {
     /// Kilobits in the last second.
     #[serde(default)]
     pub kbps: u64,
+    /// Packets that were dropped, since its socket sent more than `max_kbps`.
+    #[serde(default)]
+    pub policed_packets: u64,
 }
 
 /// A participant's subscription to a track.
@@ -208,6 +211,9 @@ pub struct Leg {
     /// From where it is signed in, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_in_from: Option<Route>,
+    /// What the switch has counted of it; absent until its counters were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<LegCounts>,
 }
 
 /// The switch's addresses for media.

@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod conferences;
+mod counts;
 mod events;
 mod name;
 mod problem;
@@ -19,9 +20,10 @@ pub use conferences::{
     ParticipantSpec, Quality, QualitySpec, Route, Subscription, SubscriptionSpec, Track, TrackKind,
     TrackPath, TrackSpec, Transport,
 };
+pub use counts::{Delay, Drops, LegCounts, LegTraffic, PortCounts, SwitchCounts};
 pub use events::{Event, EventKind, LeftReason};
 pub use name::{BadName, NAME_LEN_MAX, Name};
 pub use problem::Problem;
 pub use service::Drain;
 pub use token::{Claims, Grants};
-pub use why::{Cause, LegTraffic, Why};
+pub use why::{Cause, Why};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Name, TrackPath};
+use crate::{LegTraffic, Name, TrackPath};
 
 /// Why a participant receives a track or not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
@@ -22,21 +22,6 @@ pub struct Why {
     pub receiver: LegTraffic,
 }
 
-/// What the switch has counted of a leg in one direction. Zeros if the leg is not signed in.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
-pub struct LegTraffic {
-    /// Packets, a publisher's hellos among them.
-    pub packets: u64,
-    /// Bytes of whole frames.
-    pub bytes: u64,
-    /// Packets in the last second.
-    pub packets_per_s: u64,
-    /// Kilobits in the last second.
-    pub kbps: u64,
-    /// When the last packet of media was counted, to the second, in milliseconds since 1970; null if none was.
-    pub last_packet_ms: Option<u64>,
-}
-
 /// What can stand between a publisher and a receiver, in this order.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ToSchema,
@@ -51,6 +36,8 @@ pub enum Cause {
     Muted,
     /// The publisher's socket is not signed in.
     PublisherNotSignedIn,
+    /// No media comes from the publisher, and pieces of split packets (IP fragments) come, which the switch drops.
+    Fragmented,
     /// The publisher's socket is signed in, and has sent no media for some seconds.
     PublisherSilent,
     /// The publisher sends more than its rate, and the switch drops some.
@@ -79,11 +66,12 @@ pub enum Cause {
 
 impl Cause {
     /// All, in their order.
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 17] = [
         Cause::NoPublisher,
         Cause::NotPublished,
         Cause::Muted,
         Cause::PublisherNotSignedIn,
+        Cause::Fragmented,
         Cause::PublisherSilent,
         Cause::Policed,
         Cause::NotRtp,
@@ -109,6 +97,9 @@ impl Cause {
             Cause::Muted => "who muted the track unmutes it",
             Cause::PublisherNotSignedIn => {
                 "the publisher's program says hello to the switch's media address: check that UDP reaches it"
+            }
+            Cause::Fragmented => {
+                "the publisher's program sends packets that fit the way to the switch, 1,200 bytes say"
             }
             Cause::PublisherSilent => {
                 "the publisher's program sends media from the socket that says hello"
@@ -147,18 +138,26 @@ impl Cause {
     #[must_use]
     pub fn hidden_by(self) -> &'static [Cause] {
         use Cause::{
-            Muted, NoPublisher, NotPublished, NotSubscribed, NotWritten, PublisherNotSignedIn,
-            PublisherSilent, ReceiverNotSignedIn, SwitchAway,
+            Fragmented, Muted, NoPublisher, NotPublished, NotSubscribed, NotWritten,
+            PublisherNotSignedIn, PublisherSilent, ReceiverNotSignedIn, SwitchAway,
         };
         match self {
             Cause::NoPublisher | NotSubscribed | SwitchAway => &[],
             NotPublished => &[NoPublisher],
             Muted | PublisherNotSignedIn => &[NoPublisher, NotPublished],
-            PublisherSilent => &[NoPublisher, NotPublished, PublisherNotSignedIn, SwitchAway],
+            Fragmented => &[NoPublisher, NotPublished, PublisherNotSignedIn, SwitchAway],
+            PublisherSilent => &[
+                NoPublisher,
+                NotPublished,
+                PublisherNotSignedIn,
+                Fragmented,
+                SwitchAway,
+            ],
             Cause::Policed => &[
                 NoPublisher,
                 NotPublished,
                 PublisherNotSignedIn,
+                Fragmented,
                 PublisherSilent,
                 SwitchAway,
             ],
@@ -168,6 +167,7 @@ impl Cause {
                 NotPublished,
                 Muted,
                 PublisherNotSignedIn,
+                Fragmented,
                 PublisherSilent,
                 NotSubscribed,
                 ReceiverNotSignedIn,

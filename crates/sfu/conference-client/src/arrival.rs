@@ -57,13 +57,18 @@ impl PacketBuffer {
     }
 }
 
-/// Asks the kernel for its notes and for room.
-pub(crate) fn prepare(socket: &UdpSocket) {
+/// Asks the kernel for room.
+pub(crate) fn give_room(socket: &UdpSocket) {
     // Above the system's limit only with CAP_NET_ADMIN.
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
         // Where the system refuses, packets come all the same.
         let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER);
     }
+}
+
+/// Asks the kernel for its notes and for room.
+pub(crate) fn prepare(socket: &UdpSocket) {
+    give_room(socket);
     let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &true);
     let _ = setsockopt(socket, sockopt::RxqOvfl, &1);
 }

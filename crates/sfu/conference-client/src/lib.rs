@@ -2,12 +2,14 @@
 //!
 //! * [`Api`] makes requests.
 //! * [`MediaSocket`] is a UDP socket that is signed in to a leg and kept so.
-//! * [`relay`] connects programs that speak plain RTP on this machine with legs.
+//! * [`relay`] connects programs that speak plain RTP on this machine with legs, and [`datagrams`] those that exchange
+//!   datagrams of any kind.
 //! * [`sequence`] says which numbered packets are lost or have come again.
 #![warn(missing_docs)]
 
 mod api;
 mod arrival;
+pub mod datagrams;
 mod media;
 pub mod relay;
 pub mod sdp;
@@ -15,4 +17,4 @@ pub mod sequence;
 
 pub use api::{Api, ApiError, Bearer, Watch};
 pub use arrival::{Arrival, PacketBuffer, now_ns};
-pub use media::{MediaSocket, NotSignedIn};
+pub use media::{MediaSocket, NotSent, NotSignedIn};

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use conference_api::Leg;
 use data_encoding::HEXLOWER;
 use hello::{Hello, KEY_LEN, Received, SigningIn};
+use rustix::net::sockopt;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -23,6 +24,12 @@ const ERRORS_MAX: u32 = 16;
 
 /// The pause after "connection refused": the switch is away.
 const REFUSED: Duration = Duration::from_millis(20);
+
+const TOO_LONG: i32 = rustix::io::Errno::MSGSIZE.raw_os_error();
+
+/// Bytes of a packet that are IP's and UDP's.
+const IPV4_HEADERS: usize = 20 + 8;
+const IPV6_HEADERS: usize = 40 + 8;
 
 /// Why a socket is not signed in.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +57,22 @@ pub enum NotSignedIn {
     },
 }
 
+/// Why a packet was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent {
+    /// It does not fit the way to the switch, and the switch takes no pieces.
+    #[error("a packet of {len} bytes is too long: the way to the switch carries {max}")]
+    TooLong {
+        /// The packet's bytes.
+        len: usize,
+        /// The most bytes that a packet may have.
+        max: usize,
+    },
+    /// The system refuses; the next packet may leave all the same.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
 /// A UDP socket for one leg. It signs in by itself, again after each restart of switch or service, while somebody
 /// receives.
 #[derive(Debug)]
@@ -75,6 +98,7 @@ async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
         };
         let connecting = async {
             let socket = UdpSocket::bind(any).await?;
+            forbid_splitting(&socket, to)?;
             socket.connect(to).await.map(|()| socket)
         };
         match connecting.await {
@@ -83,6 +107,16 @@ async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
         }
     }
     Err(failed)
+}
+
+/// The switch drops pieces of split packets: what does not fit the way is not to be sent.
+fn forbid_splitting(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
+    if to.is_ipv4() {
+        sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO)?;
+    } else {
+        sockopt::set_ipv6_mtu_discover(socket, sockopt::Ipv6PathMtuDiscovery::DO)?;
+    }
+    Ok(())
 }
 
 impl MediaSocket {
@@ -147,9 +181,30 @@ impl MediaSocket {
     /// Sends a packet.
     ///
     /// # Errors
-    /// The system refuses; the next packet may leave all the same.
-    pub async fn send(&self, packet: &[u8]) -> io::Result<()> {
-        self.socket.send(packet).await.map(drop)
+    /// It is too long, or the system refuses.
+    pub async fn send(&self, packet: &[u8]) -> Result<(), NotSent> {
+        match self.socket.send(packet).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(TOO_LONG) => Err(NotSent::TooLong {
+                len: packet.len(),
+                max: self.packet_max()?,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The most bytes of a packet that the way to the switch carries, as far as the kernel knows.
+    ///
+    /// # Errors
+    /// There is no way.
+    pub fn packet_max(&self) -> io::Result<usize> {
+        let (mtu, headers) = if self.to.is_ipv4() {
+            (sockopt::ip_mtu(&self.socket)?, IPV4_HEADERS)
+        } else {
+            (sockopt::ipv6_mtu(&self.socket)?, IPV6_HEADERS)
+        };
+        let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
+        Ok(mtu.saturating_sub(headers))
     }
 
     /// The next packet, in `buffer`; says hello meanwhile.

@@ -1,14 +1,15 @@
 //! Connects programs on this machine that speak plain RTP, each on its two UDP ports, with legs.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use tokio::net::UdpSocket;
 
-use crate::MediaSocket;
+use crate::arrival::give_room;
 use crate::media::DATAGRAM_MAX;
+use crate::{MediaSocket, NotSent};
 
 /// The tries to find two free ports next to each other.
 const PAIR_TRIES: usize = 64;
@@ -26,7 +27,6 @@ impl Pair {
     /// # Errors
     /// One of them is taken.
     pub async fn bind(port: u16) -> io::Result<Pair> {
-        let bind = |port| UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         Ok(Pair {
             rtp: bind(port).await?,
             rtcp: bind(port + 1).await?,
@@ -40,12 +40,12 @@ impl Pair {
     pub async fn bind_any() -> io::Result<Pair> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..PAIR_TRIES {
-            let rtp = UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+            let rtp = bind(0).await?;
             let port = rtp.local_addr()?.port();
             if port % 2 != 0 || port == u16::MAX {
                 continue;
             }
-            match UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port + 1))).await {
+            match bind(port + 1).await {
                 Ok(rtcp) => return Ok(Pair { rtp, rtcp }),
                 Err(error) => last = error,
             }
@@ -62,11 +62,22 @@ impl Pair {
     }
 }
 
-/// Sends what a program sends to the pair through a leg, and the reports that come back to the program, for ever.
+async fn bind(port: u16) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    give_room(&socket);
+    Ok(socket)
+}
+
+/// Sends what a program sends to the pair through a leg, and the reports that come back to the program, for ever. Tells of
+/// each packet that is too long to be sent.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.
-pub async fn publish(program: &Pair, leg: &MediaSocket) -> io::Result<()> {
+pub async fn publish(
+    program: &Pair,
+    leg: &MediaSocket,
+    mut too_long: impl FnMut(&NotSent),
+) -> io::Result<()> {
     let reports_to = Mutex::new(None);
     let forward = async {
         let (mut rtp, mut rtcp) = (vec![0; DATAGRAM_MAX], vec![0; DATAGRAM_MAX]);
@@ -85,8 +96,11 @@ pub async fn publish(program: &Pair, leg: &MediaSocket) -> io::Result<()> {
                     &rtcp[..n]
                 }
             };
-            // The switch may be away for a moment.
-            let _ = leg.send(packet).await;
+            match leg.send(packet).await {
+                Err(error @ NotSent::TooLong { .. }) => too_long(&error),
+                // The switch may be away for a moment.
+                Ok(()) | Err(NotSent::System(_)) => {}
+            }
         }
     };
     let back = async {
@@ -105,12 +119,12 @@ pub async fn publish(program: &Pair, leg: &MediaSocket) -> io::Result<()> {
     }
 }
 
-/// Sends what a leg receives to a program that listens on `port` and `port + 1`, and its reports back, for ever.
+/// Sends what a leg receives from the pair to a program that listens on `port` and `port + 1`, and its reports back, for
+/// ever.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.
-pub async fn receive(leg: &MediaSocket, port: u16) -> io::Result<()> {
-    let pair = Pair::bind_any().await?;
+pub async fn receive(pair: &Pair, leg: &MediaSocket, port: u16) -> io::Result<()> {
     let forward = async {
         let mut buffer = vec![0; DATAGRAM_MAX];
         loop {

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use conference_api::Delay;
 use p4runtime_client::objects::{Count, ObjectError, Table, table_info};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::table_action::Type;
 use p4runtime_proto::p4::v1::{Entity, MeterCounterData};
-use p4runtime_proto::reprise::v1::PortCounters;
 use p4runtime_proto::reprise::v1::port_counters::Link;
+use p4runtime_proto::reprise::v1::{GetCountersResponse, Latency, PortCounters, latency};
 
 use crate::sign_in::Clocks;
 
@@ -43,6 +44,8 @@ pub struct PortReading {
     pub is_down: bool,
     /// Frames that it has dropped, by reason.
     pub drops: BTreeMap<String, u64>,
+    /// How long what has left by it was in the switch.
+    pub delay: Option<Delay>,
 }
 
 impl From<&PortCounters> for PortReading {
@@ -51,8 +54,23 @@ impl From<&PortCounters> for PortReading {
         PortReading {
             is_down: matches!(port.link(), Link::Down | Link::Lost),
             drops: drops.map(|it| (it.reason.clone(), it.packets)).collect(),
+            delay: None,
         }
     }
+}
+
+/// The delays of ports.
+fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
+    let of_ports = latencies.iter().filter(|it| it.of() == latency::Of::Port);
+    of_ports.filter_map(|it| {
+        let delay = Delay {
+            p50_ns: it.p50_ns,
+            p99_ns: it.p99_ns,
+            p999_ns: it.p999_ns,
+            max_ns: it.max_ns,
+        };
+        Some((u16::try_from(it.id).ok()?, delay))
+    })
 }
 
 /// Something that is counted.
@@ -122,6 +140,8 @@ pub struct PortActivity {
     pub is_down: bool,
     /// Drops by reason; bytes are not known.
     pub drops: BTreeMap<String, Flow>,
+    /// How long what has left by it was in the switch, since the switch's process began.
+    pub delay: Option<Delay>,
 }
 
 /// What the switch has counted until now, and how fast.
@@ -170,9 +190,12 @@ impl Activity {
                 let before = before.or((self.ports.contains_key(port)).then_some(&first));
                 (reason.clone(), flow(before, count))
             });
-            let is_down = now.is_down;
-            let drops = drops.collect();
-            (*port, PortActivity { is_down, drops })
+            let next = PortActivity {
+                is_down: now.is_down,
+                drops: drops.collect(),
+                delay: now.delay,
+            };
+            (*port, next)
         });
         Activity {
             is_connected: true,
@@ -336,7 +359,7 @@ impl Reading {
     pub fn new(
         (sockets, receivers, verdicts): (&Table, &Table, &Verdicts),
         entities: &[Entity],
-        ports: &[PortCounters],
+        counters: &GetCountersResponse,
     ) -> Reading {
         let mut reading = Reading::default();
         for entity in entities {
@@ -362,9 +385,14 @@ impl Reading {
                 reading.verdicts.insert(name.clone(), count);
             }
         }
-        let ports = ports.iter();
+        let ports = counters.ports.iter();
         let ports = ports.filter_map(|it| Some((u16::try_from(it.port).ok()?, it.into())));
         reading.ports = ports.collect();
+        for (port, delay) in delays(&counters.latencies) {
+            if let Some(port) = reading.ports.get_mut(&port) {
+                port.delay = Some(delay);
+            }
+        }
         reading
     }
 }
@@ -457,6 +485,7 @@ mod tests {
                 PortReading {
                     is_down: false,
                     drops: drops.iter().map(|(r, n)| ((*r).to_owned(), *n)).collect(),
+                    delay: None,
                 },
             )]
             .into(),

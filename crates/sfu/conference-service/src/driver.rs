@@ -17,6 +17,7 @@ use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     PacketIn, PacketMetadata, PacketOut, Update, stream_message_response,
 };
+use p4runtime_proto::reprise::v1::GetCountersResponse;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -406,16 +407,16 @@ impl Session<'_> {
         let (sockets, receivers) = (self.tables.sockets(), self.tables.receivers());
         let wildcards = activity::wildcards(sockets, receivers, &self.verdicts);
         let entities = self.client.read(wildcards).await?;
-        let ports = match self.client.counters().await {
-            Ok(counters) => counters.ports,
+        let counters = match self.client.counters().await {
+            Ok(counters) => counters,
             // Another make of switch, whose ports nobody knows.
             Err(error) => {
                 tracing::debug!(%error, "the switch does not tell of its ports");
-                Vec::new()
+                GetCountersResponse::default()
             }
         };
         let (sockets, receivers) = (self.tables.sockets(), self.tables.receivers());
-        let reading = Reading::new((sockets, receivers, &self.verdicts), &entities, &ports);
+        let reading = Reading::new((sockets, receivers, &self.verdicts), &entities, &counters);
         let clocks = self.clocks();
         let next = Arc::new(self.observers.activity.borrow().next(&reading, clocks));
         self.observers.metrics.activity(&next);

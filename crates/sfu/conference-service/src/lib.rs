@@ -18,6 +18,7 @@ pub mod backup;
 pub mod certificate;
 pub mod config;
 pub mod core;
+pub mod counts;
 pub mod driver;
 mod event_log;
 mod frame;

@@ -1,9 +1,10 @@
 //! Decides what stands between a publisher and a receiver.
 
-use conference_api::{Cause, LegTraffic, Name, TrackPath, Transport, Why};
+use conference_api::{Cause, Name, TrackPath, Transport, Why};
 use conference_model::{BindingRecord, Model};
 
 use crate::activity::{Activity, Flow, LegActivity};
+use crate::counts::{received, sent};
 
 /// A publisher that sends no media for so long is silent: more than two readings, and than the second that a slow
 /// picture may take.
@@ -32,8 +33,8 @@ pub fn why(model: &Model, activity: &Activity, now_ms: u64, question: Question<'
         path: question.path.clone(),
         next: causes.first().map_or("", |it| it.next()).to_owned(),
         causes,
-        publisher: traffic(found.publisher, |it| (it.sent, it.last_media_ms)),
-        receiver: traffic(found.receiver, |it| (it.received, it.received.last_ms)),
+        publisher: found.publisher.map(sent).unwrap_or_default(),
+        receiver: found.receiver.map(received).unwrap_or_default(),
     }
 }
 
@@ -117,6 +118,7 @@ fn holds(found: &Found<'_>, cause: Cause, now_ms: u64) -> bool {
             track.is_ok_and(|it| it.muted_by.is_some())
         }
         Cause::PublisherNotSignedIn => found.publisher_binding.is_none(),
+        Cause::Fragmented => is_fragmented(found, now_ms),
         Cause::PublisherSilent => is_silent(found, now_ms),
         Cause::Policed => found
             .publisher
@@ -142,6 +144,12 @@ fn is_silent(found: &Found<'_>, now_ms: u64) -> bool {
     let is_known = read_ms.saturating_sub(leg.since_ms) >= SILENT_MS;
     let is_quiet = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENT_MS;
     is_known && leg.last_media_ms.is_none_or(is_quiet)
+}
+
+/// The switch counts fragments of all senders together: they are this one's if nothing else comes from it.
+fn is_fragmented(found: &Found<'_>, now_ms: u64) -> bool {
+    let fragments = found.activity.verdicts.get("drop_fragment");
+    is_silent(found, now_ms) && fragments.is_some_and(|it| is_recent(it, now_ms))
 }
 
 /// The switch counts what is no RTP for all legs together: it is this leg's if the leg sends, the receiver gets nothing at
@@ -185,22 +193,6 @@ fn is_recent(flow: &Flow, now_ms: u64) -> bool {
         .is_some_and(|last_ms| now_ms.saturating_sub(last_ms) <= RECENT_MS)
 }
 
-fn traffic(
-    leg: Option<&LegActivity>,
-    of: impl FnOnce(&LegActivity) -> (Flow, Option<u64>),
-) -> LegTraffic {
-    leg.map_or_else(LegTraffic::default, |leg| {
-        let (flow, last_packet_ms) = of(leg);
-        LegTraffic {
-            packets: flow.count.packets,
-            bytes: flow.count.bytes,
-            packets_per_s: flow.packets_per_s,
-            kbps: flow.bits_per_s / 1_000,
-            last_packet_ms,
-        }
-    })
-}
-
 #[cfg(test)]
 #[expect(clippy::too_many_lines, reason = "a function is a list of cases")]
 mod tests {
@@ -235,6 +227,7 @@ mod tests {
         red: u64,
         receives: u64,
         not_rtp: u64,
+        fragments: u64,
         is_away: bool,
         drops: BTreeMap<String, u64>,
     }
@@ -252,6 +245,7 @@ mod tests {
                 red: 0,
                 receives: 50,
                 not_rtp: 0,
+                fragments: 0,
                 is_away: false,
                 drops: BTreeMap::new(),
             };
@@ -350,6 +344,8 @@ mod tests {
                 }
                 let not_rtp = reading.verdicts.entry("drop_not_rtp".to_owned());
                 not_rtp.or_default().packets += self.not_rtp;
+                let fragments = reading.verdicts.entry("drop_fragment".to_owned());
+                fragments.or_default().packets += self.fragments;
                 if let Some(port) = reading.ports.get_mut(&2) {
                     for (reason, n) in &self.drops {
                         *port.drops.entry(reason.clone()).or_default() += n;
@@ -394,7 +390,7 @@ mod tests {
             packets: 1,
             bytes: 108,
         };
-        let cases: [(Cause, Change); 16] = [
+        let cases: [(Cause, Change); 17] = [
             (
                 Cause::NoPublisher,
                 Box::new(|case| {
@@ -418,6 +414,10 @@ mod tests {
             (
                 Cause::PublisherNotSignedIn,
                 Box::new(|case| case.ask(Request::SignOut { leg: 1 })),
+            ),
+            (
+                Cause::Fragmented,
+                Box::new(move |case| (case.sends, case.fragments) = (hello, 30)),
             ),
             (
                 Cause::PublisherSilent,

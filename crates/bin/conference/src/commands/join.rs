@@ -1,16 +1,18 @@
-//! `reprise join`: programs of this machine that speak plain RTP take part in a conference.
+//! `reprise join`: programs of this machine that speak plain RTP, or exchange other datagrams, take part in a conference.
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use conference_api::{
     Event, EventKind, LeftReason, Leg, Name, Participant, ParticipantSpec, QualitySpec,
-    SubscriptionSpec, TrackKind, TrackPath, TrackSpec, Transport,
+    SubscriptionSpec, Track, TrackKind, TrackPath, TrackSpec, Transport,
 };
+use conference_client::datagrams::{Near, Published};
 use conference_client::relay::{self, Pair};
-use conference_client::{Api, Bearer, MediaSocket, sdp};
+use conference_client::{Api, Bearer, MediaSocket, NotSent, sdp};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -23,6 +25,8 @@ use command_line::interrupt::unless_interrupted;
 
 /// How long a first welcome may take.
 const SIGN_IN: Duration = Duration::from_secs(10);
+/// How often packets that are too long are told of.
+const COMPLAINT: Duration = Duration::from_secs(10);
 
 pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     let bearer = Bearer::read(&join.token)?;
@@ -48,6 +52,7 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
             (false, chosen) => Some(chosen.clone()),
         },
         received: BTreeMap::new(),
+        datagrams: None,
         tasks: JoinSet::new(),
     };
     say(
@@ -58,6 +63,9 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     let work = async {
         for (track, (port, text)) in published {
             host.publish(&track, port, text, join.max_kbps).await?;
+        }
+        if let Some(track) = &join.datagrams {
+            host.publish_datagrams(track, join.max_kbps).await?;
         }
         follow::follow(&api, &conference, &mut host).await?;
         say(global.json, json!({ "ended": conference }), || {
@@ -101,13 +109,106 @@ fn say(is_json: bool, json: serde_json::Value, text: impl FnOnce() -> String) {
     }
 }
 
-fn say_receives(is_json: bool, path: &TrackPath, port: u16, file: &str) {
-    let TrackPath { participant, track } = path;
-    say(
-        is_json,
-        json!({ "receives": path, "port": port, "sdp": file }),
-        || format!("receives {participant}/{track} on 127.0.0.1 port {port}: {file}"),
-    );
+/// A track that is received. Ports are those of 127.0.0.1.
+#[derive(Clone)]
+struct Received {
+    path: TrackPath,
+    transport: Transport,
+    /// Where it goes; RTCP goes to the next port.
+    player: u16,
+    /// Where the player sends: its RTCP, or its datagrams.
+    own: u16,
+    /// What its publisher has described.
+    sdp: String,
+}
+
+impl Received {
+    fn say(&self, is_json: bool, folder: &Path) {
+        let (path, player, own) = (&self.path, self.player, self.own);
+        let TrackPath { participant, track } = path;
+        match self.transport {
+            Transport::Rtp => {
+                let file = self.file(folder);
+                let file = file.display();
+                let json = json!({ "receives": path, "port": player, "rtcp_port": own, "sdp": file.to_string() });
+                say(is_json, json, || {
+                    format!(
+                        "receives {participant}/{track} on 127.0.0.1 port {player} (its RTCP goes to port {own}): {file}"
+                    )
+                });
+            }
+            Transport::Datagram => {
+                let json = json!({ "receives": path, "port": player, "own_port": own });
+                say(is_json, json, || {
+                    format!(
+                        "receives {participant}/{track} on 127.0.0.1 port {player} (what is sent to port {own} is published)"
+                    )
+                });
+            }
+        }
+    }
+
+    /// What a player of RTP takes.
+    fn file(&self, folder: &Path) -> PathBuf {
+        let TrackPath { participant, track } = &self.path;
+        folder.join(format!("{participant}.{track}.sdp"))
+    }
+
+    fn describe(&self, folder: &Path) -> Result<(), Failure> {
+        if self.transport == Transport::Datagram {
+            return Ok(());
+        }
+        let text = sdp::for_receiver(&self.sdp, self.player);
+        Ok(files::write(&self.file(folder), text.as_bytes())?)
+    }
+}
+
+/// The program that gets a received track.
+enum Player {
+    Rtp(Pair, u16),
+    Datagrams(Near, Option<Arc<Published>>, Complaints),
+}
+
+impl Player {
+    async fn play(self, leg: &MediaSocket) -> Result<(), Failure> {
+        match self {
+            Player::Rtp(pair, port) => relay::receive(&pair, leg, port).await?,
+            Player::Datagrams(near, published, mut complaints) => {
+                near.exchange(leg, published.as_deref(), |error| complaints.say(error))
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Packets of a published track that were not sent.
+struct Complaints {
+    track: Name,
+    n: u64,
+    last: Option<Instant>,
+}
+
+impl Complaints {
+    fn new(track: Name) -> Complaints {
+        Complaints {
+            track,
+            n: 0,
+            last: None,
+        }
+    }
+
+    /// Says it at once, and then now and then.
+    fn say(&mut self, error: &NotSent) {
+        self.n += 1;
+        if self.last.is_none_or(|last| last.elapsed() >= COMPLAINT) {
+            self.last = Some(Instant::now());
+            output::error_line(format_args!(
+                "reprise: {}: {error}; {} not sent so far. Have the program send shorter ones, ffmpeg by -pkt_size",
+                self.track, self.n
+            ));
+        }
+    }
 }
 
 struct Host {
@@ -119,8 +220,9 @@ struct Host {
     folder: PathBuf,
     /// The tracks to receive; `None`: all.
     chosen: Option<Vec<TrackPath>>,
-    /// The port and the session description of each track that is received.
-    received: BTreeMap<TrackPath, (u16, String)>,
+    received: BTreeMap<TrackPath, Received>,
+    /// The track of datagrams that this host publishes.
+    datagrams: Option<Arc<Published>>,
     tasks: JoinSet<Result<(), Failure>>,
 }
 
@@ -138,10 +240,48 @@ impl Host {
                 port + 1
             ))
         })?;
+        let leg = self
+            .publishing_leg(track, Transport::Rtp, sdp, max_kbps)
+            .await?;
+        say(
+            self.json,
+            json!({ "publishes": track, "port": port }),
+            || format!("publishes {track}: send it to 127.0.0.1 port {port}"),
+        );
+        let mut complaints = Complaints::new(track.clone());
+        self.tasks.spawn(async move {
+            Ok(relay::publish(&program, &leg, |error| complaints.say(error)).await?)
+        });
+        Ok(())
+    }
+
+    /// Publishes what one program sends to all others' tracks of datagrams.
+    async fn publish_datagrams(&mut self, track: &Name, max_kbps: u32) -> Result<(), Failure> {
+        let leg = self
+            .publishing_leg(track, Transport::Datagram, String::new(), max_kbps)
+            .await?;
+        say(self.json, json!({ "publishes": track }), || {
+            format!("publishes {track}: send it to the ports that are named with others' tracks")
+        });
+        let published = Arc::new(Published::new(leg));
+        self.datagrams = Some(Arc::clone(&published));
+        self.tasks
+            .spawn(async move { match published.keep().await {} });
+        Ok(())
+    }
+
+    /// The signed-in leg of a track that this host publishes.
+    async fn publishing_leg(
+        &self,
+        track: &Name,
+        transport: Transport,
+        sdp: String,
+        max_kbps: u32,
+    ) -> Result<MediaSocket, Failure> {
         let quality = Name::new("one").unwrap_or_else(|_| unreachable!());
         let spec = TrackSpec {
             kind: kind_of(track),
-            transport: Transport::Rtp,
+            transport,
             qualities: vec![QualitySpec {
                 name: quality,
                 max_kbps,
@@ -156,25 +296,19 @@ impl Host {
         let there = self.api.publish(&self.conference, &path, spec).await?;
         let leg = MediaSocket::open(leg_of(&there, track)?).await?;
         leg.sign_in(SIGN_IN).await?;
-        say(
-            self.json,
-            json!({ "publishes": track, "port": port }),
-            || format!("publishes {track}: send it to 127.0.0.1 port {port}"),
-        );
-        self.tasks
-            .spawn(async move { Ok(relay::publish(&program, &leg).await?) });
-        Ok(())
+        Ok(leg)
     }
 
     /// Receives a track, unless that is done already.
-    async fn receive(&mut self, path: &TrackPath, sdp: &str) -> Result<(), Stop> {
+    async fn receive(&mut self, path: &TrackPath, track: &Track) -> Result<(), Stop> {
         if !self.wants(path) {
             return Ok(());
         }
-        if let Some((port, before)) = self.received.get(path).cloned() {
-            if before != sdp {
-                let file = self.describe(path, sdp, port)?;
-                say_receives(self.json, path, port, &file);
+        if let Some(received) = self.received.get_mut(path) {
+            if received.sdp != track.sdp {
+                received.sdp.clone_from(&track.sdp);
+                received.describe(&self.folder)?;
+                received.say(self.json, &self.folder);
             }
             return Ok(());
         }
@@ -190,33 +324,55 @@ impl Host {
         let leg = leg.ok_or_else(|| Failure::new("the service has lost the subscription"))?;
         let leg = MediaSocket::open(leg_of(&there, &leg)?).await;
         let leg = leg.map_err(Failure::from)?;
-        let port = self.next_port;
+        let (player, own) = self.player_of(track.transport).await?;
+        let received = Received {
+            path: path.clone(),
+            transport: track.transport,
+            player: self.next_port,
+            own,
+            sdp: track.sdp.clone(),
+        };
         self.next_port = self.next_port.checked_add(2).ok_or_else(|| {
             Failure::new("no port is left for another track: give a lower one with --port")
         })?;
-        let file = self.describe(path, sdp, port)?;
-        let (path, is_json) = (path.clone(), self.json);
+        received.describe(&self.folder)?;
+        self.received.insert(path.clone(), received.clone());
+        let (is_json, folder) = (self.json, self.folder.clone());
         self.tasks.spawn(async move {
             match leg.sign_in(SIGN_IN).await {
-                Ok(()) => say_receives(is_json, &path, port, &file),
-                // The relay tries on.
+                Ok(()) => received.say(is_json, &folder),
+                // The player's leg tries on.
                 Err(error) => output::error_line(format_args!(
                     "reprise: {}/{} does not come yet: {error}; trying again",
-                    path.participant, path.track
+                    received.path.participant, received.path.track
                 )),
             }
-            Ok(relay::receive(&leg, port).await?)
+            player.play(&leg).await
         });
         Ok(())
     }
 
-    /// Writes what a player takes; returns the file's name.
-    fn describe(&mut self, path: &TrackPath, sdp: &str, port: u16) -> Result<String, Failure> {
-        let name = format!("{}.{}.sdp", path.participant, path.track);
-        let file = self.folder.join(name);
-        files::write(&file, sdp::for_receiver(sdp, port).as_bytes())?;
-        self.received.insert(path.clone(), (port, sdp.to_owned()));
-        Ok(file.display().to_string())
+    /// The next player, and the port to which it sends.
+    async fn player_of(&self, transport: Transport) -> Result<(Player, u16), Failure> {
+        let port = self.next_port;
+        match transport {
+            Transport::Rtp => {
+                let pair = Pair::bind_any().await?;
+                let own = pair.port()? + 1;
+                Ok((Player::Rtp(pair, port), own))
+            }
+            Transport::Datagram => {
+                let own = port.saturating_add(1);
+                let near = Near::bind(port, own).await.map_err(|error| {
+                    Failure::new(format!(
+                        "cannot listen on 127.0.0.1 port {own}: {error}; --port chooses others"
+                    ))
+                })?;
+                let complaints = Complaints::new(self.participant.clone());
+                let player = Player::Datagrams(near, self.datagrams.clone(), complaints);
+                Ok((player, own))
+            }
+        }
     }
 
     /// Whether a track of another participant is to be received.
@@ -232,7 +388,7 @@ impl Host {
                 participant: name.clone(),
                 track: track.clone(),
             };
-            self.receive(&path, &it.sdp).await?;
+            self.receive(&path, it).await?;
         }
         Ok(())
     }

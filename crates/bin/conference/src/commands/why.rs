@@ -92,6 +92,7 @@ fn step(cause: Cause, why: &Why) -> String {
         Cause::NotPublished => format!("{publisher} publishes {track}"),
         Cause::Muted => format!("{track} is not muted"),
         Cause::PublisherNotSignedIn => format!("{publisher}'s socket is signed in"),
+        Cause::Fragmented => format!("{publisher}'s packets come whole"),
         Cause::PublisherSilent => format!("{publisher} sends media"),
         Cause::Policed => format!("{publisher} keeps within the rate"),
         Cause::NotRtp => format!("{publisher} sends RTP"),

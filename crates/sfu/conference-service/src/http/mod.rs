@@ -92,6 +92,7 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         .routes(routes!(events::stream))
         .routes(routes!(service::get_drain, service::put_drain))
         .routes(routes!(service::get_backup))
+        .routes(routes!(service::get_switch))
         .split_for_parts();
     description.info.title = "Reprise conference service".to_owned();
     description.info.version = "1".to_owned();

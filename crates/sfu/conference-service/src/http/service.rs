@@ -1,4 +1,4 @@
-//! The service itself: drain and backup, for administrators of all conferences.
+//! The service itself: drain, backup, and what the switch has counted, for administrators of all conferences.
 
 use std::convert::Infallible;
 
@@ -6,13 +6,14 @@ use axum::body::Body as Content;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Json};
-use conference_api::{Drain, Name, Problem};
+use conference_api::{Drain, Name, Problem, SwitchCounts};
 use conference_model::Model;
 
 use super::conferences::{Body, content};
 use super::{App, Failure};
 use crate::backup;
 use crate::core::now_ms;
+use crate::counts;
 use crate::tokens::Caller;
 
 /// Whether the service drains.
@@ -60,6 +61,26 @@ pub(super) async fn put_drain(
     let drain = content(body)?;
     app.live.set_draining(drain.draining);
     Ok(Json(drain))
+}
+
+/// What the switch has counted of all conferences: delays and drops.
+#[utoipa::path(
+    get,
+    path = "/v1/switch",
+    tag = "service",
+    security(("token" = [])),
+    responses(
+        (status = 200, description = "What it has counted, a second ago at most", body = SwitchCounts),
+        (status = 401, description = "No good token", body = Problem),
+        (status = 403, description = "Not allowed", body = Problem),
+    )
+)]
+pub(super) async fn get_switch(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<SwitchCounts>, Failure> {
+    caller.expect_administrator_of_all()?;
+    Ok(Json(counts::of_switch(&app.media.switch, &app.activity())))
 }
 
 /// Refuses a new conference while the service drains.

@@ -8,6 +8,7 @@ use conference_api::{
 use conference_model::{Model, ParticipantRecord, Refusal};
 
 use crate::activity::Activity;
+use crate::counts;
 use crate::tokens::Caller;
 
 /// What is shown beside the model.
@@ -54,23 +55,25 @@ pub(super) fn conference(
 
 pub(super) fn participant_of(
     model: &Model,
-    (media, activity): Shown<'_>,
+    shown: Shown<'_>,
     record: &ParticipantRecord,
     legs: Legs,
 ) -> Participant {
+    let (_, activity) = shown;
     let number = |leg: &Name| record.legs.get(leg).map(|leg| leg.number);
     let is_signed_in = |leg| number(leg).is_some_and(|leg| model.binding(leg).is_some());
-    let sent = |leg| {
-        let activity = number(leg).and_then(|leg| activity.legs.get(&leg));
-        activity.map(|it| it.sent).unwrap_or_default()
+    let counted = |leg| {
+        let counted = number(leg).and_then(|leg| activity.legs.get(&leg));
+        counted.copied().unwrap_or_default()
     };
     let tracks = record.tracks.iter().map(|(name, track)| {
         let qualities = track.qualities.iter().map(|quality| Quality {
             name: quality.name.clone(),
             max_kbps: quality.max_kbps,
             signed_in: is_signed_in(&quality.leg),
-            packets_per_s: sent(&quality.leg).packets_per_s,
-            kbps: sent(&quality.leg).bits_per_s / 1_000,
+            packets_per_s: counted(&quality.leg).sent.packets_per_s,
+            kbps: counted(&quality.leg).sent.bits_per_s / 1_000,
+            policed_packets: counted(&quality.leg).policed.count.packets,
         });
         let track = Track {
             kind: track.kind,
@@ -91,13 +94,13 @@ pub(super) fn participant_of(
         joined_ms: record.joined_ms,
         tracks: tracks.collect(),
         subscriptions: subscriptions.collect(),
-        legs: (legs != Legs::Hidden).then(|| legs_of(model, media, record, legs)),
+        legs: (legs != Legs::Hidden).then(|| legs_of(model, shown, record, legs)),
     }
 }
 
 fn legs_of(
     model: &Model,
-    media: &Media,
+    (media, activity): Shown<'_>,
     record: &ParticipantRecord,
     legs: Legs,
 ) -> BTreeMap<Name, Leg> {
@@ -107,6 +110,7 @@ fn legs_of(
             key: (legs == Legs::WithKeys).then(|| leg.key_in_hexadecimal()),
             media: media.clone(),
             signed_in_from: model.binding(leg.number).map(|it| it.route()),
+            counted: counts::of_leg(model, activity, leg.number),
         };
         (name.clone(), leg)
     });

@@ -13,6 +13,7 @@ const EVENTS_MAX = 100;
 
 const byId = (id) => document.getElementById(id);
 const numbers = new Intl.NumberFormat();
+const threeDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
@@ -376,6 +377,7 @@ function updateTrack(row, track, name, participant) {
     } else {
       mark(fact, "not signed in", "warn");
     }
+    if (quality.policed_packets) mark(fact, `${numbers.format(quality.policed_packets)} dropped: more than that`, "warn");
     facts.append(fact);
   }
   replaceIfOther(text.children[1], facts);
@@ -405,7 +407,7 @@ function createSubscription(receiver, may_ask) {
 
 /** What stands between a publisher and a receiver, with what the switch has counted at both. */
 function showWhy(answer, why) {
-  const causes = why.causes.map((it) => it.replaceAll("_", " "));
+  const causes = why.causes.map(inWords);
   const lines = [causes.length > 0 ? `In the way: ${causes.join(", ")}.` : "Packets are forwarded."];
   if (why.next) lines.push(`What helps: ${why.next}.`);
   const { participant } = why.path;
@@ -431,13 +433,75 @@ function updateSubscription(row, receiver, subscription, conference, legs) {
   // Only the participant and administrators see legs.
   const leg = legs?.[subscription.leg];
   if (leg) mark(text, leg.signed_in_from ? "signed in" : "not signed in", leg.signed_in_from ? "good" : "warn");
+  if (leg?.counted) text.append(factsOf(leg.counted));
   replaceIfOther(row.firstChild, text);
   row.children[1].setAttribute("aria-label", `Why? ${track} of ${participant}, at ${receiver}`);
+}
+
+/** What the switch has counted of a leg that receives. */
+function factsOf({ received, port }) {
+  const facts = make("ul", "facts");
+  facts.append(make("li", "", `${numbers.format(received.packets_per_s)} packets/s, ${numbers.format(received.kbps)} kbit/s`));
+  if (port?.delay) facts.append(make("li", "", `In the switch for ${duration(port.delay.p50_ns)} (p50), ${duration(port.delay.p99_ns)} (p99)`));
+  for (const [reason, drops] of Object.entries(port?.drops ?? {})) {
+    facts.append(make("li", "", `Its port has dropped ${numbers.format(drops.packets)}: ${inWords(reason)}`));
+  }
+  return facts;
+}
+
+const inWords = (reason) => reason.replaceAll("_", " ");
+
+/** A time in nanoseconds, for people: two or three digits. */
+function duration(ns) {
+  for (const [unit, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+    if (ns >= unit) return `${threeDigits.format(ns / unit)} ${name}`;
+  }
+  return `${ns} ns`;
 }
 
 /** Nothing in these has the focus, so they are made anew where they differ. */
 function replaceIfOther(old, element) {
   if (!old.isEqualNode(element)) old.replaceWith(element);
+}
+
+// The switch, for administrators of all conferences.
+
+async function readSwitch() {
+  const counted = await request("GET", ["switch"]);
+  const away = counted.connected ? "" : ": not connected, these are the last counts";
+  setText(byId("switch-title"), `Switch ${counted.switch}${away}`);
+  const ports = Object.entries(counted.ports);
+  const lost = Object.entries(counted.drops).map(([reason, drops]) => [inWords(reason), drops]);
+  for (const [port, { drops }] of ports) {
+    lost.push(...Object.entries(drops).map(([reason, it]) => [`port ${port}: ${inWords(reason)}`, it]));
+  }
+  fill("losses", lost, ({ packets, packets_per_s, last_ms }) => [
+    numbers.format(packets),
+    numbers.format(packets_per_s),
+    last_ms ? clock.format(last_ms) : "before",
+  ]);
+  const delays = ports.filter(([, { delay }]) => delay).map(([port, { delay }]) => [`port ${port}`, delay]);
+  fill("delays", delays, (it) => [it.p50_ns, it.p99_ns, it.p999_ns, it.max_ns].map(duration));
+  byId("switch").hidden = false;
+}
+
+/** Brings a table to these rows; one without rows is hidden. */
+function fill(table, rows, cellsOf) {
+  const create = (key) => {
+    const row = document.createElement("tr");
+    const heading = make("th", "", key);
+    heading.scope = "row";
+    row.append(heading);
+    return row;
+  };
+  const update = (row, item) => {
+    cellsOf(item).forEach((text, i) => {
+      if (!row.children[i + 1]) row.append(make("td"));
+      setText(row.children[i + 1], text);
+    });
+  };
+  keep(byId(table).tBodies[0], rows, create, update, byId("switch-title"));
+  byId(table).parentElement.hidden = rows.length === 0;
 }
 
 // Events.
@@ -560,6 +624,7 @@ function signIn(token) {
   for (const id of ["who", "forget", "app"]) byId(id).hidden = false;
   byId("entrance").hidden = true;
   byId("make").hidden = !claims.grants?.administer;
+  byId("switch").hidden = true;
   byId("make-name").value = claims.conference ?? "";
   say("");
   close("No conference chosen");
@@ -620,7 +685,9 @@ setInterval(() => {
 }, LIST_EVERY_MS);
 
 setInterval(() => {
-  if (session && shown && stream && !document.hidden) readConference().catch(failed);
+  if (!session || !stream || document.hidden) return;
+  if (shown) readConference().catch(failed);
+  if (administersAll()) readSwitch().catch(failed);
 }, RATES_EVERY_MS);
 
 const stored = sessionStorage.getItem(STORED);

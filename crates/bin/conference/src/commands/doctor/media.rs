@@ -331,6 +331,7 @@ mod tests {
                 addresses: Vec::new(),
             },
             signed_in_from: None,
+            counted: None,
         };
         let track = Track {
             kind: TrackKind::Video,
@@ -342,6 +343,7 @@ mod tests {
                 signed_in: true,
                 packets_per_s: 0,
                 kbps: 0,
+                policed_packets: 0,
             }],
             sdp: "v=0".to_owned(),
         };

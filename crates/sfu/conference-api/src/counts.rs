@@ -1,0 +1,83 @@
+//! What a switch has counted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Name;
+
+/// What the switch has counted of a leg in one direction. Zeros if the leg is not signed in.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LegTraffic {
+    /// Packets, a publisher's hellos among them.
+    pub packets: u64,
+    /// Bytes of whole frames.
+    pub bytes: u64,
+    /// Packets in the last second.
+    pub packets_per_s: u64,
+    /// Kilobits in the last second.
+    pub kbps: u64,
+    /// When the last packet of media was counted, to the second, in milliseconds since 1970; null if none was.
+    pub last_packet_ms: Option<u64>,
+}
+
+/// What the switch has counted of a leg.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LegCounts {
+    /// What the leg has sent.
+    pub sent: LegTraffic,
+    /// What the leg has received.
+    pub received: LegTraffic,
+    /// Packets of what it has sent that were dropped, since it sent more than its rate.
+    pub policed_packets: u64,
+    /// The port by which it is reached; null if it is not signed in, or the switch does not tell of its ports.
+    pub port: Option<PortCounts>,
+}
+
+/// What the switch has counted of one of its ports, since its process began.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PortCounts {
+    /// How long what left by it was in the switch; null if nothing has left.
+    pub delay: Option<Delay>,
+    /// Packets that it has dropped, by reason (docs/switch.md, "Drop reasons"); only reasons that occurred.
+    pub drops: BTreeMap<String, Drops>,
+}
+
+/// How long packets were in the switch, in nanoseconds, exact to two digits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Delay {
+    /// Half of the packets were in it no longer.
+    pub p50_ns: u64,
+    /// 99 of 100 were in it no longer.
+    pub p99_ns: u64,
+    /// 999 of 1,000 were in it no longer.
+    pub p999_ns: u64,
+    /// The longest time.
+    pub max_ns: u64,
+}
+
+/// Packets that were dropped for one reason.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Drops {
+    /// How many.
+    pub packets: u64,
+    /// How many in the last second.
+    pub packets_per_s: u64,
+    /// When the last one was counted, to the second, in milliseconds since 1970; null if none was while the service looked.
+    pub last_ms: Option<u64>,
+}
+
+/// What a switch has counted of all conferences.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SwitchCounts {
+    /// The switch.
+    pub switch: Name,
+    /// Whether the service is connected to it. Without that, the counters are the last that were read.
+    pub connected: bool,
+    /// Packets that it has not forwarded after they arrived, by the program's verdict (p4/lib/conference_verdict.p4); only
+    /// verdicts that occurred.
+    pub drops: BTreeMap<String, Drops>,
+    /// Its ports by number.
+    pub ports: BTreeMap<u16, PortCounts>,
+}

@@ -1,0 +1,154 @@
+//! Connects programs on this machine, each of which exchanges datagrams with one other, with legs. JackTrip is one: a
+//! musician runs one for each other musician.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+use tokio::time::Instant;
+
+use crate::media::DATAGRAM_MAX;
+use crate::{MediaSocket, NotSent, arrival};
+
+/// A program that has sent nothing for so long leaves the track to another one.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The track that this machine publishes. Every program sends the same to its own other, so the first one's datagrams are
+/// the track, and the others' are dropped.
+#[derive(Debug)]
+pub struct Published {
+    leg: MediaSocket,
+    first: First,
+}
+
+/// The first of several programs: the port that it sends to, and when it did so last.
+#[derive(Debug, Default)]
+struct First(Mutex<Option<(u16, Instant)>>);
+
+impl First {
+    /// Whether who sends to this port now is the first one.
+    fn is(&self, port: u16, now: Instant) -> bool {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = |&(it, last): &(u16, Instant)| it != port && now - last < SILENCE;
+        if first.as_ref().is_some_and(is_other) {
+            return false;
+        }
+        *first = Some((port, now));
+        true
+    }
+}
+
+impl Published {
+    /// On a leg of its own.
+    #[must_use]
+    pub fn new(leg: MediaSocket) -> Published {
+        Published {
+            leg,
+            first: First::default(),
+        }
+    }
+
+    /// Keeps the leg signed in, for ever.
+    pub async fn keep(&self) -> Infallible {
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        loop {
+            self.leg.receive(&mut buffer).await;
+        }
+    }
+
+    async fn send(&self, port: u16, datagram: &[u8]) -> Result<(), NotSent> {
+        if self.first.is(port, Instant::now()) {
+            self.leg.send(datagram).await
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A port of the loopback interface, for one program.
+#[derive(Debug)]
+pub struct Near {
+    socket: UdpSocket,
+    port: u16,
+    program: u16,
+}
+
+impl Near {
+    /// The program listens on port `program` and sends to `port`.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub async fn bind(program: u16, port: u16) -> io::Result<Near> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        arrival::give_room(&socket);
+        Ok(Near {
+            socket,
+            port,
+            program,
+        })
+    }
+
+    /// Sends what the leg receives to the program, and what the program sends to `published`, for ever. Tells of each
+    /// datagram that is too long to be sent.
+    ///
+    /// # Errors
+    /// A socket of this machine cannot be used any more.
+    pub async fn exchange(
+        &self,
+        leg: &MediaSocket,
+        published: Option<&Published>,
+        mut too_long: impl FnMut(&NotSent),
+    ) -> io::Result<()> {
+        let to_program = async {
+            let mut buffer = vec![0; DATAGRAM_MAX];
+            loop {
+                let datagram = leg.receive(&mut buffer).await;
+                // Nobody listens yet, perhaps.
+                let _ = self
+                    .socket
+                    .send_to(datagram, (Ipv4Addr::LOCALHOST, self.program))
+                    .await;
+            }
+        };
+        let from_program = async {
+            let mut buffer = vec![0; DATAGRAM_MAX];
+            loop {
+                let n = self.socket.recv(&mut buffer).await?;
+                if let Some(published) = published {
+                    match published.send(self.port, &buffer[..n]).await {
+                        Err(error @ NotSent::TooLong { .. }) => too_long(&error),
+                        // The switch may be away for a moment.
+                        Ok(()) | Err(NotSent::System(_)) => {}
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            never = to_program => never,
+            ended = from_program => ended,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_program_is_published_until_it_is_silent() {
+        let (first, began) = (First::default(), Instant::now());
+        let at = |ms| began + Duration::from_millis(ms);
+        assert!(first.is(7001, at(0)));
+        assert!(!first.is(7003, at(500)));
+        assert!(first.is(7001, at(900)));
+        assert!(
+            !first.is(7003, at(1_899)),
+            "the first one's silence counts from its last datagram"
+        );
+        assert!(first.is(7003, at(1_900)));
+        assert!(!first.is(7001, at(1_901)));
+    }
+}
