@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import puppeteer from "puppeteer-core";
 
@@ -113,6 +114,32 @@ for (const options of BROWSERS) {
           await page.screenshot({ path: `${process.env.PAGE_IMAGES}/${options.browser}-why.png`, fullPage: true });
         }
       }));
+
+    test("it shows rates, delays and losses", async () => {
+      const shows = async (page) => {
+        await signIn(page, service.administrator);
+        const facts = "[aria-label='bob receives'] .facts";
+        await until(page, (s) => /[1-9]\d* packets\/s/.test(document.querySelector(s)?.textContent), facts);
+        await until(page, (s) => /for [\d.]+ (ns|µs|ms|s) \(p50\)/.test(document.querySelector(s)?.textContent), facts);
+        await hasText(page, "#losses", "not signed in");
+        await hasText(page, "#delays", "port 1");
+        assert.deepEqual(await faults(page), []);
+      };
+      await service.withTraffic(async () => {
+        while (!(await service.conference()).participants.bob?.subscriptions.length) await sleep(100);
+        await service.stray();
+        for (const viewport of [WIDE, NARROW]) {
+          await open(async (page) => {
+            await shows(page);
+            if (process.env.PAGE_IMAGES) {
+              const name = `${options.browser}-${viewport.width}-traffic.png`;
+              await page.screenshot({ path: `${process.env.PAGE_IMAGES}/${name}`, fullPage: true });
+            }
+          }, viewport);
+        }
+      });
+      await service.fill();
+    });
 
     test("the keyboard does everything, and the focus stays where it is", () =>
       open(async (page) => {

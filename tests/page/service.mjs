@@ -1,10 +1,15 @@
 // A service with its switch for one test, and requests as participants and as its administrator.
 
 import { spawn } from "node:child_process";
+import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const programs = process.env.REPRISE_PROGRAMS ?? `${root}/target/release`;
@@ -100,6 +105,33 @@ class Service {
     const qualities = [{ name: "high", max_kbps: 2500 }, { name: "low", max_kbps: 300 }];
     await this.ask(ann, "PUT", `${of("ann")}/tracks/cam`, { kind: "video", qualities });
     await this.ask(bob, "PUT", `${of("bob")}/subscriptions/ann/cam`, { quality: "low" });
+  }
+
+  /** Ann and Bob as programs that send and receive, until `work` is done; and a packet of nobody. */
+  async withTraffic(work) {
+    const folder = await mkdtemp(join(tmpdir(), "reprise-page-"));
+    const tokens = join(folder, "tokens");
+    await writeFile(tokens, `${this.tokens.ann}\n${this.tokens.bob}\n`);
+    const words = ["load", this.url, "--tokens", tokens, "--publishers", "1", "--seconds", "600"];
+    const load = spawn(`${programs}/reprise`, words, { stdio: ["ignore", "ignore", "inherit"] });
+    try {
+      await work();
+    } finally {
+      const ended = once(load, "exit");
+      load.kill("SIGINT");
+      await ended;
+      await rm(folder, { recursive: true });
+    }
+  }
+
+  /** A packet of media from a socket that is not signed in. */
+  async stray() {
+    const { participants } = await this.ask(this.tokens.bob, "GET", "conferences/demo");
+    const [leg] = Object.values(participants.bob.legs);
+    const [{ address, port }] = leg.media.addresses;
+    const socket = createSocket("udp4");
+    await promisify(socket.send.bind(socket))(Buffer.from([0x80, 96, ...Array(100).fill(0)]), port, address);
+    socket.close();
   }
 
   async conference() {

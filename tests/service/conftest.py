@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.netns import NamespaceError, require_namespaces
-from tests.needs import need
 from tests.service.running import Running
 
 
@@ -16,11 +14,3 @@ def running(tmp_path: Path) -> Iterator[Running]:
     with Running(tmp_path) as running:
         yield running
 
-
-@pytest.fixture
-def namespaces() -> None:
-    """The test makes network namespaces."""
-    try:
-        require_namespaces()
-    except NamespaceError as error:
-        need(str(error))

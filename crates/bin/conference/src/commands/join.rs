@@ -159,7 +159,7 @@ impl Received {
             return Ok(());
         }
         let text = sdp::for_receiver(&self.sdp, self.player);
-        Ok(files::write(&self.file(folder), text.as_bytes())?)
+        files::write(&self.file(folder), text.as_bytes())
     }
 }
 
