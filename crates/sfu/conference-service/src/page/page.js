@@ -13,6 +13,8 @@ const EVENTS_MAX = 100;
 
 const byId = (id) => document.getElementById(id);
 const numbers = new Intl.NumberFormat();
+/** A line does not end within a unit. */
+const KBIT_PER_S = "kbit/\u2060s";
 const threeDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -370,10 +372,10 @@ function updateTrack(row, track, name, participant) {
   replaceIfOther(text.children[0], title);
   const facts = make("ul", "facts");
   for (const quality of track.qualities) {
-    const fact = make("li", "", `${quality.name}, at most ${numbers.format(quality.max_kbps)} kbit/s`);
+    const fact = make("li", "", `${quality.name}, at most ${numbers.format(quality.max_kbps)} ${KBIT_PER_S}`);
     if (quality.signed_in) {
       mark(fact, "signed in", "good");
-      fact.append(` ${numbers.format(quality.packets_per_s)} packets/s, ${numbers.format(quality.kbps)} kbit/s`);
+      fact.append(` ${numbers.format(quality.packets_per_s)} packets/s, ${numbers.format(quality.kbps)} ${KBIT_PER_S}`);
     } else {
       mark(fact, "not signed in", "warn");
     }
@@ -417,7 +419,7 @@ function showWhy(answer, why) {
 
 function traffic(leg) {
   const last = leg.last_packet_ms ? `the last one at ${clock.format(leg.last_packet_ms)}` : "no media yet";
-  const counts = `${count(leg.packets, "packet")}, ${numbers.format(leg.packets_per_s)}/s, ${numbers.format(leg.kbps)} kbit/s`;
+  const counts = `${count(leg.packets, "packet")}, ${numbers.format(leg.packets_per_s)}/s, ${numbers.format(leg.kbps)} ${KBIT_PER_S}`;
   return `${counts}, ${last}`;
 }
 
@@ -441,7 +443,7 @@ function updateSubscription(row, receiver, subscription, conference, legs) {
 /** What the switch has counted of a leg that receives. */
 function factsOf({ received, port }) {
   const facts = make("ul", "facts");
-  facts.append(make("li", "", `${numbers.format(received.packets_per_s)} packets/s, ${numbers.format(received.kbps)} kbit/s`));
+  facts.append(make("li", "", `${numbers.format(received.packets_per_s)} packets/s, ${numbers.format(received.kbps)} ${KBIT_PER_S}`));
   if (port?.delay) facts.append(make("li", "", `In the switch for ${duration(port.delay.p50_ns)} (p50), ${duration(port.delay.p99_ns)} (p99)`));
   for (const [reason, drops] of Object.entries(port?.drops ?? {})) {
     facts.append(make("li", "", `Its port has dropped ${numbers.format(drops.packets)}: ${inWords(reason)}`));
