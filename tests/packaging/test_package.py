@@ -125,7 +125,10 @@ def test_bash_completes_commands_options_and_their_values(contents: Path) -> Non
             source {folder / program}
             COMP_WORDS=({" ".join(words)})
             COMP_CWORD={len(words) - 1}
-            _{program} {program} {words[-1]} {words[-2]}
+            words=$(complete -p {program})
+            words=${{words#* -F }}
+            function=${{words%% *}}
+            "$function" {program} {words[-1]} {words[-2]}
             printf '%s\\n' "${{COMPREPLY[@]}}"
         """
         found = run(["bash", "--norc", "-c", script]).split()
