@@ -12,7 +12,9 @@ use p4runtime_client::objects::{ObjectError, Table, named};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Engine;
-use p4runtime_proto::p4::v1::{Entity, Index, MeterConfig, MeterEntry, TableEntry, Update};
+use p4runtime_proto::p4::v1::{
+    CounterData, Entity, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry, Update,
+};
 
 /// Bytes that a leg may send at once, at least: a picture's first packets.
 const BURST_BYTES_MIN: u64 = 64 * 1024;
@@ -235,12 +237,14 @@ impl Rows {
             &tables.own_addresses,
             &self.own_addresses,
             &desired.own_addresses,
+            |_, _| true,
         );
         put(
             &mut updates,
             &tables.receivers,
             &self.receivers,
             &desired.receivers,
+            |_, _| true,
         );
         for (group, members) in &desired.groups {
             let entity = multicast_group(*group, members.iter().copied());
@@ -255,6 +259,8 @@ impl Rows {
             &tables.sockets,
             &self.sockets,
             &desired.sockets,
+            // The leg is the first argument. A socket may have signed in to another one.
+            |before, now| before[0] == now[0],
         );
         take(
             &mut updates,
@@ -285,12 +291,14 @@ impl Rows {
     }
 }
 
-/// Inserts what is new and modifies what differs.
+/// Inserts what is new and modifies what differs. `is_same` says of the arguments before and now whether they are of the
+/// same leg, whose counters go on.
 fn put<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,
     there: &Entries<K, A>,
     desired: &Entries<K, A>,
+    is_same: impl Fn(&[u128; A], &[u128; A]) -> bool,
 ) {
     for (key, value) in desired {
         let (args, kbps) = value;
@@ -300,9 +308,31 @@ fn put<const K: usize, const A: usize>(
         };
         match there.get(key) {
             None => updates.push(insert(of_table(entry))),
-            Some(old) if old != value => updates.push(modify(of_table(entry))),
+            Some(old) if old != value => {
+                let (before, _) = old;
+                let entry = if is_same(before, args) {
+                    entry
+                } else {
+                    counting_anew(entry)
+                };
+                updates.push(modify(of_table(entry)));
+            }
             Some(_) => {}
         }
+    }
+}
+
+/// With counters that begin at zero: the switch keeps those of an entry that is modified.
+fn counting_anew(entry: TableEntry) -> TableEntry {
+    let zero = Some(CounterData::default());
+    TableEntry {
+        counter_data: zero,
+        meter_counter_data: entry.meter_config.is_some().then(|| MeterCounterData {
+            green: zero,
+            yellow: zero,
+            red: zero,
+        }),
+        ..entry
     }
 }
 
