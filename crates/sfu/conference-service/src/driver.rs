@@ -31,8 +31,6 @@ use crate::sign_in::{Clocks, Outcome, decide};
 const RETRY: Duration = Duration::from_millis(200);
 /// How often the switch's counters are read.
 const LOOK: Duration = Duration::from_secs(1);
-/// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
-const IN_USE_MS: u64 = 3_000;
 /// A write that takes longer is given up, and the switch is read again.
 const CALL: Duration = Duration::from_secs(5);
 
@@ -341,11 +339,7 @@ impl Session<'_> {
         let outcome = {
             let model = self.core.model().await;
             let activity = Arc::clone(&self.observers.activity.borrow());
-            // A socket that signed in since the last reading is not in it.
-            let still_sends = |leg| {
-                let there = activity.legs.get(&leg);
-                there.is_none_or(|it| clocks.steady_ms.saturating_sub(it.heard_ms) < IN_USE_MS)
-            };
+            let still_sends = |leg, there: &_| activity.still_sends(leg, there);
             let (from, payload) = (&frame.from, &frame.payload);
             let outcome = decide(&model, self.nonces, clocks, from, payload, still_sends);
             self.observers.metrics.hello(&outcome);

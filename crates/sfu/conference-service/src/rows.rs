@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use conference_model::LegEntries;
+use conference_model::{BindingRecord, LegEntries};
 use p4runtime_client::entities::{
     delete, entity, insert, modify, multicast_group, of_table, replica_port,
 };
@@ -376,6 +376,15 @@ fn meter_of(kbps: u32) -> MeterConfig {
 
 fn kbps_of(config: &MeterConfig) -> u32 {
     u32::try_from(config.pir / 125).unwrap_or(0)
+}
+
+/// The key of a socket in table `sockets`.
+pub(crate) fn socket_key(binding: &BindingRecord) -> [u128; 3] {
+    [
+        binding.port.into(),
+        number_of(binding.address),
+        binding.udp_port.into(),
+    ]
 }
 
 /// An address as the program has it: an IPv4 address is ::ffff:a.b.c.d.
