@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use conference_model::BindingRecord;
+use conference_model::{BindingRecord, Model, Request};
 use p4runtime_client::objects::{Count, ObjectError, Table, table_info};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -236,6 +236,20 @@ impl Activity {
         let there = self.legs.get(&leg).filter(|it| it.socket == socket_key(binding));
         let silent_ms = there.and_then(|it| self.silent_ms(it));
         silent_ms.is_none_or(|it| it < IN_USE_MS)
+    }
+
+    /// Signs sockets out that have been silent for so long. One that has signed in since the reading stays.
+    #[must_use]
+    pub fn silent(&self, model: &Model, silence_ms: u64) -> Vec<Request> {
+        let legs = self.legs.iter();
+        let silent = legs.filter_map(|(leg, it)| {
+            let binding = *model.binding(*leg)?;
+            let is_silent = self.silent_ms(it)? >= silence_ms;
+            let socket = Some(binding);
+            (is_silent && it.socket == socket_key(&binding))
+                .then_some(Request::SignOut { leg: *leg, socket })
+        });
+        silent.collect()
     }
 
     fn silent_ms(&self, leg: &LegActivity) -> Option<u64> {

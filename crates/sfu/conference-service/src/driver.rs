@@ -415,18 +415,12 @@ impl Session<'_> {
         self.observers.metrics.activity(&next);
         self.observers.activity.send_replace(Arc::clone(&next));
         let silence_ms = u64::try_from(self.switch.silence.as_millis()).unwrap_or(u64::MAX);
-        let silent = reading.sockets.keys().filter(|leg| {
-            let heard_ms = next
-                .legs
-                .get(leg)
-                .map_or(clocks.steady_ms, |it| it.heard_ms);
-            clocks.steady_ms.saturating_sub(heard_ms) >= silence_ms
-        });
-        for leg in silent.copied() {
+        let silent = next.silent(&*self.core.model().await, silence_ms);
+        for request in silent {
             let core = self.core.clone();
             tokio::spawn(async move {
-                if let Err(error) = core.ask(Request::SignOut { leg }).await {
-                    tracing::warn!(leg, %error, "a silent socket could not be signed out");
+                if let Err(error) = core.ask(request).await {
+                    tracing::warn!(%error, "a silent socket could not be signed out");
                 }
             });
         }
