@@ -22,9 +22,7 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::service::Routes;
 
-use crate::device::{
-    CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, Target, pipeline_set,
-};
+use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, Target, pipeline_set};
 use crate::error::{EntityError, WriteError, no_p4info};
 use crate::handshakes::{Handshakes, accept, renew, warn_of_open_key};
 use crate::limits::{

@@ -78,7 +78,11 @@ impl Model {
             Request::SignIn { leg, binding } => self.sign_in(*leg, binding),
             Request::SignOut { leg, socket } => {
                 let is_meant = socket.is_none() || self.binding(*leg) == socket.as_ref();
-                Ok(if is_meant { self.sign_out(*leg) } else { Change::default() })
+                Ok(if is_meant {
+                    self.sign_out(*leg)
+                } else {
+                    Change::default()
+                })
             }
         }
     }

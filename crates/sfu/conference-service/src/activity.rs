@@ -233,7 +233,10 @@ impl Activity {
     /// in since then is not in it, even if the leg is there with the socket that it had before.
     #[must_use]
     pub fn still_sends(&self, leg: u16, binding: &BindingRecord) -> bool {
-        let there = self.legs.get(&leg).filter(|it| it.socket == socket_key(binding));
+        let there = self
+            .legs
+            .get(&leg)
+            .filter(|it| it.socket == socket_key(binding));
         let silent_ms = there.and_then(|it| self.silent_ms(it));
         silent_ms.is_none_or(|it| it < IN_USE_MS)
     }
@@ -498,8 +501,14 @@ mod tests {
         let first = Activity::default().next(&leg(7, count(5, 500), Count::default()), at(1));
         let silent = first.next(&leg(7, count(5, 500), Count::default()), at(9));
         assert!(!silent.still_sends(1, &binding(0)));
-        assert!(silent.still_sends(1, &binding(1)), "another socket of the leg");
-        assert!(silent.still_sends(2, &binding(0)), "a leg that was not read");
+        assert!(
+            silent.still_sends(1, &binding(1)),
+            "another socket of the leg"
+        );
+        assert!(
+            silent.still_sends(2, &binding(0)),
+            "a leg that was not read"
+        );
     }
 
     #[test]

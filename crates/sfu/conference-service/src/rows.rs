@@ -104,11 +104,15 @@ impl Tables {
             .collect()
     }
 
-    pub(crate) fn sockets(&self) -> &Table {
+    /// The table of sockets that are signed in.
+    #[must_use]
+    pub fn sockets(&self) -> &Table {
         &self.sockets
     }
 
-    pub(crate) fn receivers(&self) -> &Table {
+    /// The table of the addresses that copies go to.
+    #[must_use]
+    pub fn receivers(&self) -> &Table {
         &self.receivers
     }
 
@@ -327,7 +331,7 @@ fn counting_anew(entry: TableEntry) -> TableEntry {
     let zero = Some(CounterData::default());
     TableEntry {
         counter_data: zero,
-        meter_counter_data: entry.meter_config.is_some().then(|| MeterCounterData {
+        meter_counter_data: entry.meter_config.is_some().then_some(MeterCounterData {
             green: zero,
             yellow: zero,
             red: zero,
