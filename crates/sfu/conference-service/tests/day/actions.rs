@@ -12,7 +12,7 @@ use hello::SigningIn;
 use crate::book::{Participant, Path, Quality, Subscription, Track, key_of};
 use crate::day::Day;
 use crate::hosts::{Host, Socket};
-use crate::service::DAWN_MS;
+use crate::service::{DAWN_MS, SILENCE_S};
 
 const CONFERENCES_MAX: usize = 4;
 const PARTICIPANTS_MAX: usize = 12;
@@ -640,12 +640,36 @@ impl Day {
             self.sockets.get_mut(&leg)?.is_on = false;
         }
         self.statistics.add("hosts that vanished");
+        if self.rng.bool() {
+            // Just when its sockets are signed out for their silence.
+            let back_s = self.now_s + SILENCE_S + self.rng.u64(..6);
+            self.returns.push((back_s, who));
+        }
         Some(())
+    }
+
+    /// Hosts whose time it is come back.
+    pub fn return_hosts(&mut self) {
+        let now_s = self.now_s;
+        let (due, later) = std::mem::take(&mut self.returns)
+            .into_iter()
+            .partition(|(back_s, _)| *back_s <= now_s);
+        self.returns = later;
+        let due: Vec<(u64, Who)> = due;
+        for (_, who) in due {
+            if self.hosts.get(&who).is_some_and(|it| !it.is_on) {
+                self.bring_back(who);
+            }
+        }
     }
 
     fn come_back_elsewhere(&mut self) -> Option<()> {
         let off = self.hosts.iter().filter(|(_, it)| !it.is_on);
         let who = self.one(off.map(|(who, _)| who.clone()).collect())?;
+        self.bring_back(who)
+    }
+
+    fn bring_back(&mut self, who: Who) -> Option<()> {
         self.hosts.get_mut(&who)?.is_on = true;
         self.settle_elsewhere(&who);
         self.statistics.add("hosts that came back");

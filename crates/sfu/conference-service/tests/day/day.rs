@@ -104,6 +104,8 @@ pub struct Day {
     pub seen_hellos: VecDeque<(BindingRecord, [u8; hello::LEN])>,
     /// Who has made a request in this second.
     pub asked: BTreeSet<(Name, Name)>,
+    /// Hosts that come back, and when.
+    pub returns: Vec<(u64, (Name, Name))>,
     pub deck: Vec<Action>,
     pub n_names: u64,
     bound_s: BTreeMap<u16, u64>,
@@ -148,6 +150,7 @@ impl Day {
             heard_s: BTreeMap::new(),
             seen_hellos: VecDeque::new(),
             asked: BTreeSet::new(),
+            returns: Vec::new(),
             deck: Vec::new(),
             n_names: 0,
             bound_s: BTreeMap::new(),
@@ -201,6 +204,7 @@ impl Day {
         self.come_back();
         self.say_hellos();
         if self.is_service_up() {
+            self.return_hosts();
             if self.rng.u8(..10) < 7 {
                 self.act();
             }
