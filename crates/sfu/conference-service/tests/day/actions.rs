@@ -640,9 +640,13 @@ impl Day {
             self.sockets.get_mut(&leg)?.is_on = false;
         }
         self.statistics.add("hosts that vanished");
-        if self.rng.bool() {
+        let heard_s = self.legs_of(&who).into_iter();
+        let heard_s = heard_s.filter_map(|it| self.heard_s.get(&it)).max();
+        if let Some(heard_s) = heard_s
+            && self.rng.bool()
+        {
             // Just when its sockets are signed out for their silence.
-            let back_s = self.now_s + SILENCE_S + self.rng.u64(..6);
+            let back_s = heard_s + SILENCE_S + self.rng.u64(..6);
             self.returns.push((back_s, who));
         }
         Some(())

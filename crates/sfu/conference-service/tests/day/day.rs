@@ -26,6 +26,8 @@ const HELLO_S: u64 = 13;
 /// Within this time a host whose way is free is signed in: it notices within `HELLO_S` that it is not, the service within
 /// a late look that the socket before is silent.
 const SIGN_IN_S: u64 = 45;
+/// How long a sign-out waits, at most.
+const QUEUE_S: u64 = 4;
 const READ_BACK_S: u64 = 60;
 const HOUR_S: u64 = 3_600;
 const SEEN_HELLOS_MAX: usize = 32;
@@ -113,8 +115,10 @@ pub struct Day {
     absent_s: BTreeMap<(Name, Name), u64>,
     /// Legs that were signed out since the last write.
     signed_out: BTreeSet<u16>,
-    /// Sign-outs that wait.
-    silent: Vec<Request>,
+    /// Sign-outs that wait, and until when.
+    silent: Vec<(u64, Request)>,
+    /// Where sockets were that were last found silent.
+    found_silent: BTreeMap<u16, BindingRecord>,
     faults: Vec<Fault>,
     /// Since when the service is connected.
     healthy_s: u64,
@@ -157,6 +161,7 @@ impl Day {
             absent_s: BTreeMap::new(),
             signed_out: BTreeSet::new(),
             silent: Vec::new(),
+            found_silent: BTreeMap::new(),
             faults: Vec::new(),
             healthy_s: 0,
             next_look_s: 0,
@@ -364,15 +369,27 @@ impl Day {
         self.counts.compare(&reading, &self.book);
         self.next_look_s = self.now_s + LOOK_S;
         self.last_look = (self.now_s, self.heard_s.clone());
-        self.silent.extend(self.service.silent());
-        // Some wait, and others sign in meanwhile.
-        if self.rng.bool() {
-            self.sign_out_silent();
+        for request in self.service.silent() {
+            let Request::SignOut { leg, .. } = request else {
+                panic!("expected a sign-out, found {request:?}");
+            };
+            let silent_s = self.now_s - self.heard_s[&leg];
+            assert!(
+                silent_s >= SILENCE_S,
+                "leg {leg} is found silent after {silent_s} s"
+            );
+            self.found_silent.insert(leg, self.book.bound[&leg].place);
+            // Some wait, and others sign in meanwhile.
+            let due_s = self.now_s + self.rng.u64(..QUEUE_S);
+            self.silent.push((due_s, request));
         }
+        self.sign_out_silent();
     }
 
     fn sign_out_silent(&mut self) {
-        for request in std::mem::take(&mut self.silent) {
+        let now_s = self.now_s;
+        let due = self.silent.extract_if(.., |(due_s, _)| *due_s <= now_s);
+        for (_, request) in due {
             self.service.ask(&request, self.now_s).expect("a sign-out");
         }
         self.hear_events();
@@ -483,10 +500,11 @@ impl Day {
         if taker {
             self.statistics.add("sockets that went to another leg");
         } else {
-            let silent_s = self.now_s - self.heard_s.get(&leg).copied().unwrap_or(0);
-            assert!(
-                silent_s >= SILENCE_S,
-                "leg {leg} was signed out after {silent_s} s"
+            let silent = self.found_silent.get(&leg);
+            let place = Some(&bound.place);
+            assert_eq!(
+                silent, place,
+                "leg {leg} was signed out, and what was silent"
             );
             self.statistics.add("sign-outs for silence");
         }
@@ -547,7 +565,7 @@ impl Day {
         for leg in self.book.bound.keys() {
             let signs = [self.heard_s[leg], self.bound_s[leg], healthy_s];
             let silent_s = now_s - signs.into_iter().max().expect("three");
-            let most_s = SILENCE_S + LOOK_S + LATE_S;
+            let most_s = SILENCE_S + LOOK_S + LATE_S + QUEUE_S;
             assert!(
                 silent_s <= most_s,
                 "leg {leg} is signed in, silent for {silent_s} s"
