@@ -1,34 +1,30 @@
-//! The day: what happens in each second, faults, and what is demanded after them.
+//! The day: what happens in each second, and faults.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use conference_api::{EventKind, LeftReason, Name};
-use conference_model::{BindingRecord, Model, Request};
+use conference_api::Name;
+use conference_model::{BindingRecord, Request};
 use conference_service::presence::Stream;
-use conference_service::rows::Rows;
 use fastrand::Rng;
 
 use crate::actions::Action;
-use crate::book::{Book, Bound, key_of};
+use crate::book::Book;
 use crate::bucket::Bucket;
 use crate::counts::Counts;
+use crate::demands::WHAT_HAPPENS;
 use crate::hosts::{Host, Places, Socket, own_addresses};
-use crate::service::{CutOff, GONE_S, SILENCE_S, Service, Store};
+use crate::service::{CutOff, SILENCE_S, Service, Store};
 use crate::switch::{Left, Switch};
 
 /// The service reads the counters each second. Here it does so less often, to save time.
-const LOOK_S: u64 = 5;
+pub const LOOK_S: u64 = 5;
 /// The latest of the late looks.
-const LATE_S: u64 = 10;
+pub const LATE_S: u64 = 10;
 /// A host that is signed in says hello each second. Here it does so less often, to save time, but well within the time of
 /// silence.
 const HELLO_S: u64 = 13;
-/// Within this time a host whose way is free is signed in: it notices within `HELLO_S` that it is not, the service within
-/// a late look that the socket before is silent.
-const SIGN_IN_S: u64 = 45;
 /// How long a sign-out waits, at most.
-const QUEUE_S: u64 = 4;
-const READ_BACK_S: u64 = 60;
+pub const QUEUE_S: u64 = 4;
 const HOUR_S: u64 = 3_600;
 const SEEN_HELLOS_MAX: usize = 32;
 
@@ -110,26 +106,26 @@ pub struct Day {
     pub returns: Vec<(u64, (Name, Name))>,
     pub deck: Vec<Action>,
     pub n_names: u64,
-    bound_s: BTreeMap<u16, u64>,
+    pub bound_s: BTreeMap<u16, u64>,
     /// Since when a participant has given no sign.
-    absent_s: BTreeMap<(Name, Name), u64>,
+    pub absent_s: BTreeMap<(Name, Name), u64>,
     /// Legs that were signed out since the last write.
-    signed_out: BTreeSet<u16>,
+    pub signed_out: BTreeSet<u16>,
     /// Sign-outs that wait, and until when.
-    silent: Vec<(u64, Request)>,
+    pub silent: Vec<(u64, Request)>,
     /// Where sockets were that were last found silent.
-    found_silent: BTreeMap<u16, BindingRecord>,
+    pub found_silent: BTreeMap<u16, BindingRecord>,
     faults: Vec<Fault>,
     /// Since when the service is connected.
-    healthy_s: u64,
-    next_look_s: u64,
+    pub healthy_s: u64,
+    pub next_look_s: u64,
     /// When the counters were last read, and when packets had hit the legs' entries until then.
-    last_look: (u64, BTreeMap<u16, u64>),
-    service_is_down: bool,
+    pub last_look: (u64, BTreeMap<u16, u64>),
+    pub service_is_down: bool,
     /// When the service begins again or connects again.
-    back_s: Option<u64>,
+    pub back_s: Option<u64>,
     /// The book at the last write, if the next write is to be cut off.
-    before_cut: Option<Box<Book>>,
+    pub before_cut: Option<Box<Book>>,
 }
 
 impl Day {
@@ -396,249 +392,6 @@ impl Day {
         self.flush();
     }
 
-    /// Takes the events, and demands a reason for each that nobody has asked for.
-    pub fn hear_events(&mut self) {
-        let events = std::mem::take(&mut self.service.events);
-        for (at, (conference, event)) in events.iter().enumerate() {
-            match event {
-                EventKind::SignedIn {
-                    participant,
-                    leg,
-                    route,
-                } => {
-                    let who = (conference.clone(), participant.clone());
-                    let number = self.leg_number(&who, leg);
-                    let place = self.sockets[&number].place;
-                    assert_eq!(
-                        (route.switch_port, route.address, route.udp_port),
-                        key_of(&place),
-                        "leg {number} is signed in where its socket is"
-                    );
-                    self.signed_in(number, who, leg.clone());
-                }
-                EventKind::SignedOut { participant, leg } => {
-                    let who = (conference.clone(), participant.clone());
-                    let number = self.leg_number(&who, leg);
-                    self.signed_out(number, events.get(at + 1));
-                }
-                EventKind::Left {
-                    participant,
-                    reason: reason @ (LeftReason::Gone | LeftReason::Expired),
-                } => self.left_by_itself((conference.clone(), participant.clone()), *reason),
-                _ => {}
-            }
-        }
-    }
-
-    fn leg_number(&self, who: &(Name, Name), leg: &Name) -> u16 {
-        self.book.participant(who).expect("a participant").legs[leg]
-    }
-
-    fn signed_in(&mut self, leg: u16, (conference, participant): (Name, Name), name: Name) {
-        let socket = &self.sockets[&leg];
-        assert!(
-            socket.is_on,
-            "leg {leg} is signed in though its host is away"
-        );
-        let place = socket.place;
-        let before = self.book.unbind(leg);
-        match &before {
-            Some(before) if key_of(&before.place) == key_of(&place) => {}
-            Some(_) => {
-                // What was sent since the last reading nobody knows.
-                let (look_s, heard_s) = &self.last_look;
-                let silent_s = match heard_s.get(&leg) {
-                    Some(heard_s) if self.bound_s[&leg] <= *look_s => look_s - heard_s,
-                    _ => 0,
-                };
-                assert!(
-                    silent_s >= 3,
-                    "leg {leg} was taken from a socket silent for {silent_s} s"
-                );
-                self.counts.sends_anew(leg);
-                self.statistics.add("sockets that moved");
-            }
-            None => {
-                self.counts.sends_anew(leg);
-                self.counts.receives_anew(leg);
-                if self.signed_out.contains(&leg) {
-                    // Signed out and in again between two writes: the switch does not see that.
-                    self.counts.forget(leg);
-                }
-            }
-        }
-        let bound = Bound {
-            place,
-            conference,
-            participant,
-            leg: name,
-        };
-        self.book.bind(leg, bound);
-        let (_, kbps) = self.book.bounds_of(leg);
-        match self.buckets.get_mut(&leg) {
-            Some(bucket) if before.is_some_and(|it| key_of(&it.place) == key_of(&place)) => {
-                bucket.loosen(kbps, self.now_s);
-            }
-            _ => {
-                self.buckets.insert(leg, Bucket::new(kbps, self.now_s));
-            }
-        }
-        self.bound_s.insert(leg, self.now_s);
-        self.heard_s.insert(leg, self.now_s);
-        self.statistics.add("sign-ins");
-    }
-
-    fn signed_out(&mut self, leg: u16, next: Option<&(Name, EventKind)>) {
-        let bound = self.book.bound.get(&leg).expect("it was signed in");
-        let taker = match next {
-            Some((_, EventKind::SignedIn { route, .. })) => {
-                let socket = (route.switch_port, route.address, route.udp_port);
-                socket == key_of(&bound.place)
-            }
-            _ => false,
-        };
-        if taker {
-            self.statistics.add("sockets that went to another leg");
-        } else {
-            let silent = self.found_silent.get(&leg);
-            let place = Some(&bound.place);
-            assert_eq!(
-                silent, place,
-                "leg {leg} was signed out, and what was silent"
-            );
-            self.statistics.add("sign-outs for silence");
-        }
-        self.unbind(leg);
-        self.signed_out.insert(leg);
-    }
-
-    /// A leg is not signed in any more.
-    pub fn unbind(&mut self, leg: u16) {
-        if self.book.unbind(leg).is_some() && matches!(self.at_switch, AtSwitch::Live) {
-            self.buckets.remove(&leg);
-            self.counts.sends_anew(leg);
-            self.counts.receives_anew(leg);
-        }
-    }
-
-    fn left_by_itself(&mut self, who: (Name, Name), reason: LeftReason) {
-        let participant = self.book.participant(&who).expect("it was there");
-        match reason {
-            LeftReason::Expired => {
-                assert!(
-                    participant.expires_s <= self.now_s,
-                    "{who:?}'s token has not ended"
-                );
-                self.statistics.add("tokens that ended");
-            }
-            _ => {
-                let absent_s = self.now_s - self.absent_s[&who];
-                assert!(absent_s >= GONE_S, "{who:?} is gone after {absent_s} s");
-                self.statistics.add("participants that were gone");
-            }
-        }
-        self.remove_participant(&who);
-    }
-
-    pub fn joined(&mut self, who: &(Name, Name)) {
-        self.absent_s.insert(who.clone(), self.now_s);
-    }
-
-    pub fn forget_participant(&mut self, who: &(Name, Name)) {
-        self.absent_s.remove(who);
-        self.streams.remove(who);
-        self.asked.remove(who);
-    }
-
-    /// What is demanded after each second.
-    fn check(&mut self) {
-        assert_eq!(
-            self.service.store.len(),
-            self.book.n_records(),
-            "records in the store"
-        );
-        if !self.is_connected() || !matches!(self.at_switch, AtSwitch::Live) {
-            return;
-        }
-        let now_s = self.now_s;
-        let healthy_s = self.healthy_s;
-        for leg in self.book.bound.keys() {
-            let signs = [self.heard_s[leg], self.bound_s[leg], healthy_s];
-            let silent_s = now_s - signs.into_iter().max().expect("three");
-            let most_s = SILENCE_S + LOOK_S + LATE_S + QUEUE_S;
-            assert!(
-                silent_s <= most_s,
-                "leg {leg} is signed in, silent for {silent_s} s"
-            );
-        }
-        for (leg, socket) in self.sockets.iter().filter(|(_, it)| it.is_on) {
-            let bound = self.book.bound.get(leg);
-            if bound.is_none_or(|it| it.place != socket.place) {
-                let heard_s = bound.map_or(0, |_| self.heard_s[leg]);
-                let signs = [socket.since_s, healthy_s, heard_s];
-                let waits_s = now_s - signs.into_iter().max().expect("three");
-                assert!(
-                    waits_s <= SIGN_IN_S,
-                    "leg {leg} is not signed in after {waits_s} s"
-                );
-            }
-        }
-        for (who, participant) in self.book.participants() {
-            let absent_s = now_s - self.absent_s[&who].max(healthy_s);
-            assert!(
-                absent_s <= GONE_S + 1,
-                "{who:?} is there, without a sign for {absent_s} s"
-            );
-            let over_s = now_s.saturating_sub(participant.expires_s.max(healthy_s));
-            assert!(
-                over_s <= 1,
-                "{who:?} is there {over_s} s after its token's end"
-            );
-        }
-        if now_s.is_multiple_of(READ_BACK_S) {
-            self.read_back();
-        }
-    }
-
-    /// Demands that the switch has exactly what the book says.
-    fn read_back(&mut self) {
-        let mut there = Rows::default();
-        let entities = self.switch.read(self.switch.tables.wildcards());
-        there.add_read(&self.switch.tables, &entities);
-        assert_eq!(
-            there,
-            self.book.rows(),
-            "what the switch has, and what it must have"
-        );
-        assert_eq!(
-            self.switch.n_without_receiver(),
-            0,
-            "copies without a receiver"
-        );
-    }
-
-    /// Demands that the model has the records of what is there, and that nothing else is left in it.
-    fn check_hour(&mut self) {
-        let model = &self.service.model;
-        let records: Vec<_> = model.records().collect();
-        assert_eq!(records.len(), self.book.n_records(), "records of the model");
-        let (again, orphans) = Model::load(records);
-        assert_eq!(orphans, []);
-        let content = |model: &Model| {
-            let text = format!("{model:#?}");
-            let lines = text.lines().filter(|it| !it.contains("last_leg"));
-            let mut lines: Vec<String> = lines.map(str::to_owned).collect();
-            // The order of a hash map is nobody's.
-            lines.sort();
-            lines
-        };
-        assert!(
-            content(model) == content(&again),
-            "the model has what its records do not have"
-        );
-        self.statistics.add("checks of the model");
-    }
-
     fn fail(&mut self) {
         if !self.is_connected() || self.before_cut.is_some() {
             return;
@@ -676,57 +429,3 @@ impl Day {
         }
     }
 }
-
-/// All that must happen.
-const WHAT_HAPPENS: [&str; 50] = [
-    "conferences made",
-    "conferences ended",
-    "joins",
-    "joins over IPv6",
-    "leaves",
-    "removals",
-    "tokens renewed",
-    "tokens that ended",
-    "participants that were gone",
-    "tracks published",
-    "tracks of datagrams",
-    "tracks of several qualities",
-    "tracks changed",
-    "tracks ended",
-    "subscriptions",
-    "qualities changed",
-    "subscriptions ended",
-    "legs shared",
-    "mutes by publishers",
-    "mutes by administrators",
-    "unmutes",
-    "refused requests",
-    "hosts that vanished",
-    "hosts that came back",
-    "hosts that moved",
-    "sockets for another leg",
-    "sockets that moved",
-    "sockets that went to another leg",
-    "sign-ins",
-    "sign-outs for silence",
-    "challenges",
-    "welcomes",
-    "floods",
-    "forged packets",
-    "replayed hellos",
-    "hellos with a wrong key",
-    "hellos of ended legs",
-    "copies",
-    "serve",
-    "answer_hello",
-    "to_controller",
-    "drop_not_signed_in",
-    "drop_other_mac",
-    "drop_policed",
-    "drop_not_rtp",
-    "drop_no_receiver",
-    "restarts of the switch",
-    "restarts of the service",
-    "lost connections",
-    "writes cut off",
-];

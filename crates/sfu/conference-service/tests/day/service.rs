@@ -125,7 +125,8 @@ impl Service {
             .request(conference, participant, self.instant(now_s));
     }
 
-    /// Connects to a switch in any state, and brings it to what the conferences need.
+    /// Connects to a switch in any state, and brings it to what the conferences need. Sets no limits for hellos: these are
+    /// thousands of writes, and nobody here says so many.
     pub fn connect(&mut self, switch: &mut Switch, now_s: u64) {
         switch.set_program();
         // What came while nobody was connected went nowhere.
