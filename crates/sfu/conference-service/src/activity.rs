@@ -293,6 +293,19 @@ impl Activity {
         }
         connected
     }
+
+    /// The activity when the switch has got its program, whose counters are 0. At the next reading they may be above their
+    /// old values, and nobody would see that they began anew.
+    #[must_use]
+    pub fn counting_anew(&self) -> Activity {
+        let mut anew = self.clone();
+        let legs = anew.legs.values_mut();
+        let flows = legs.flat_map(|it| [&mut it.sent, &mut it.policed, &mut it.received]);
+        for flow in flows.chain(anew.verdicts.values_mut()) {
+            flow.count = Count::default();
+        }
+        anew
+    }
 }
 
 /// Whether an increase is of hellos alone: few frames, all as long as a hello's. A stream of a few frames a second that
@@ -523,6 +536,19 @@ mod tests {
         assert_eq!(back.legs[&1].heard_ms, 60_000);
         assert_eq!(back.legs[&1].last_media_ms, Some(1_002_000));
         assert!(back.next(&Reading::default(), at(62)).legs.is_empty());
+    }
+
+    #[test]
+    fn a_new_program_counts_from_zero_also_if_it_has_soon_counted_as_much_as_the_old_one() {
+        let first = Activity::default().next(&leg(7, count(5, 500), count(3, 300)), at(1));
+        let back = first.away().counting_anew().connected(at(60));
+        let next = back.next(&leg(7, count(5, 500), count(4, 400)), at(62));
+        let it = next.legs[&1];
+        assert_eq!((it.sent.increase, it.heard_ms), (count(5, 500), 62_000));
+        assert_eq!(it.received.increase, count(4, 400));
+        let same = first.away().connected(at(60));
+        let same = same.next(&leg(7, count(5, 500), count(4, 400)), at(62));
+        assert_eq!(same.legs[&1].received.increase, count(1, 100));
     }
 
     #[test]

@@ -205,6 +205,8 @@ impl Session<'_> {
             client
                 .set_pipeline_with_cookie(p4info, json, program.cookie)
                 .await?;
+            let counting_anew = |it: &mut Arc<Activity>| *it = Arc::new(it.counting_anew());
+            observers.activity.send_modify(counting_anew);
         }
         let tables = Tables::find(&program.p4info)?;
         let verdicts = Verdicts::find(&program.p4info)?;

@@ -128,7 +128,9 @@ impl Service {
     /// Connects to a switch in any state, and brings it to what the conferences need. Sets no limits for hellos: these are
     /// thousands of writes, and nobody here says so many.
     pub fn connect(&mut self, switch: &mut Switch, now_s: u64) {
-        switch.set_program();
+        if switch.set_program() {
+            self.activity = self.activity.counting_anew();
+        }
         // What came while nobody was connected went nowhere.
         switch.packet_ins();
         let mut there = Rows::default();

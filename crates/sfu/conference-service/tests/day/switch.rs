@@ -90,9 +90,10 @@ impl Switch {
         self.process = Process::start();
     }
 
-    /// Gives the switch its program, if it has none.
-    pub fn set_program(&mut self) {
-        if !self.process.has_program {
+    /// Gives the switch its program, if it has none. Returns whether it had none.
+    pub fn set_program(&mut self) -> bool {
+        let is_new = !self.process.has_program;
+        if is_new {
             let set = self
                 .process
                 .server
@@ -100,6 +101,7 @@ impl Switch {
             self.runtime.block_on(set).expect("it takes the program");
             self.process.has_program = true;
         }
+        is_new
     }
 
     pub fn advance_1_s(&self) {
