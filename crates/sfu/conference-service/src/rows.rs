@@ -233,6 +233,8 @@ impl Rows {
 
     /// The writes that bring a switch from what it has here to `desired`, in an order in which no copy lacks its
     /// receiver if they are not done at once: receivers first, then groups, then sockets; what goes in the other order.
+    /// Before all of them, legs that are at another port now leave their groups: their copies would leave by the old port
+    /// with the new addresses.
     #[must_use]
     pub fn updates(&self, desired: &Rows, tables: &Tables) -> Vec<Update> {
         let mut updates = Vec::new();
@@ -243,6 +245,11 @@ impl Rows {
             &desired.own_addresses,
             |_, _| true,
         );
+        let left = self.groups_without_moved(desired);
+        for (group, members) in &left {
+            let entity = multicast_group(*group, members.iter().copied());
+            updates.push(modify(entity));
+        }
         put(
             &mut updates,
             &tables.receivers,
@@ -252,7 +259,7 @@ impl Rows {
         );
         for (group, members) in &desired.groups {
             let entity = multicast_group(*group, members.iter().copied());
-            match self.groups.get(group) {
+            match left.get(group).or(self.groups.get(group)) {
                 None => updates.push(insert(entity)),
                 Some(there) if there != members => updates.push(modify(entity)),
                 Some(_) => {}
@@ -292,6 +299,24 @@ impl Rows {
             &desired.own_addresses,
         );
         updates
+    }
+
+    /// The groups with a member whose leg must be at another port, without such members.
+    fn groups_without_moved(&self, desired: &Rows) -> BTreeMap<u16, BTreeSet<(u16, u16)>> {
+        let sockets = desired.sockets.iter();
+        let ports = sockets.map(|([port, ..], ([leg, ..], _))| (*leg, *port));
+        let ports: BTreeMap<u128, u128> = ports.collect();
+        let has_moved = |(port, leg): &(u16, u16)| {
+            let now = ports.get(&u128::from(*leg));
+            now.is_some_and(|it| *it != u128::from(*port))
+        };
+        let groups = self.groups.iter();
+        let groups = groups.filter(|(_, members)| members.iter().any(has_moved));
+        let without = groups.map(|(group, members)| {
+            let rest = members.iter().copied().filter(|it| !has_moved(it));
+            (*group, rest.collect())
+        });
+        without.collect()
     }
 }
 
