@@ -10,8 +10,9 @@ use control::{
     Operation, OperationResult, PacketInFrame, PacketInSender, Subscriber,
 };
 use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
-use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
+use p4runtime_proto::p4::v1::{Entity, ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
 use stream_socket::{BoundedListener, ConnectionLimits, Listener};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -21,8 +22,8 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::service::Routes;
 
-use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
-use crate::error::WriteError;
+use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, Target, pipeline_set};
+use crate::error::{EntityError, WriteError, no_p4info};
 use crate::handshakes::{Handshakes, accept, renew, warn_of_open_key};
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, DIGEST_QUEUE_MAX, FIRST_CALL_S,
@@ -32,6 +33,7 @@ use crate::limits::{
 use crate::malformed::RefusesMalformed;
 use crate::p4runtime_service::P4RuntimeService;
 use crate::pipeline::{Pipeline, PipelineError};
+use crate::read::find;
 use crate::requests::Bounding;
 use crate::stream::{serve_digests, serve_idle_timeouts, serve_packet_in};
 use crate::switch_service::SwitchService;
@@ -190,6 +192,16 @@ impl Server {
     /// batch is atomic.
     pub async fn write(&self, request: &WriteRequest) -> Result<(), WriteError> {
         self.device.write(request.clone(), None).await
+    }
+
+    /// Reads what the filters match without a controller, as [`Server::write`] writes.
+    ///
+    /// # Errors
+    /// There is no pipeline, the switch has stopped, or a filter is refused.
+    pub async fn read(&self, filters: &[Kind]) -> Result<Vec<Entity>, EntityError> {
+        let reading = self.device.control.reading().await?;
+        let target = Target::of(reading.pipeline()).ok_or_else(no_p4info)?;
+        find(reading, &target.pipeline, filters).await
     }
 
     /// As [`Server::serve`], with another gRPC service on the same listener, under the same limits.

@@ -76,7 +76,14 @@ impl Model {
                 path,
             } => self.delete_subscription((conference, participant), path, outside),
             Request::SignIn { leg, binding } => self.sign_in(*leg, binding),
-            Request::SignOut { leg } => Ok(self.sign_out(*leg)),
+            Request::SignOut { leg, socket } => {
+                let is_meant = socket.is_none() || self.binding(*leg) == socket.as_ref();
+                Ok(if is_meant {
+                    self.sign_out(*leg)
+                } else {
+                    Change::default()
+                })
+            }
         }
     }
 

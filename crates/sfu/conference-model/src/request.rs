@@ -101,5 +101,7 @@ pub enum Request {
     SignOut {
         /// The leg.
         leg: u16,
+        /// Only if this is its socket; `None`: whichever is. Another one may sign in while the request waits.
+        socket: Option<BindingRecord>,
     },
 }

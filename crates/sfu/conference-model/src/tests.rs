@@ -196,6 +196,23 @@ fn nobody_receives_a_muted_track_and_only_administrators_unmute_what_they_muted(
 }
 
 #[test]
+fn a_sign_out_is_of_the_socket_that_is_meant() {
+    let mut world = three();
+    let leg = world.leg("ann", "cam.low");
+    let was = *world.model.binding(leg).expect("signed in");
+    world.sign_in(leg, binding(2, 77, 5_000));
+    let silent = Request::SignOut {
+        leg,
+        socket: Some(was),
+    };
+    assert_eq!(world.done(&silent), []);
+    assert!(world.model.binding(leg).is_some());
+    let socket = None;
+    assert_eq!(world.done(&Request::SignOut { leg, socket }).len(), 1);
+    assert!(world.model.binding(leg).is_none());
+}
+
+#[test]
 fn one_socket_sends_and_receives() {
     let mut world = World::default();
     let sound = TrackSpec {
@@ -387,7 +404,10 @@ fn a_request_that_is_made_again_changes_nothing() {
         Request::DeleteConference {
             conference: name("none"),
         },
-        Request::SignOut { leg: 999 },
+        Request::SignOut {
+            leg: 999,
+            socket: None,
+        },
     ];
     for request in requests {
         assert_eq!(world.plan(&request), Ok(Change::default()), "{request:?}");
@@ -461,7 +481,11 @@ fn random_request(rng: &mut Rng, model: &Model) -> Request {
             participant: name(&participant),
             path: path(&other, track),
         },
-        10 if rng.u8(..3) == 0 => Request::SignOut { leg },
+        10 if rng.u8(..3) == 0 => Request::SignOut {
+            leg,
+            // This one, if it is there, or any.
+            socket: rng.bool().then(|| binding(1, 1, 5_000)),
+        },
         _ => Request::SignIn {
             leg,
             binding: binding(rng.u16(1..4), rng.u8(..6), 5_000),

@@ -219,7 +219,10 @@ mod tests {
         scene.sign_in_ann();
         scene.ask(&Scene::gone("ann"));
         assert!(scene.model.participant(&name("c"), &name("ann")).is_ok());
-        scene.ask(&Request::SignOut { leg: 1 });
+        scene.ask(&Request::SignOut {
+            leg: 1,
+            socket: None,
+        });
         scene.ask(&Scene::gone("ann"));
         assert!(scene.model.participant(&name("c"), &name("ann")).is_err());
     }

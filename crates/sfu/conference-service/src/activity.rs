@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use conference_api::Delay;
+use conference_model::{BindingRecord, Model, Request};
 use p4runtime_client::objects::{Count, ObjectError, Table, table_info};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -14,12 +15,16 @@ use p4runtime_proto::p4::v1::{Entity, MeterCounterData};
 use p4runtime_proto::reprise::v1::port_counters::Link;
 use p4runtime_proto::reprise::v1::{GetCountersResponse, Latency, PortCounters, latency};
 
+use crate::rows::socket_key;
 use crate::sign_in::Clocks;
 
 /// Bytes of a frame with a hello, over IPv4 and IPv6, without and with a tag of VLAN 0.
 const HELLO_FRAMES: [u64; 4] = [42, 62, 46, 66];
 /// A host says hello each second, and eight times at most in a second in which it signs in (docs/join.md).
 const HELLOS_PER_LOOK: u64 = 8;
+
+/// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
+const IN_USE_MS: u64 = 3_000;
 
 /// The socket of a leg, as table `sockets` has it: port, address, UDP port.
 pub type SocketKey = [u128; 3];
@@ -246,6 +251,37 @@ impl Activity {
         }
     }
 
+    /// Whether the socket that is signed in to a leg has sent something a moment ago, so that no other one can take its
+    /// place. Silence is what readings have shown: what was sent since the last one nobody knows, and a socket that signed
+    /// in since then is not in it, even if the leg is there with the socket that it had before.
+    #[must_use]
+    pub fn still_sends(&self, leg: u16, binding: &BindingRecord) -> bool {
+        let there = self
+            .legs
+            .get(&leg)
+            .filter(|it| it.socket == socket_key(binding));
+        let silent_ms = there.and_then(|it| self.silent_ms(it));
+        silent_ms.is_none_or(|it| it < IN_USE_MS)
+    }
+
+    /// Signs sockets out that have been silent for so long. One that has signed in since the reading stays.
+    #[must_use]
+    pub fn silent(&self, model: &Model, silence_ms: u64) -> Vec<Request> {
+        let legs = self.legs.iter();
+        let silent = legs.filter_map(|(leg, it)| {
+            let binding = *model.binding(*leg)?;
+            let is_silent = self.silent_ms(it)? >= silence_ms;
+            let socket = Some(binding);
+            (is_silent && it.socket == socket_key(&binding))
+                .then_some(Request::SignOut { leg: *leg, socket })
+        });
+        silent.collect()
+    }
+
+    fn silent_ms(&self, leg: &LegActivity) -> Option<u64> {
+        Some(self.read_steady_ms?.saturating_sub(leg.heard_ms))
+    }
+
     /// The activity when the connection to the switch has ended: counters stay to be compared, rates end. Silence is
     /// counted from the next reading on.
     #[must_use]
@@ -279,6 +315,19 @@ impl Activity {
             (leg.since_ms, leg.heard_ms) = (clocks.steady_ms, clocks.steady_ms);
         }
         connected
+    }
+
+    /// The activity when the switch has got its program, whose counters are 0. At the next reading they may be above their
+    /// old values, and nobody would see that they began anew.
+    #[must_use]
+    pub fn counting_anew(&self) -> Activity {
+        let mut anew = self.clone();
+        let legs = anew.legs.values_mut();
+        let flows = legs.flat_map(|it| [&mut it.sent, &mut it.policed, &mut it.received]);
+        for flow in flows.chain(anew.verdicts.values_mut()) {
+            flow.count = Count::default();
+        }
+        anew
     }
 }
 
@@ -399,6 +448,8 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     const HELLO: u64 = 42 + hello::LEN as u64;
@@ -463,6 +514,44 @@ mod tests {
         assert_eq!(many.legs[&1].last_media_ms, Some(1_005_000));
     }
 
+    fn binding(udp_port: u16) -> BindingRecord {
+        BindingRecord {
+            port: 7,
+            mac: [2; 6],
+            address: IpAddr::from([0, 0, 0, 0, 0, 0, 0, 0]),
+            udp_port,
+            own_mac: [4; 6],
+            own_address: IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+        }
+    }
+
+    #[test]
+    fn a_late_reading_is_no_silence() {
+        let socket = &binding(0);
+        let first = Activity::default().next(&leg(7, count(5, 500), Count::default()), at(1));
+        let sends = first.next(&leg(7, count(6, 600), Count::default()), at(2));
+        // However late it is now.
+        assert!(sends.still_sends(1, socket) && sends.connected(at(60)).still_sends(1, socket));
+        let silent = sends.next(&leg(7, count(6, 600), Count::default()), at(32));
+        assert!(!silent.still_sends(1, socket));
+        assert!(silent.away().still_sends(1, socket));
+    }
+
+    #[test]
+    fn a_socket_that_signed_in_since_the_last_reading_is_not_silent_because_another_one_was() {
+        let first = Activity::default().next(&leg(7, count(5, 500), Count::default()), at(1));
+        let silent = first.next(&leg(7, count(5, 500), Count::default()), at(9));
+        assert!(!silent.still_sends(1, &binding(0)));
+        assert!(
+            silent.still_sends(1, &binding(1)),
+            "another socket of the leg"
+        );
+        assert!(
+            silent.still_sends(2, &binding(0)),
+            "a leg that was not read"
+        );
+    }
+
     #[test]
     fn the_time_in_which_the_switch_was_away_is_no_silence_and_legs_that_end_are_forgotten() {
         let first = Activity::default().next(&leg(7, count(5, 500), Count::default()), at(1));
@@ -475,6 +564,19 @@ mod tests {
         assert_eq!(back.legs[&1].heard_ms, 60_000);
         assert_eq!(back.legs[&1].last_media_ms, Some(1_002_000));
         assert!(back.next(&Reading::default(), at(62)).legs.is_empty());
+    }
+
+    #[test]
+    fn a_new_program_counts_from_zero_also_if_it_has_soon_counted_as_much_as_the_old_one() {
+        let first = Activity::default().next(&leg(7, count(5, 500), count(3, 300)), at(1));
+        let back = first.away().counting_anew().connected(at(60));
+        let next = back.next(&leg(7, count(5, 500), count(4, 400)), at(62));
+        let it = next.legs[&1];
+        assert_eq!((it.sent.increase, it.heard_ms), (count(5, 500), 62_000));
+        assert_eq!(it.received.increase, count(4, 400));
+        let same = first.away().connected(at(60));
+        let same = same.next(&leg(7, count(5, 500), count(4, 400)), at(62));
+        assert_eq!(same.legs[&1].received.increase, count(1, 100));
     }
 
     #[test]

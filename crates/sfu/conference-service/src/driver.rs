@@ -32,8 +32,6 @@ use crate::sign_in::{Clocks, Outcome, decide};
 const RETRY: Duration = Duration::from_millis(200);
 /// How often the switch's counters are read.
 const LOOK: Duration = Duration::from_secs(1);
-/// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
-const IN_USE_MS: u64 = 3_000;
 /// A write that takes longer is given up, and the switch is read again.
 const CALL: Duration = Duration::from_secs(5);
 
@@ -208,6 +206,8 @@ impl Session<'_> {
             client
                 .set_pipeline_with_cookie(p4info, json, program.cookie)
                 .await?;
+            let counting_anew = |it: &mut Arc<Activity>| *it = Arc::new(it.counting_anew());
+            observers.activity.send_modify(counting_anew);
         }
         let tables = Tables::find(&program.p4info)?;
         let verdicts = Verdicts::find(&program.p4info)?;
@@ -342,11 +342,7 @@ impl Session<'_> {
         let outcome = {
             let model = self.core.model().await;
             let activity = Arc::clone(&self.observers.activity.borrow());
-            // A socket that signed in since the last reading is not in it.
-            let still_sends = |leg| {
-                let there = activity.legs.get(&leg);
-                there.is_none_or(|it| clocks.steady_ms.saturating_sub(it.heard_ms) < IN_USE_MS)
-            };
+            let still_sends = |leg, there: &_| activity.still_sends(leg, there);
             let (from, payload) = (&frame.from, &frame.payload);
             let outcome = decide(&model, self.nonces, clocks, from, payload, still_sends);
             self.observers.metrics.hello(&outcome);
@@ -422,18 +418,12 @@ impl Session<'_> {
         self.observers.metrics.activity(&next);
         self.observers.activity.send_replace(Arc::clone(&next));
         let silence_ms = u64::try_from(self.switch.silence.as_millis()).unwrap_or(u64::MAX);
-        let silent = reading.sockets.keys().filter(|leg| {
-            let heard_ms = next
-                .legs
-                .get(leg)
-                .map_or(clocks.steady_ms, |it| it.heard_ms);
-            clocks.steady_ms.saturating_sub(heard_ms) >= silence_ms
-        });
-        for leg in silent.copied() {
+        let silent = next.silent(&*self.core.model().await, silence_ms);
+        for request in silent {
             let core = self.core.clone();
             tokio::spawn(async move {
-                if let Err(error) = core.ask(Request::SignOut { leg }).await {
-                    tracing::warn!(leg, %error, "a silent socket could not be signed out");
+                if let Err(error) = core.ask(request).await {
+                    tracing::warn!(%error, "a silent socket could not be signed out");
                 }
             });
         }

@@ -60,7 +60,9 @@ impl Housekeeping {
     }
 }
 
-fn ended(model: &Model, now_ms: u64) -> Vec<Request> {
+/// The removal of participants whose tokens have ended.
+#[must_use]
+pub fn ended(model: &Model, now_ms: u64) -> Vec<Request> {
     let mut ended = Vec::new();
     for (conference, _) in model.conferences() {
         let Ok(participants) = model.participants(conference) else {

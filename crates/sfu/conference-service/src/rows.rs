@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use conference_model::LegEntries;
+use conference_model::{BindingRecord, LegEntries};
 use p4runtime_client::entities::{
     delete, entity, insert, modify, multicast_group, of_table, replica_port,
 };
@@ -12,7 +12,9 @@ use p4runtime_client::objects::{ObjectError, Table, named};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Engine;
-use p4runtime_proto::p4::v1::{Entity, Index, MeterConfig, MeterEntry, TableEntry, Update};
+use p4runtime_proto::p4::v1::{
+    CounterData, Entity, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry, Update,
+};
 
 /// Bytes that a leg may send at once, at least: a picture's first packets.
 const BURST_BYTES_MIN: u64 = 64 * 1024;
@@ -102,11 +104,15 @@ impl Tables {
             .collect()
     }
 
-    pub(crate) fn sockets(&self) -> &Table {
+    /// The table of sockets that are signed in.
+    #[must_use]
+    pub fn sockets(&self) -> &Table {
         &self.sockets
     }
 
-    pub(crate) fn receivers(&self) -> &Table {
+    /// The table of the addresses that copies go to.
+    #[must_use]
+    pub fn receivers(&self) -> &Table {
         &self.receivers
     }
 
@@ -227,6 +233,8 @@ impl Rows {
 
     /// The writes that bring a switch from what it has here to `desired`, in an order in which no copy lacks its
     /// receiver if they are not done at once: receivers first, then groups, then sockets; what goes in the other order.
+    /// Before all of them, legs that are at another port now leave their groups: their copies would leave by the old port
+    /// with the new addresses.
     #[must_use]
     pub fn updates(&self, desired: &Rows, tables: &Tables) -> Vec<Update> {
         let mut updates = Vec::new();
@@ -235,16 +243,23 @@ impl Rows {
             &tables.own_addresses,
             &self.own_addresses,
             &desired.own_addresses,
+            |_, _| true,
         );
+        let left = self.groups_without_moved(desired);
+        for (group, members) in &left {
+            let entity = multicast_group(*group, members.iter().copied());
+            updates.push(modify(entity));
+        }
         put(
             &mut updates,
             &tables.receivers,
             &self.receivers,
             &desired.receivers,
+            |_, _| true,
         );
         for (group, members) in &desired.groups {
             let entity = multicast_group(*group, members.iter().copied());
-            match self.groups.get(group) {
+            match left.get(group).or(self.groups.get(group)) {
                 None => updates.push(insert(entity)),
                 Some(there) if there != members => updates.push(modify(entity)),
                 Some(_) => {}
@@ -255,6 +270,8 @@ impl Rows {
             &tables.sockets,
             &self.sockets,
             &desired.sockets,
+            // The leg is the first argument. A socket may have signed in to another one.
+            |before, now| before[0] == now[0],
         );
         take(
             &mut updates,
@@ -283,14 +300,34 @@ impl Rows {
         );
         updates
     }
+
+    /// The groups with a member whose leg must be at another port, without such members.
+    fn groups_without_moved(&self, desired: &Rows) -> BTreeMap<u16, BTreeSet<(u16, u16)>> {
+        let sockets = desired.sockets.iter();
+        let ports = sockets.map(|([port, ..], ([leg, ..], _))| (*leg, *port));
+        let ports: BTreeMap<u128, u128> = ports.collect();
+        let has_moved = |(port, leg): &(u16, u16)| {
+            let now = ports.get(&u128::from(*leg));
+            now.is_some_and(|it| *it != u128::from(*port))
+        };
+        let groups = self.groups.iter();
+        let groups = groups.filter(|(_, members)| members.iter().any(has_moved));
+        let without = groups.map(|(group, members)| {
+            let rest = members.iter().copied().filter(|it| !has_moved(it));
+            (*group, rest.collect())
+        });
+        without.collect()
+    }
 }
 
-/// Inserts what is new and modifies what differs.
+/// Inserts what is new and modifies what differs. `is_same` says of the arguments before and now whether they are of the
+/// same leg, whose counters go on.
 fn put<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,
     there: &Entries<K, A>,
     desired: &Entries<K, A>,
+    is_same: impl Fn(&[u128; A], &[u128; A]) -> bool,
 ) {
     for (key, value) in desired {
         let (args, kbps) = value;
@@ -300,9 +337,31 @@ fn put<const K: usize, const A: usize>(
         };
         match there.get(key) {
             None => updates.push(insert(of_table(entry))),
-            Some(old) if old != value => updates.push(modify(of_table(entry))),
+            Some(old) if old != value => {
+                let (before, _) = old;
+                let entry = if is_same(before, args) {
+                    entry
+                } else {
+                    counting_anew(entry)
+                };
+                updates.push(modify(of_table(entry)));
+            }
             Some(_) => {}
         }
+    }
+}
+
+/// With counters that begin at zero: the switch keeps those of an entry that is modified.
+fn counting_anew(entry: TableEntry) -> TableEntry {
+    let zero = Some(CounterData::default());
+    TableEntry {
+        counter_data: zero,
+        meter_counter_data: entry.meter_config.is_some().then_some(MeterCounterData {
+            green: zero,
+            yellow: zero,
+            red: zero,
+        }),
+        ..entry
     }
 }
 
@@ -346,6 +405,15 @@ fn meter_of(kbps: u32) -> MeterConfig {
 
 fn kbps_of(config: &MeterConfig) -> u32 {
     u32::try_from(config.pir / 125).unwrap_or(0)
+}
+
+/// The key of a socket in table `sockets`.
+pub(crate) fn socket_key(binding: &BindingRecord) -> [u128; 3] {
+    [
+        binding.port.into(),
+        number_of(binding.address),
+        binding.udp_port.into(),
+    ]
 }
 
 /// An address as the program has it: an IPv4 address is ::ffff:a.b.c.d.

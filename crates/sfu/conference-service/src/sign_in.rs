@@ -50,7 +50,8 @@ pub struct Clocks {
     pub wall_ms: u64,
 }
 
-/// Decides what a hello leads to. `still_sends` says whether a leg's socket has sent something a moment ago.
+/// Decides what a hello leads to. `still_sends` says of a leg and its socket whether that has sent something
+/// a moment ago.
 #[must_use]
 pub fn decide(
     model: &Model,
@@ -58,7 +59,7 @@ pub fn decide(
     clocks: Clocks,
     from: &BindingRecord,
     payload: &[u8],
-    still_sends: impl Fn(u16) -> bool,
+    still_sends: impl Fn(u16, &BindingRecord) -> bool,
 ) -> Outcome {
     let hello = match Hello::decode(payload) {
         Ok(hello) => hello,
@@ -93,7 +94,7 @@ pub fn decide(
             return Outcome::Answered(welcome);
         }
         // The same socket over another router or switch address is no other one.
-        if !there.is_same_socket(from) && still_sends(leg) {
+        if !there.is_same_socket(from) && still_sends(leg, there) {
             return Outcome::Ignored(Ignored::InUse(leg));
         }
     }

@@ -413,7 +413,12 @@ mod tests {
             (Cause::Muted, Box::new(Case::mute)),
             (
                 Cause::PublisherNotSignedIn,
-                Box::new(|case| case.ask(Request::SignOut { leg: 1 })),
+                Box::new(|case| {
+                    case.ask(Request::SignOut {
+                        leg: 1,
+                        socket: None,
+                    })
+                }),
             ),
             (
                 Cause::Fragmented,
@@ -440,7 +445,12 @@ mod tests {
             ),
             (
                 Cause::ReceiverNotSignedIn,
-                Box::new(|case| case.ask(Request::SignOut { leg: 2 })),
+                Box::new(|case| {
+                    case.ask(Request::SignOut {
+                        leg: 2,
+                        socket: None,
+                    })
+                }),
             ),
             (Cause::SwitchAway, Box::new(|case| case.is_away = true)),
             (
@@ -478,7 +488,10 @@ mod tests {
         let mut case = Case::new();
         case.mute();
         case.red = 5;
-        case.ask(Request::SignOut { leg: 2 });
+        case.ask(Request::SignOut {
+            leg: 2,
+            socket: None,
+        });
         assert_eq!(
             case.why().causes,
             [Cause::Muted, Cause::Policed, Cause::ReceiverNotSignedIn]

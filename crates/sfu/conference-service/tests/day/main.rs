@@ -1,0 +1,58 @@
+//! A day of a conference service in virtual time: people come, publish, subscribe, mute and go, hosts vanish and move,
+//! packets are forged, the switch and the service are restarted. The service's model, rows, sign-in and activity drive a
+//! switch in memory that runs `p4/conference.p4`. An oracle ([`book`]) says of each packet where it must go, and once a
+//! second what the switch and the store must have.
+//!
+//! All is random from a seed, which is printed; `REPRISE_SEED` gives it again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+mod actions;
+mod book;
+mod bucket;
+mod counts;
+mod day;
+mod demands;
+mod events;
+mod frames;
+mod hosts;
+mod moves;
+mod service;
+mod switch;
+mod traffic;
+
+use day::{Day, Length};
+
+fn seed() -> u64 {
+    let given = std::env::var("REPRISE_SEED").ok();
+    let given = given.map(|it| it.parse().expect("REPRISE_SEED is a number"));
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    println!("REPRISE_SEED={seed}");
+    seed
+}
+
+#[test]
+fn half_an_hour() {
+    let length = Length {
+        seconds: 1_800,
+        fault_every_s: 30,
+        times_min: 1,
+    };
+    Day::begin(seed(), length).pass();
+}
+
+/// `cargo test -p conference-service --test day -- --ignored --nocapture`
+#[test]
+#[ignore = "a whole day takes some minutes of one processor, most of them for hellos' signatures without optimisation"]
+fn a_day() {
+    let length = Length {
+        seconds: 86_400,
+        fault_every_s: 300,
+        times_min: 20,
+    };
+    Day::begin(seed(), length).pass();
+}
