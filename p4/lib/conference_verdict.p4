@@ -29,11 +29,10 @@ enum bit<8> conference_verdict_t {
     DROP_TTL_EXPIRED = 18, // 0 or 1 on arrival (RFC 1812, section 5.3.1)
     DROP_OTHER_UDP_PORT = 19, // not to the port for media
     DROP_HELLO_RATE = 20, // more hellos than the controller reads
-    DROP_NOT_SIGNED_IN = 21, // from a socket that is not signed in
-    DROP_OTHER_MAC = 22, // from the address of a leg that is signed in, with another station's MAC
-    DROP_POLICED = 23, // more than the leg's rate
-    DROP_NOT_RTP = 24, // neither RTP nor RTCP on a leg for these
-    DROP_NO_RECEIVER = 25 // nobody has subscribed
+    DROP_NOT_SIGNED_IN = 21, // from a socket that is not signed in, or not with this MAC
+    DROP_POLICED = 22, // more than the leg's rate
+    DROP_NOT_RTP = 23, // neither RTP nor RTCP on a leg for these
+    DROP_NO_RECEIVER = 24 // nobody has subscribed
 }
 
 // Reads `verdict`. For a packet to drop, writes egress_spec and mcast_grp.
@@ -65,7 +64,6 @@ control ConferenceVerdictCount(
     action drop_other_udp_port() { mark_to_drop(standard_metadata); }
     action drop_hello_rate() { mark_to_drop(standard_metadata); }
     action drop_not_signed_in() { mark_to_drop(standard_metadata); }
-    action drop_other_mac() { mark_to_drop(standard_metadata); }
     action drop_policed() { mark_to_drop(standard_metadata); }
     action drop_not_rtp() { mark_to_drop(standard_metadata); }
     action drop_no_receiver() { mark_to_drop(standard_metadata); }
@@ -96,7 +94,6 @@ control ConferenceVerdictCount(
             drop_other_udp_port;
             drop_hello_rate;
             drop_not_signed_in;
-            drop_other_mac;
             drop_policed;
             drop_not_rtp;
             drop_no_receiver;
@@ -125,14 +122,13 @@ control ConferenceVerdictCount(
             conference_verdict_t.DROP_OTHER_UDP_PORT: drop_other_udp_port();
             conference_verdict_t.DROP_HELLO_RATE: drop_hello_rate();
             conference_verdict_t.DROP_NOT_SIGNED_IN: drop_not_signed_in();
-            conference_verdict_t.DROP_OTHER_MAC: drop_other_mac();
             conference_verdict_t.DROP_POLICED: drop_policed();
             conference_verdict_t.DROP_NOT_RTP: drop_not_rtp();
             conference_verdict_t.DROP_NO_RECEIVER: drop_no_receiver();
         }
         const default_action = NoAction();
         counters = verdict_packets;
-        size = 26;
+        size = 25;
     }
 
     apply { verdicts.apply(); }

@@ -33,7 +33,6 @@ control SignedIn(
     // else out, then of each port.
     meter(HELLO_SOURCES, MeterType.packets) hello_source_rate;
     meter(HELLO_PORTS, MeterType.packets) hello_port_rate;
-    mac_address_t leg_mac = 0;
     group_t media_group = 0;
     group_t report_group = 0;
     bit<3> leg_priority = 0;
@@ -46,14 +45,12 @@ control SignedIn(
     // 0 for a group: it has no member.
     action set_leg(
         leg_t number,
-        mac_address_t mac,
         group_t media,
         group_t reports,
         bit<3> priority,
         bit<1> kind
     ) {
         leg = number;
-        leg_mac = mac;
         media_group = media;
         report_group = reports;
         leg_priority = priority;
@@ -62,12 +59,14 @@ control SignedIn(
     }
 
     // Written by the controller when a host has proved by hellos that it is a leg, from its socket's
-    // own address. An IPv4 address is ::ffff:a.b.c.d.
+    // own address, with the MAC of its frames: a forger of the address must know that, too, to use the
+    // leg's rate up. An IPv4 address is ::ffff:a.b.c.d.
     table sockets {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
             source: exact @name("address");
             hdr.udp.src_port: exact @name("udp_port");
+            hdr.ethernet.src_addr: exact @name("mac");
         }
         actions = { set_leg; @defaultonly NoAction; }
         const default_action = NoAction();
@@ -77,7 +76,7 @@ control SignedIn(
     }
 
     apply {
-        is_known = sockets.apply().hit && leg_mac == hdr.ethernet.src_addr;
+        is_known = sockets.apply().hit;
         if (hdr.hello.isValid()) {
             verdict = conference_verdict_t.ANSWER_HELLO;
             if (
@@ -98,10 +97,8 @@ control SignedIn(
                     verdict = conference_verdict_t.DROP_HELLO_RATE;
                 }
             }
-        } else if (leg_mac == 0) {
-            verdict = conference_verdict_t.DROP_NOT_SIGNED_IN;
         } else if (!is_known) {
-            verdict = conference_verdict_t.DROP_OTHER_MAC;
+            verdict = conference_verdict_t.DROP_NOT_SIGNED_IN;
         } else if (color == METER_RED) {
             verdict = conference_verdict_t.DROP_POLICED;
         } else {

@@ -15,8 +15,9 @@ use crate::{
 /// What a leg may send that publishes nothing: receiver reports and requests for pictures, in kbit/s.
 const REPORTS_KBPS: u32 = 256;
 
-/// Where frames of a socket come from: the switch's port, and the socket's address.
-type SocketKey = (u16, IpAddr, u16);
+/// Where frames of a socket come from: the switch's port, the socket's address, and the station. So nobody takes the entry
+/// of another station by using its address.
+type SocketKey = (u16, IpAddr, u16, [u8; 6]);
 
 /// Conferences in memory.
 #[derive(Debug, Default)]
@@ -615,7 +616,7 @@ pub(crate) fn sent_by<'r>(
 }
 
 fn socket_of(binding: &BindingRecord) -> SocketKey {
-    (binding.port, binding.address, binding.udp_port)
+    (binding.port, binding.address, binding.udp_port, binding.mac)
 }
 
 /// Sound goes first: it needs little, and people hear what it lacks.

@@ -504,7 +504,7 @@ fn check(model: &Model) {
     for (leg, entries) in all_entries(model) {
         let place = model.leg(leg).expect("it is there");
         let socket = entries.socket.expect("signed in");
-        assert!(sockets.insert((socket.port, socket.address, socket.udp_port)));
+        assert!(sockets.insert((socket.port, socket.address, socket.udp_port, socket.mac)));
         assert_eq!(socket.media_group == 0, entries.media.is_empty());
         for (port, member) in entries.media.iter().chain(&entries.reports) {
             let of_member = model.leg(*member).expect("it is there");

@@ -26,8 +26,8 @@ const HELLOS_PER_LOOK: u64 = 8;
 /// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
 const IN_USE_MS: u64 = 3_000;
 
-/// The socket of a leg, as table `sockets` has it: port, address, UDP port.
-pub type SocketKey = [u128; 3];
+/// The socket of a leg, as table `sockets` has it: port, address, UDP port, MAC.
+pub type SocketKey = [u128; 4];
 
 /// What was read from the switch.
 #[derive(Clone, Debug, Default)]
@@ -467,7 +467,7 @@ mod tests {
 
     fn leg(socket: u128, sent: Count, received: Count) -> Reading {
         Reading {
-            sockets: [(1, ([socket, 0, 0], sent, Count::default()))].into(),
+            sockets: [(1, ([socket, 0, 0, 0], sent, Count::default()))].into(),
             receivers: [(1, received)].into(),
             ..Reading::default()
         }
@@ -517,7 +517,7 @@ mod tests {
     fn binding(udp_port: u16) -> BindingRecord {
         BindingRecord {
             port: 7,
-            mac: [2; 6],
+            mac: [0; 6],
             address: IpAddr::from([0, 0, 0, 0, 0, 0, 0, 0]),
             udp_port,
             own_mac: [4; 6],

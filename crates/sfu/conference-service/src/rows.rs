@@ -87,8 +87,8 @@ impl Tables {
             sockets: Table::find(
                 p4info,
                 "sockets",
-                &["ingress_port", "address", "udp_port"],
-                ("set_leg", 6),
+                &["ingress_port", "address", "udp_port", "mac"],
+                ("set_leg", 5),
             )?,
             receivers: Table::find(p4info, "receivers", &["leg"], ("send_to", 5))?,
             hello_source_rate: MeterArray::find(p4info, "hello_source_rate")?,
@@ -142,7 +142,7 @@ type Entries<const K: usize, const A: usize> = BTreeMap<[u128; K], ([u128; A], O
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rows {
     own_addresses: Entries<2, 2>,
-    sockets: Entries<3, 6>,
+    sockets: Entries<4, 5>,
     receivers: Entries<1, 5>,
     groups: BTreeMap<u16, BTreeSet<(u16, u16)>>,
 }
@@ -175,10 +175,10 @@ impl Rows {
                 socket.port.into(),
                 number_of(socket.address),
                 socket.udp_port.into(),
+                mac(socket.mac),
             ];
             let args = [
                 leg.into(),
-                mac(socket.mac),
                 socket.media_group.into(),
                 socket.report_group.into(),
                 socket.priority.into(),
@@ -408,11 +408,12 @@ fn kbps_of(config: &MeterConfig) -> u32 {
 }
 
 /// The key of a socket in table `sockets`.
-pub(crate) fn socket_key(binding: &BindingRecord) -> [u128; 3] {
+pub(crate) fn socket_key(binding: &BindingRecord) -> [u128; 4] {
     [
         binding.port.into(),
         number_of(binding.address),
         binding.udp_port.into(),
+        mac(binding.mac),
     ]
 }
 

@@ -295,7 +295,7 @@ mod tests {
                 });
             }
             for leg in [1, 2] {
-                let key = [leg.into(), 0, 0];
+                let key = [leg.into(), 0, 0, 0];
                 let counts = (key, Count::default(), Count::default());
                 case.reading.sockets.insert(leg, counts);
                 case.reading.receivers.insert(leg, Count::default());

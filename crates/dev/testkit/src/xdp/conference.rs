@@ -40,9 +40,10 @@ pub fn set_up(switch: &mut Switch, n_receivers: u16) {
         let key: [&[u8]; 2] = [&port, &address(ip, SFU_HOST)];
         let args: [&[u8]; 2] = [&SFU_MAC, &media_port];
         insert(switch, "own_addresses", "set_own_mac", &key, &args);
-        let key: [&[u8]; 3] = [&port, &address(ip, LEG_HOST), &LEG_PORT.to_be_bytes()];
+        let udp_port = LEG_PORT.to_be_bytes();
+        let key: [&[u8]; 4] = [&port, &address(ip, LEG_HOST), &udp_port, &LEG_MAC];
         let (number, group) = (leg.to_be_bytes(), GROUP.to_be_bytes());
-        let args: [&[u8]; 6] = [&number, &LEG_MAC, &group, &group, &[3], &[1]];
+        let args: [&[u8]; 5] = [&number, &group, &group, &[3], &[1]];
         insert(switch, "sockets", "set_leg", &key, &args);
     }
     let mut replicas = Vec::new();

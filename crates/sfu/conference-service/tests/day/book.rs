@@ -15,7 +15,7 @@ use crate::frames::MEDIA_PORT;
 pub const REPORTS_KBPS: u32 = 256;
 const HELLO_LEN: usize = 66;
 
-pub type SocketKey = (u16, IpAddr, u16);
+pub type SocketKey = (u16, IpAddr, u16, [u8; 6]);
 /// A track by its publisher and its name.
 pub type Path = (Name, Name);
 
@@ -81,7 +81,7 @@ pub struct Fate {
 }
 
 pub fn key_of(place: &BindingRecord) -> SocketKey {
-    (place.port, place.address, place.udp_port)
+    (place.port, place.address, place.udp_port, place.mac)
 }
 
 impl Track {
@@ -264,8 +264,7 @@ impl Book {
             of,
             ..dropped(verdict)
         };
-        let bound = of.map(|leg| (leg, &self.bound[&leg]));
-        let known = bound.filter(|(_, it)| it.place.mac == from.mac);
+        let known = of.map(|leg| (leg, &self.bound[&leg]));
         if payload.len() == HELLO_LEN && payload.starts_with(b"RH") {
             let said = known.map(|(leg, _)| u32::from(leg).to_be_bytes());
             let is_its_own = payload[2..4] == [1, 1] && said.is_some_and(|it| payload[6..10] == it);
@@ -276,10 +275,7 @@ impl Book {
             });
         }
         let Some((leg, _)) = known else {
-            return dropped(match bound {
-                None => "drop_not_signed_in",
-                Some(_) => "drop_other_mac",
-            });
+            return dropped("drop_not_signed_in");
         };
         if !is_green {
             return dropped("drop_policed");

@@ -79,7 +79,7 @@ impl Counts {
         }
         for leg in legs {
             let (key, count, red) = &reading.sockets[&leg];
-            let (port, address, udp_port) = key_of(&book.bound[&leg].place);
+            let (port, address, udp_port, _) = key_of(&book.bound[&leg].place);
             assert_eq!(
                 (key[0], key[2]),
                 (port.into(), udp_port.into()),

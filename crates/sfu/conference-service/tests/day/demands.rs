@@ -12,7 +12,7 @@ const SIGN_IN_S: u64 = 45;
 const READ_BACK_S: u64 = 60;
 
 /// All that must happen.
-pub const WHAT_HAPPENS: [&str; 51] = [
+pub const WHAT_HAPPENS: [&str; 50] = [
     "conferences made",
     "conferences ended",
     "joins",
@@ -55,7 +55,6 @@ pub const WHAT_HAPPENS: [&str; 51] = [
     "answer_hello",
     "to_controller",
     "drop_not_signed_in",
-    "drop_other_mac",
     "drop_policed",
     "drop_not_rtp",
     "drop_no_receiver",

@@ -22,8 +22,8 @@ impl Day {
                     let number = self.leg_number(&who, leg);
                     let place = self.sockets[&number].place;
                     assert_eq!(
-                        (route.switch_port, route.address, route.udp_port),
-                        key_of(&place),
+                        route,
+                        &place.route(),
                         "leg {number} is signed in where its socket is"
                     );
                     self.signed_in(number, who, leg.clone());
@@ -103,10 +103,7 @@ impl Day {
     fn signed_out(&mut self, leg: u16, next: Option<&(Name, EventKind)>) {
         let bound = self.book.bound.get(&leg).expect("it was signed in");
         let taker = match next {
-            Some((_, EventKind::SignedIn { route, .. })) => {
-                let socket = (route.switch_port, route.address, route.udp_port);
-                socket == key_of(&bound.place)
-            }
+            Some((_, EventKind::SignedIn { route, .. })) => *route == bound.place.route(),
             _ => false,
         };
         if taker {
