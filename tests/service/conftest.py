@@ -13,4 +13,3 @@ def running(tmp_path: Path) -> Iterator[Running]:
     """A switch and a service, which a test may kill."""
     with Running(tmp_path) as running:
         yield running
-
