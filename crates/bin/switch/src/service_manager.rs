@@ -15,7 +15,7 @@ pub(crate) fn main_process_is(process: u32) {
 fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!(
-            event = "service_manager",
+            event = "service_manager_untold",
             error = error.to_string(),
             "cannot tell the service manager: {error}"
         );
