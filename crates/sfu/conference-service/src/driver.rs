@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conference_model::{LegEntries, Request};
 use conference_store::{Store, StoreError};
-use hello::Nonces;
+use hello::{Kind, Nonces};
 use p4runtime_client::batches;
 use p4runtime_client::objects::ObjectError;
 use p4runtime_client::{Bid, Client, ClientError, SwitchAddress, WriteError};
@@ -357,12 +357,15 @@ impl Session<'_> {
             signed.and_then(|(leg, answer)| {
                 let leg = leg?;
                 let bytes = answer.sign(&model.leg_record(leg)?.key);
-                Some((outcome, leg, frame.answer(&bytes)))
+                // What is stored may not be in the switch yet.
+                let is_early = answer.kind == Kind::Welcome
+                    && self.written.get(&leg) != Some(&model.entries(leg));
+                Some((outcome, leg, frame.answer(&bytes), is_early))
             })
         };
         match outcome {
             None => {}
-            Some((Outcome::SignsIn { .. }, leg, answer)) => {
+            Some((Outcome::SignsIn { .. }, leg, answer, _)) => {
                 self.welcomes.insert(leg, (port, answer));
                 let (core, signed) = (self.core.clone(), signed.clone());
                 let binding = frame.from;
@@ -372,7 +375,10 @@ impl Session<'_> {
                     let _ = signed.send((leg, done)).await;
                 });
             }
-            Some((_, _, answer)) => self.send(port, answer).await?,
+            Some((_, leg, answer, true)) => {
+                self.welcomes.insert(leg, (port, answer));
+            }
+            Some((_, _, answer, false)) => self.send(port, answer).await?,
         }
         Ok(())
     }
