@@ -17,6 +17,8 @@ PACKETS_PER_S = 50.0
 PAUSE_S = (0.05, 0.4)
 PATIENCE_S = 120.0
 """How long a request is made again until a service answers it."""
+REST_S, REST_S_MAX = 0.3, 3.0
+"""A socket is read until it has been silent for so long, at most for so long in all."""
 RETRY_S = 0.05
 CONTENT = struct.Struct("!16s16sQ")
 """Conference, publisher, number of the packet."""
@@ -58,10 +60,12 @@ class Somebody:
             until.wait()
             time.sleep(0.5)
             self._stop.set()
-            for other in list(self._screens):
-                self._screens.pop(other).close()
             if self._camera is not None:
                 history.sends(self.name, False)
+            for other in list(self._screens):
+                # Others may send for a while yet.
+                history.listens(self.name, other, False)
+                self._screens.pop(other).close()
 
     def _act(self, history: History) -> None:
         other = self._random.choice(self._others)
@@ -247,6 +251,11 @@ class _Screen:
                 self._history.listens(*self._names, True)
             if packet is not None:
                 self._take(packet)
+        # What was sent in time may come late on a machine that others use, too.
+        until = time.monotonic() + REST_S_MAX
+        with contextlib.suppress(OSError):
+            while time.monotonic() < until and (packet := self._socket.receive(REST_S)) is not None:
+                self._take(packet)
         self._socket.close()
 
     def _take(self, packet: bytes) -> None:
@@ -270,4 +279,4 @@ class _Screen:
 
     def close(self) -> None:
         self._stop.set()
-        self._thread.join(5)
+        self._thread.join()

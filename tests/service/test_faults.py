@@ -1,8 +1,8 @@
 """Participants do what they like while parts are killed and cut off; a history of everything is
 judged afterwards (tests/service/history.py).
 
-Each fault is made once; `REPRISE_FAULTS=50` makes each so often, and `REPRISE_FAULTS_S` goes on for
-so many seconds at least.
+`REPRISE_FAULTS=50` makes each fault so often; `REPRISE_FAULTS_S` goes on for so many seconds at
+least. Without the first nothing is tested.
 """
 
 import os
@@ -24,7 +24,7 @@ from tests.service.history import Fault, History, Verdict
 from tests.service.relay import Relay
 from tests.service.site import FAKETIME, Service, Site, lacks
 
-N_TIMES = int(os.environ.get("REPRISE_FAULTS", "1"))
+N_TIMES = int(os.environ.get("REPRISE_FAULTS", "0"))
 SECONDS = float(os.environ.get("REPRISE_FAULTS_S", "0"))
 CONFERENCES = {"c": ["ann", "bob", "cid", "dan"], "d": ["eve", "fay", "gus"]}
 SETTLE_S = 0.15
@@ -158,6 +158,8 @@ def test_who_stays_loses_nothing_but_what_a_killed_switch_costs(
     store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_etcd = store == "etcd"
+    if not N_TIMES:
+        pytest.skip("NOT TESTED: REPRISE_FAULTS says how often each fault is made")
     need(lacks(with_etcd=with_etcd))
     seed = int(os.environ.get("REPRISE_SEED", str(random.randrange(1 << 32))))
     site, history, chance = Site(tmp_path, with_etcd=with_etcd), History(), random.Random(seed)
