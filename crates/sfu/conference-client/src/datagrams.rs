@@ -11,7 +11,7 @@ use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
 use crate::media::DATAGRAM_MAX;
-use crate::{MediaSocket, NotSent, arrival};
+use crate::{MediaSocket, NotSent, relay};
 
 /// A program that has sent nothing for so long leaves the track to another one.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -82,53 +82,67 @@ impl Near {
     /// # Errors
     /// The port is taken.
     pub async fn bind(program: u16, port: u16) -> io::Result<Near> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).await?;
-        arrival::give_room(&socket);
         Ok(Near {
-            socket,
+            socket: relay::bind(port).await?,
             port,
             program,
         })
     }
 
-    /// Sends what the leg receives to the program, and what the program sends to `published`, for ever. Tells of each
-    /// datagram that is too long to be sent.
+    /// Sends what the leg receives to the program, for ever. What the program sends goes nowhere.
+    ///
+    /// # Errors
+    /// A socket of this machine cannot be used any more.
+    pub async fn receive(&self, leg: &MediaSocket) -> io::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_MAX];
+        let read_and_forget = async {
+            let mut buffer = vec![0; DATAGRAM_MAX];
+            loop {
+                self.socket.recv(&mut buffer).await?;
+            }
+        };
+        tokio::select! {
+            never = self.to_program(leg, &mut buffer) => match never {},
+            ended = read_and_forget => ended,
+        }
+    }
+
+    /// The same, and what the program sends goes to `published`. Tells of each datagram that is too long to be sent.
     ///
     /// # Errors
     /// A socket of this machine cannot be used any more.
     pub async fn exchange(
         &self,
         leg: &MediaSocket,
-        published: Option<&Published>,
+        published: &Published,
         mut too_long: impl FnMut(&NotSent),
     ) -> io::Result<()> {
-        let to_program = async {
-            let mut buffer = vec![0; DATAGRAM_MAX];
-            loop {
-                let datagram = leg.receive(&mut buffer).await;
-                // Nobody listens yet, perhaps.
-                let _ = self
-                    .socket
-                    .send_to(datagram, (Ipv4Addr::LOCALHOST, self.program))
-                    .await;
-            }
-        };
         let from_program = async {
             let mut buffer = vec![0; DATAGRAM_MAX];
             loop {
                 let n = self.socket.recv(&mut buffer).await?;
-                if let Some(published) = published {
-                    match published.send(self.port, &buffer[..n]).await {
-                        Err(error @ NotSent::TooLong { .. }) => too_long(&error),
-                        // The switch may be away for a moment.
-                        Ok(()) | Err(NotSent::System(_)) => {}
-                    }
+                match published.send(self.port, &buffer[..n]).await {
+                    Err(error @ NotSent::TooLong { .. }) => too_long(&error),
+                    // The switch may be away for a moment.
+                    Ok(()) | Err(NotSent::System(_)) => {}
                 }
             }
         };
+        let mut buffer = vec![0; DATAGRAM_MAX];
         tokio::select! {
-            never = to_program => never,
+            never = self.to_program(leg, &mut buffer) => match never {},
             ended = from_program => ended,
+        }
+    }
+
+    async fn to_program(&self, leg: &MediaSocket, buffer: &mut [u8]) -> Infallible {
+        loop {
+            let datagram = leg.receive(buffer).await;
+            // Nobody listens yet, perhaps.
+            let _ = self
+                .socket
+                .send_to(datagram, (Ipv4Addr::LOCALHOST, self.program))
+                .await;
         }
     }
 }

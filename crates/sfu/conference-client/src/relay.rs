@@ -62,7 +62,8 @@ impl Pair {
     }
 }
 
-async fn bind(port: u16) -> io::Result<UdpSocket> {
+/// Binds a port of the loopback interface, with room for a burst.
+pub(crate) async fn bind(port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).await?;
     give_room(&socket);
     Ok(socket)

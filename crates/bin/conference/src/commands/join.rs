@@ -116,8 +116,8 @@ struct Received {
     transport: Transport,
     /// Where it goes; RTCP goes to the next port.
     player: u16,
-    /// Where the player sends: its RTCP, or its datagrams.
-    own: u16,
+    /// Where the player sends its RTCP, or datagrams that are published; `None`: nowhere.
+    own: Option<u16>,
     /// What its publisher has described.
     sdp: String,
 }
@@ -132,16 +132,21 @@ impl Received {
                 let file = file.display();
                 let json = json!({ "receives": path, "port": player, "rtcp_port": own, "sdp": file.to_string() });
                 say(is_json, json, || {
+                    let rtcp = own.map(|own| format!(" (its RTCP goes to port {own})"));
                     format!(
-                        "receives {participant}/{track} on 127.0.0.1 port {player} (its RTCP goes to port {own}): {file}"
+                        "receives {participant}/{track} on 127.0.0.1 port {player}{}: {file}",
+                        rtcp.unwrap_or_default()
                     )
                 });
             }
             Transport::Datagram => {
                 let json = json!({ "receives": path, "port": player, "own_port": own });
                 say(is_json, json, || {
+                    let published =
+                        own.map(|own| format!(" (what is sent to port {own} is published)"));
                     format!(
-                        "receives {participant}/{track} on 127.0.0.1 port {player} (what is sent to port {own} is published)"
+                        "receives {participant}/{track} on 127.0.0.1 port {player}{}",
+                        published.unwrap_or_default()
                     )
                 });
             }
@@ -166,15 +171,16 @@ impl Received {
 /// The program that gets a received track.
 enum Player {
     Rtp(Pair, u16),
-    Datagrams(Near, Option<Arc<Published>>, Complaints),
+    Datagrams(Near, Option<(Complaints, Arc<Published>)>),
 }
 
 impl Player {
     async fn play(self, leg: &MediaSocket) -> Result<(), Failure> {
         match self {
             Player::Rtp(pair, port) => relay::receive(&pair, leg, port).await?,
-            Player::Datagrams(near, published, mut complaints) => {
-                near.exchange(leg, published.as_deref(), |error| complaints.say(error))
+            Player::Datagrams(near, None) => near.receive(leg).await?,
+            Player::Datagrams(near, Some((mut complaints, published))) => {
+                near.exchange(leg, &published, |error| complaints.say(error))
                     .await?;
             }
         }
@@ -221,8 +227,8 @@ struct Host {
     /// The tracks to receive; `None`: all.
     chosen: Option<Vec<TrackPath>>,
     received: BTreeMap<TrackPath, Received>,
-    /// The track of datagrams that this host publishes.
-    datagrams: Option<Arc<Published>>,
+    /// The track of datagrams that this host publishes, and its name.
+    datagrams: Option<(Name, Arc<Published>)>,
     tasks: JoinSet<Result<(), Failure>>,
 }
 
@@ -264,7 +270,7 @@ impl Host {
             format!("publishes {track}: send it to the ports that are named with others' tracks")
         });
         let published = Arc::new(Published::new(leg));
-        self.datagrams = Some(Arc::clone(&published));
+        self.datagrams = Some((track.clone(), Arc::clone(&published)));
         self.tasks
             .spawn(async move { match published.keep().await {} });
         Ok(())
@@ -352,14 +358,14 @@ impl Host {
         Ok(())
     }
 
-    /// The next player, and the port to which it sends.
-    async fn player_of(&self, transport: Transport) -> Result<(Player, u16), Failure> {
+    /// The next player, and the port to which it sends, if it does.
+    async fn player_of(&self, transport: Transport) -> Result<(Player, Option<u16>), Failure> {
         let port = self.next_port;
         match transport {
             Transport::Rtp => {
                 let pair = Pair::bind_any().await?;
                 let own = pair.port()? + 1;
-                Ok((Player::Rtp(pair, port), own))
+                Ok((Player::Rtp(pair, port), Some(own)))
             }
             Transport::Datagram => {
                 let own = port.saturating_add(1);
@@ -368,9 +374,10 @@ impl Host {
                         "cannot listen on 127.0.0.1 port {own}: {error}; --port chooses others"
                     ))
                 })?;
-                let complaints = Complaints::new(self.participant.clone());
-                let player = Player::Datagrams(near, self.datagrams.clone(), complaints);
-                Ok((player, own))
+                let published = self.datagrams.clone();
+                let own = published.is_some().then_some(own);
+                let published = published.map(|(track, it)| (Complaints::new(track), it));
+                Ok((Player::Datagrams(near, published), own))
             }
         }
     }
