@@ -104,7 +104,7 @@ def test_packets_that_do_not_fit_the_way_are_told_of_and_others_go_on(
         lengths = [str(length) for length in (most + 1, most, most + 500)]
         ann.namespace.run([sys.executable, "-c", SEND, port, *lengths])
         told = ann.joins_line(f"reprise: video: a packet of {most + 1} bytes is too long")
-        assert f"the way to the switch carries {most}; 1 not sent so far" in told
+        assert f"the path to the switch carries {most}; 1 not sent so far" in told
 
         def counted() -> dict[str, Any]:
             there = conference.administer(lambda client: client.conference(CONFERENCE))

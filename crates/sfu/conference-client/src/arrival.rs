@@ -57,7 +57,7 @@ impl PacketBuffer {
     }
 }
 
-/// Asks the kernel for room.
+/// Asks the kernel for a larger receive buffer.
 pub(crate) fn give_room(socket: &UdpSocket) {
     // Above the system's limit only with CAP_NET_ADMIN.
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {

@@ -1,5 +1,5 @@
-//! Connects programs on this machine, each of which exchanges datagrams with one other, with legs. JackTrip is one: a
-//! musician runs one for each other musician.
+//! Connects programs on this machine, each of which exchanges datagrams with one peer, with legs. JackTrip is such a
+//! program: a musician runs one for each other musician.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use crate::media::DATAGRAM_MAX;
 use crate::{MediaSocket, NotSent, relay};
 
-/// A program that has sent nothing for so long leaves the track to another one.
+/// When the first program has sent nothing for so long, the next one that sends takes its place.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The track that this machine publishes. Every program sends the same to its own other, so the first one's datagrams are
-/// the track, and the others' are dropped.
+/// The track that this machine publishes. All programs send the same sound, each to its peer: the datagrams of the first
+/// program are the track, the others' are dropped.
 #[derive(Debug)]
 pub struct Published {
     leg: MediaSocket,
@@ -29,7 +29,7 @@ pub struct Published {
 struct First(Mutex<Option<(u16, Instant)>>);
 
 impl First {
-    /// Whether who sends to this port now is the first one.
+    /// Whether the program that sends to this port now is the first one, or takes its place.
     fn is(&self, port: u16, now: Instant) -> bool {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_other = |&(it, last): &(u16, Instant)| it != port && now - last < SILENCE;

@@ -60,8 +60,8 @@ pub enum NotSignedIn {
 /// Why a packet was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
-    /// It does not fit the way to the switch, and the switch takes no pieces.
-    #[error("a packet of {len} bytes is too long: the way to the switch carries {max}")]
+    /// It is longer than the MTU of the path to the switch allows, and the switch drops IP fragments.
+    #[error("a packet of {len} bytes is too long: the path to the switch carries {max}")]
     TooLong {
         /// The packet's bytes.
         len: usize,
@@ -109,7 +109,7 @@ async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
     Err(failed)
 }
 
-/// The switch drops pieces of split packets: what does not fit the way is not to be sent.
+/// Has the kernel refuse packets that are longer than the path's MTU allows, for the switch drops IP fragments.
 fn forbid_splitting(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
     if to.is_ipv4() {
         sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO)?;
@@ -193,7 +193,7 @@ impl MediaSocket {
         }
     }
 
-    /// The most bytes of a packet that the way to the switch carries, as far as the kernel knows.
+    /// The most bytes of a packet that fit the path's MTU, as far as the kernel knows it.
     ///
     /// # Errors
     /// There is no way.

@@ -25,7 +25,7 @@ use command_line::interrupt::unless_interrupted;
 
 /// How long a first welcome may take.
 const SIGN_IN: Duration = Duration::from_secs(10);
-/// How often packets that are too long are told of.
+/// Packets that are too long are reported at most so often.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
 pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
@@ -188,7 +188,7 @@ impl Player {
     }
 }
 
-/// Packets of a published track that were not sent.
+/// Reports packets of a published track that are too long to be sent.
 struct Complaints {
     track: Name,
     n: u64,
@@ -204,7 +204,7 @@ impl Complaints {
         }
     }
 
-    /// Says it at once, and then now and then.
+    /// Reports the first one at once, later ones with their number now and then.
     fn say(&mut self, error: &NotSent) {
         self.n += 1;
         if self.last.is_none_or(|last| last.elapsed() >= COMPLAINT) {
@@ -347,7 +347,7 @@ impl Host {
         self.tasks.spawn(async move {
             match leg.sign_in(SIGN_IN).await {
                 Ok(()) => received.say(is_json, &folder),
-                // The player's leg tries on.
+                // The leg goes on saying hello.
                 Err(error) => output::error_line(format_args!(
                     "reprise: {}/{} does not come yet: {error}; trying again",
                     received.path.participant, received.path.track
