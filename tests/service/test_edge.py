@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import http.client
+import itertools
 import json
 import signal
 import socket
@@ -232,13 +233,18 @@ def test_a_reload_changes_a_secret_and_loses_no_packet(running: Running) -> None
     secret = running.config.with_name("secret")
     good = running.config.read_text()
     with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
-        numbers = iter(range(60_000))
+        numbers = (n % 60_000 for n in itertools.count())
 
         def forward() -> None:
             """Each packet arrives."""
             packet = rtp(next(numbers))
             camera.send(packet)
-            assert received(screen, 1) == [packet]
+            came = received(screen, 1)
+            assert came == [packet], (
+                running.administrator.conference("c"),
+                running.service.said,
+                screen.local_address,
+            )
 
         def reload(text: str, said: str) -> None:
             n_before = running.service.said.count(said)

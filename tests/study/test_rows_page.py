@@ -11,7 +11,6 @@ from lab.process import REPOSITORY
 from lab.rows import ROWS
 from lab.rows.row import Variant
 from lab.sites import SITES
-from lab.study import runner
 from tests.rows.exchange import serves_and_stops_serving
 from tests.study.files import csv_rows
 
@@ -30,7 +29,6 @@ def experiment(namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "mine.py").write_text(row[1])
     (tmp_path / "mine.yaml").write_text(text[1])
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))  # as ./reprise-lab sets it
-    monkeypatch.setattr(runner, "PACE_TOLERANCE_S", 0.3)  # other tests may run beside this one
     return tmp_path / "mine.yaml"
 
 

@@ -103,16 +103,18 @@ pub struct Observers {
     pub metrics: Arc<Metrics>,
 }
 
-/// Serves a switch for ever.
-pub async fn serve(core: Core, switch: Switch, nonces: Nonces, observers: Observers) {
-    let began = Instant::now();
+/// Serves a switch for ever. `began` is where the clock of [`Activity`] begins.
+pub async fn serve(
+    core: Core,
+    switch: Switch,
+    nonces: Nonces,
+    began: Instant,
+    observers: Observers,
+) {
     let mut was = String::new();
     loop {
         let Err(error) = Session::serve(&core, &switch, &nonces, began, &observers).await;
-        core.switch_is_away();
-        observers
-            .activity
-            .send_modify(|it| *it = Arc::new(it.away()));
+        is_away(&core, &observers);
         let now = error.to_string();
         // A switch that is away for an hour is one line.
         if now != was {
@@ -121,6 +123,13 @@ pub async fn serve(core: Core, switch: Switch, nonces: Nonces, observers: Observ
         }
         tokio::time::sleep(RETRY).await;
     }
+}
+
+/// Notes that nobody is connected to the switch.
+pub fn is_away(core: &Core, observers: &Observers) {
+    core.switch_is_away();
+    let away = |it: &mut Arc<Activity>| *it = Arc::new(it.away());
+    observers.activity.send_modify(away);
 }
 
 enum Never {}

@@ -237,6 +237,7 @@ fn drive(
         own_addresses: settings.own_addresses.clone(),
         silence: live.get().silence,
     };
+    let began = tokio::time::Instant::now();
     async move {
         loop {
             let silence = live.get().silence;
@@ -246,14 +247,14 @@ fn drive(
             };
             let nonces = Nonces::new(tokens::new_secret());
             tokio::select! {
-                () = driver::serve(core.clone(), switch, nonces, observers.clone()) => return,
+                () = driver::serve(core.clone(), switch, nonces, began, observers.clone()) => return,
                 () = async {
                     while live.get().silence == silence {
                         live.changed().await;
                     }
                 } => {}
             }
-            core.switch_is_away();
+            driver::is_away(&core, &observers);
         }
     }
 }

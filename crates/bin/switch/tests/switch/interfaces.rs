@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::support::{FORWARD, Running, TIMEOUT, http_get, outside};
+use crate::support::{FORWARD, Running, TIMEOUT, drops, http_get, lost_at_sender, outside};
 use packet_io::Port;
 use serde_json::{Value, json};
 use testkit::frames::{local_sender, numbered, receive, send};
@@ -112,24 +112,7 @@ fn number(port: &Value, field: &str) -> u64 {
     port[field].as_u64().expect(field)
 }
 
-fn sum(port: &Value, prefix: &str) -> u64 {
-    let members = port.as_object().expect("an object").iter();
-    let drops = members.filter(|(name, _)| name.starts_with(prefix));
-    let drops = drops.filter(|(name, _)| !name.ends_with("_frames") && !name.ends_with("_bytes"));
-    drops
-        .map(|(_, count)| count.as_u64().expect("a count"))
-        .sum()
-}
-
 const LOST: &str = "reprise_port_link{port=\"2\",name=\"NAME\",state=\"lost\"}";
-
-/// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
-fn lost_at_sender(interface: &str) -> u64 {
-    let shown = run(&format!("ip -json -statistics link show {interface}"));
-    let shown: Value = serde_json::from_str(&shown).expect("JSON");
-    let dropped = &shown[0]["stats64"]["tx"]["dropped"];
-    dropped.as_u64().expect("a count")
-}
 
 /// Twice removes port 2's interface under traffic and creates it again, and accounts for every frame.
 fn removed_and_made_anew(kind: &str, options: &[&str]) {
@@ -161,12 +144,12 @@ fn removed_and_made_anew(kind: &str, options: &[&str]) {
     wait_for_metric(&switch, &received, |n| n == n_sent);
     let totals = totals(switch);
     let [one, two] = [0, 1].map(|place| &totals["ports"][place]);
-    assert_eq!(number(one, "rx_frames") + sum(one, "rx_"), n_sent);
+    assert_eq!(number(one, "rx_frames") + drops(one, "rx_"), n_sent);
     assert_eq!(number(one, "lost_events"), 0);
     assert_eq!(number(two, "lost_events"), 2);
-    let gone = number(two, "tx_frames") + sum(two, "tx_");
+    let gone = number(two, "tx_frames") + drops(two, "tx_");
     assert_eq!(gone, number(one, "rx_frames"), "{two}");
-    let found = sum(two, "tx_");
+    let found = drops(two, "tx_");
     assert_eq!(
         found,
         number(two, "tx_link_down") + number(two, "tx_no_room"),

@@ -62,6 +62,24 @@ pub fn totals(printed: &str) -> Value {
     serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
 }
 
+/// What a port of the totals has dropped, for all reasons that begin so.
+pub fn drops(port: &Value, prefix: &str) -> u64 {
+    let members = port.as_object().expect("an object").iter();
+    let counts = members.filter(|(name, _)| name.starts_with(prefix));
+    let counts = counts.filter(|(name, _)| !name.ends_with("_frames") && !name.ends_with("_bytes"));
+    counts
+        .map(|(_, count)| count.as_u64().expect("a count"))
+        .sum()
+}
+
+/// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
+pub fn lost_at_sender(interface: &str) -> u64 {
+    let shown = testkit::namespace::run(&format!("ip -json -statistics link show {interface}"));
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    let dropped = &shown[0]["stats64"]["tx"]["dropped"];
+    dropped.as_u64().expect("a count")
+}
+
 pub fn outside(interface: &str) -> AfPacketPort {
     AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
 }
