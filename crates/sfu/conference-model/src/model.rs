@@ -381,10 +381,16 @@ impl Model {
             };
             let (before, after) = (of(old), of(new));
             if before != after {
-                let receiving = before.and_then(|it| number(old, &it.leg));
-                legs.extend(receiving);
-                legs.extend(after.and_then(|it| number(new, &it.leg)));
-                self.sending(conference, path, legs);
+                let before = before.and_then(|it| number(old, &it.leg));
+                let after = after.and_then(|it| number(new, &it.leg));
+                let receiving = before.into_iter().chain(after);
+                // A leg that is not signed in receives nothing.
+                let receiving = receiving.filter(|it| self.bindings.contains_key(it));
+                let receiving: Vec<u16> = receiving.collect();
+                if !receiving.is_empty() {
+                    legs.extend(receiving);
+                    self.sending(conference, path, legs);
+                }
             }
         }
         let tracks = |record: Option<&ParticipantRecord>| -> BTreeSet<Name> {

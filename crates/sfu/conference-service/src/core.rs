@@ -30,7 +30,7 @@ const BATCH_MAX: usize = 256;
 const QUEUE_MAX: usize = 4_096;
 /// Events that a reader may be behind.
 const EVENTS_MAX: usize = 4_096;
-/// How long an answer waits for a switch that is connected. One that is slower gets the change later.
+/// How long an answer waits for a switch that is not away. One that is slower gets the change later.
 const SWITCH: Duration = Duration::from_secs(1);
 /// The pause before the store is read again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
@@ -61,17 +61,33 @@ type ChangeNumber = u64;
 /// What the switch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct AtSwitch {
-    is_connected: bool,
+    connection: Connection,
     /// It has this change and those before it.
     change: ChangeNumber,
     /// The last change whose request was answered, perhaps before the switch had it.
     answered: ChangeNumber,
 }
 
+/// The connection to the switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Connection {
+    /// It is being made, by a service that has just begun to lead, for one. The switch may be there and forward as it
+    /// did, so that requests wait for it.
+    #[default]
+    Begins,
+    There,
+    Away,
+}
+
 impl AtSwitch {
     /// Whether it is connected, and has what the conferences need but for changes whose requests still wait.
     fn is_whole(&self) -> bool {
-        self.is_connected && self.change >= self.answered
+        self.connection == Connection::There && self.change >= self.answered
+    }
+
+    /// Whether the request of a change is to be answered: the switch has it, or will have it nobody knows when.
+    fn ends_wait(&self, change: ChangeNumber) -> bool {
+        self.change >= change || (self.connection != Connection::Begins && !self.is_whole())
     }
 }
 
@@ -166,14 +182,14 @@ impl Core {
     }
 
     /// Makes a change, if the request needs one. It is in the store when this returns; in the switch, too, if that is
-    /// connected and writes it within a second.
+    /// not away and writes it within a second.
     ///
     /// # Errors
     /// It is refused, or the store failed.
     pub async fn carry_out(&self, request: Request) -> Result<(), CoreError> {
         let change = self.make(request).await?;
         let mut at_switch = self.shared.at_switch.subscribe();
-        let has_it = at_switch.wait_for(|it| !it.is_whole() || it.change >= change);
+        let has_it = at_switch.wait_for(|it| it.ends_wait(change));
         // What is late is on its way; until it is there, the switch is not whole.
         let _ = tokio::time::timeout(SWITCH, has_it).await;
         let at_switch = &self.shared.at_switch;
@@ -244,15 +260,24 @@ impl Core {
     /// The switch has what the conferences needed after a change.
     pub fn switch_has(&self, change: u64) {
         self.shared.at_switch.send_modify(|it| {
-            it.is_connected = true;
+            it.connection = Connection::There;
             it.change = change;
         });
     }
 
     /// No switch is connected, or it does not have what the conferences need.
     pub fn switch_is_away(&self) {
+        self.set_connection(Connection::Away);
+    }
+
+    /// A connection to the switch is made anew, although nothing says that the switch is away.
+    pub fn switch_connection_begins(&self) {
+        self.set_connection(Connection::Begins);
+    }
+
+    fn set_connection(&self, connection: Connection) {
         let at_switch = &self.shared.at_switch;
-        at_switch.send_modify(|it| it.is_connected = false);
+        at_switch.send_modify(|it| it.connection = connection);
     }
 
     /// Whether the switch is connected and has what the conferences need, but for changes whose requests still wait.
@@ -552,57 +577,70 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn an_answer_waits_for_a_switch_that_is_connected() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = Embedded::open(&folder.path().join("store")).expect("it opens");
-        let core = Core::begin(store).await.expect("it begins");
-        core.carry_out(conference("c")).await.expect("done");
-        core.switch_has(core.last_change());
-        // No leg yet, so nothing for the switch.
-        core.carry_out(participant("p")).await.expect("done");
-        let path = TrackPath {
-            participant: name("p"),
-            track: name("t"),
-        };
-        let track = Request::PutTrack {
-            conference: name("c"),
-            path: path.clone(),
-            spec: TrackSpec {
-                kind: TrackKind::Audio,
-                transport: Transport::Rtp,
-                qualities: vec![QualitySpec {
-                    name: name("one"),
-                    max_kbps: 64,
-                    leg: None,
-                }],
-                sdp: String::new(),
-            },
-        };
+    /// Asks, and checks that the answer comes when the switch has the change, which is returned.
+    async fn waits_for_the_switch(core: &Core, request: Request) -> ChangeNumber {
         let asked = {
             let core = core.clone();
-            tokio::spawn(async move { core.carry_out(track).await })
+            tokio::spawn(async move { core.carry_out(request).await })
         };
         let (legs, change) = core.touched().await;
-        assert_eq!((legs.len(), change, core.last_change()), (1, 1, 1));
+        assert!(!legs.is_empty() && change == core.last_change());
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
         assert!(!asked.is_finished());
         core.switch_has(change);
         asked.await.expect("it ran").expect("done");
+        change
+    }
+
+    #[tokio::test]
+    async fn an_answer_waits_for_a_switch_that_is_not_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(&folder.path().join("store")).expect("it opens");
+        let core = Core::begin(store).await.expect("it begins");
+        // No leg yet, so nothing for the switch.
+        core.carry_out(conference("c")).await.expect("done");
+        core.carry_out(participant("p")).await.expect("done");
+        let path = TrackPath {
+            participant: name("p"),
+            track: name("t"),
+        };
+        let track = |n_qualities: usize| Request::PutTrack {
+            conference: name("c"),
+            path: path.clone(),
+            spec: TrackSpec {
+                kind: TrackKind::Audio,
+                transport: Transport::Rtp,
+                qualities: ["one", "two", "three"][..n_qualities]
+                    .iter()
+                    .map(|quality| QualitySpec {
+                        name: name(quality),
+                        max_kbps: 64,
+                        leg: None,
+                    })
+                    .collect(),
+                sdp: String::new(),
+            },
+        };
+        // A service that has just begun to lead is not connected yet.
+        assert_eq!(waits_for_the_switch(&core, track(1)).await, 1);
+        assert_eq!(waits_for_the_switch(&core, track(2)).await, 2);
+        core.switch_connection_begins();
+        let change = waits_for_the_switch(&core, track(3)).await;
+        assert_eq!(change, 3);
         core.switch_is_away();
         assert!(!core.is_switch_whole());
         let gone = Request::DeleteTrack {
             conference: name("c"),
-            path,
+            path: path.clone(),
         };
         core.carry_out(gone).await.expect("done without a switch");
         // A write that began before that change ends after it.
         core.switch_has(change);
         assert!(!core.is_switch_whole());
         let (_, change) = core.touched().await;
-        assert_eq!(change, 2);
+        assert_eq!(change, 4);
         core.switch_has(change);
         assert!(core.is_switch_whole());
     }

@@ -103,6 +103,14 @@ pub struct Observers {
     pub metrics: Arc<Metrics>,
 }
 
+impl Observers {
+    /// Nobody is connected to the switch.
+    pub fn is_away(&self) {
+        let away = |it: &mut Arc<Activity>| *it = Arc::new(it.away());
+        self.activity.send_modify(away);
+    }
+}
+
 /// Serves a switch for ever. `began` is where the clock of [`Activity`] begins.
 pub async fn serve(
     core: Core,
@@ -114,7 +122,8 @@ pub async fn serve(
     let mut was = String::new();
     loop {
         let Err(error) = Session::serve(&core, &switch, &nonces, began, &observers).await;
-        is_away(&core, &observers);
+        core.switch_is_away();
+        observers.is_away();
         let now = error.to_string();
         // A switch that is away for an hour is one line.
         if now != was {
@@ -123,13 +132,6 @@ pub async fn serve(
         }
         tokio::time::sleep(RETRY).await;
     }
-}
-
-/// Notes that nobody is connected to the switch.
-pub fn is_away(core: &Core, observers: &Observers) {
-    core.switch_is_away();
-    let away = |it: &mut Arc<Activity>| *it = Arc::new(it.away());
-    observers.activity.send_modify(away);
 }
 
 enum Never {}
@@ -357,7 +359,8 @@ impl Session<'_> {
             self.observers.metrics.hello(&outcome);
             let signed = match &outcome {
                 Outcome::Ignored(why) => {
-                    tracing::debug!(address = %frame.from.address, %why, "a hello is ignored");
+                    let (address, port) = (frame.from.address, frame.from.udp_port);
+                    tracing::debug!(%address, port, %why, "a hello is ignored");
                     None
                 }
                 Outcome::Answered(answer) => Some((u16::try_from(answer.leg).ok(), *answer)),

@@ -254,7 +254,8 @@ fn drive(
                     }
                 } => {}
             }
-            driver::is_away(&core, &observers);
+            core.switch_connection_begins();
+            observers.is_away();
         }
     }
 }
