@@ -49,6 +49,9 @@ pub struct Config {
     /// How the log is written.
     #[serde(default)]
     pub log: LogFormat,
+    /// From which level on there are lines.
+    #[serde(default)]
+    pub log_level: LogLevel,
     /// The files for HTTPS; without it, HTTP is served.
     pub tls: Option<TlsConfig>,
     /// How often others may ask.
@@ -70,6 +73,32 @@ pub enum LogFormat {
     Text,
     /// A JSON document a line.
     Json,
+}
+
+/// From which level on the log has lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Only what has failed.
+    Error,
+    /// What needs somebody, too.
+    Warn,
+    /// What the service does, too.
+    #[default]
+    Info,
+    /// Subscriptions, and hellos that are ignored, with their addresses, too.
+    Debug,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> tracing::Level {
+        match level {
+            LogLevel::Error => tracing::Level::ERROR,
+            LogLevel::Warn => tracing::Level::WARN,
+            LogLevel::Info => tracing::Level::INFO,
+            LogLevel::Debug => tracing::Level::DEBUG,
+        }
+    }
 }
 
 /// Table `[tls]`.
@@ -291,6 +320,7 @@ impl Config {
             ("store", self.store == other.store),
             ("etcd", self.etcd == other.etcd),
             ("log", self.log == other.log),
+            ("log_level", self.log_level == other.log_level),
             ("switch", self.switch == other.switch),
         ];
         let changed = keys.into_iter().filter(|(_, is_same)| !is_same);
@@ -551,6 +581,8 @@ events = [\"joined\"]
         assert_eq!(changed("/var/lib", "/srv"), ["store"]);
         assert_eq!(changed("9559", "9560"), ["switch"]);
         assert_eq!(changed("listen", "log = \"json\"\nlisten"), ["log"]);
+        let level = "log_level = \"debug\"\nlisten";
+        assert_eq!(changed("listen", level), ["log_level"]);
         assert_eq!(
             changed("/secret", "/other"),
             Vec::<&str>::new(),

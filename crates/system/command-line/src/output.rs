@@ -6,6 +6,14 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
+pub use tracing::Level;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::SubscriberBuilder;
+use tracing_subscriber::fmt::format::{DefaultFields, Format};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
 use crate::files;
 
 pub fn text(line: impl Display) {
@@ -166,25 +174,27 @@ pub fn table(rows: &[Vec<String>], n_left: usize) {
     }
 }
 
-/// Logs a service's events to standard error, from level INFO on.
-pub fn log_to_standard_error() {
+/// Logs a service's events to standard error, from this level on; below INFO only those of crates whose names begin with
+/// `own`, since libraries tell there of every frame.
+pub fn log_to_standard_error(own: &str, level: Level) {
     // Fails if a logger is already set.
-    let _ = log().try_init();
+    let _ = log(level).finish().with(of(own, level)).try_init();
 }
 
 /// As [`log_to_standard_error`], each event as a JSON document of one line with its fields at the top.
-pub fn log_json_to_standard_error() {
-    let _ = log().json().flatten_event(true).try_init();
+pub fn log_json_to_standard_error(own: &str, level: Level) {
+    let documents = log(level).json().flatten_event(true);
+    let _ = documents.finish().with(of(own, level)).try_init();
 }
 
-fn log() -> tracing_subscriber::fmt::SubscriberBuilder<
-    tracing_subscriber::fmt::format::DefaultFields,
-    tracing_subscriber::fmt::format::Format,
-    tracing::level_filters::LevelFilter,
-    fn() -> io::Stderr,
-> {
+fn of(own: &str, level: Level) -> Targets {
+    let others = level.min(Level::INFO);
+    Targets::new().with_default(others).with_target(own, level)
+}
+
+fn log(level: Level) -> SubscriberBuilder<DefaultFields, Format, LevelFilter, fn() -> io::Stderr> {
     tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
+        .with_max_level(level)
         .with_target(false)
         .with_writer(stderr as fn() -> io::Stderr)
 }

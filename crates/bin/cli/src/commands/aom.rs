@@ -87,7 +87,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         .map_err(|error| Failure::in_file(&state.folder, &files::why(&error)))?;
     let members = tokio::spawn(listener::serve(bound, tls, service.members()));
     let operators = tokio::spawn(socket.serve(service.operator()));
-    output::log_to_standard_error();
+    output::log_to_standard_error("aom", output::Level::INFO);
     ready(global, &state.folder, address);
     let ended = service.run(stopped()).await;
     members.abort();

@@ -37,12 +37,14 @@ const DEV_SILENCE: Duration = Duration::from_secs(30);
 /// After how long a participant without a sign is removed, with `--dev`.
 const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
+/// How the names of the crates begin whose debug lines are the service's.
+const OWN_CRATES: &str = "conference";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
     match &options.config {
         Some(file) => configured(global, file, options.check_config).await,
         None => {
-            output::log_to_standard_error();
+            output::log_to_standard_error(OWN_CRATES, output::Level::INFO);
             dev(global, options.listen, options.media).await
         }
     }
@@ -63,8 +65,8 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
         return Ok(());
     }
     match config.log {
-        LogFormat::Text => output::log_to_standard_error(),
-        LogFormat::Json => output::log_json_to_standard_error(),
+        LogFormat::Text => output::log_to_standard_error(OWN_CRATES, config.log_level.into()),
+        LogFormat::Json => output::log_json_to_standard_error(OWN_CRATES, config.log_level.into()),
     }
     warn_of_open_keys(&config);
     let scheme = if config.tls.is_some() {
