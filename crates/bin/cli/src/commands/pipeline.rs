@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conference::backend::SfuProgram;
+use conference::backend::{ProgramError, SfuProgram};
 use p4runtime_client::Client;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use serde_json::{Value, json};
@@ -12,6 +12,9 @@ use crate::args::{Global, Pipeline};
 use crate::failure::Failure;
 use crate::output;
 use crate::session::connect_primary;
+
+/// The kind of the program that the conference service sets.
+const CONFERENCE: &str = "conference";
 
 pub async fn run(global: &Global, command: Pipeline) -> Result<(), Failure> {
     match command {
@@ -28,10 +31,11 @@ async fn set(global: &Global, path: &Path, p4info: Option<&Path>) -> Result<(), 
     if global.json {
         output::json(&json!({ "program": path.display().to_string(), "kind": kind }));
     } else {
-        output::text(format!(
-            "{} loaded: {kind}, no own address and no groups",
-            path.display()
-        ));
+        let has = match kind {
+            CONFERENCE => "the conference service writes its entries",
+            _ => "no own address and no groups",
+        };
+        output::text(format!("{} loaded: {kind}, {has}", path.display()));
     }
     Ok(())
 }
@@ -70,6 +74,7 @@ fn name(p4info: &P4Info) -> &str {
 fn kind(p4info: &P4Info) -> &'static str {
     match SfuProgram::detect(p4info) {
         Ok(program) => program.name(),
+        Err(ProgramError::OfConferenceService) => CONFERENCE,
         Err(_) => "no SFU that this controller knows",
     }
 }

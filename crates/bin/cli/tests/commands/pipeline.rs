@@ -58,6 +58,23 @@ fn p4_source_is_compiled_checked_and_loaded() {
 }
 
 #[test]
+fn the_conference_services_program_is_known_and_its_state_is_the_services() {
+    let bench = Bench::new(None);
+    let source = format!("{}/../../../p4/conference.p4", env!("CARGO_MANIFEST_DIR"));
+    let line = bench.ok(&format!("pipeline set {source}"));
+    assert_has(
+        &line,
+        "loaded: conference, the conference service writes its entries\n",
+    );
+    assert_eq!(bench.json("pipeline show")["kind"], "conference");
+    let error = bench.fails("show");
+    assert_has(
+        &error,
+        "the program in the switch is the conference service's",
+    );
+}
+
+#[test]
 fn p4_source_with_a_mistake_is_refused_with_its_place() {
     let bench = Bench::new(None);
     bench.file("bad.p4", "parser x( {");

@@ -75,6 +75,13 @@ pub enum ProgramError {
     /// The program lacks an object, or its object of that name has another shape.
     #[error(transparent)]
     Object(#[from] ObjectError),
+    /// The program is the conference service's.
+    #[error(
+        "the program in the switch is the conference service's, whose state `reprise serve` keeps: \
+         its API and its page show who is there (docs/join.md); `reprise group`, `viewer`, `show` \
+         and `apply` are for p4/sfu.p4 and p4/sfu_recirculation.p4"
+    )]
+    OfConferenceService,
     /// The program is neither of the two SFU programs.
     #[error(
         "the program in the switch is no SFU that this controller knows: it has neither table \
@@ -164,6 +171,8 @@ impl SfuProgram {
             let presenters = Presenters::find(p4info, "streams", &["src_addr", "udp_dst_port"])?;
             let objects = replication::Objects::find(p4info)?;
             (presenters, Kind::Replication(objects))
+        } else if has_table("sockets") && has_table("receivers") {
+            return Err(ProgramError::OfConferenceService);
         } else {
             return Err(ProgramError::NotAnSfu);
         };
