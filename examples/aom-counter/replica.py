@@ -42,7 +42,7 @@ class History:
         self._forgotten: Number = (0, 0)
 
     def begin(self, number: Number) -> None:
-        """Declares that this replica knows the numbers from this one on."""
+        """From this number on the replica has every message."""
         with self._lock:
             self._forgotten = (number[0], number[1] - 1)
 

@@ -14,7 +14,7 @@ from lab.traffic import Burst, digest, start_sender
 from tests.e2e.conftest import Sfu
 
 DURATION_S = 8
-"""Long enough for more than a hundred versions of a group. `lab.bench.soak` runs longer."""
+"""`lab.bench.soak` runs longer."""
 PACKETS_PER_S = 1000
 FRAME_LEN_BYTES = 200
 STAYING = [2, 5, 9]
@@ -25,7 +25,10 @@ PAUSE_S_MAX = 0.03
 
 
 def first_versions(controller: Controller) -> list[Version]:
-    """Adds the viewers that stay, with guests between them, so that removals move the former."""
+    """Adds the viewers that stay, with guests between them.
+
+    When a guest is removed, viewers that stay move to other places in the group.
+    """
     present = [2, 10, 5, 11, 9]
     for viewer in present:
         controller.add_viewer(GROUP, viewer)
@@ -89,6 +92,6 @@ def test_each_packet_meets_one_version_of_a_group_that_changes_at_random(
     n_changes = len(versions) - 1
     sizes = {len(version.viewer_ips) for version in versions}
     print(f"{n_changes} changes, group sizes {sorted(sizes)}, {sum(copies.values())} copies")
-    # On an idle machine fifty times as many; beside other work a change takes half a second.
+    # On an idle machine there are hundreds; beside other work a change takes half a second.
     assert n_changes >= DURATION_S, "too few changes to show anything"
     assert len(sizes) >= 4

@@ -1,4 +1,7 @@
-"""A kept study is small and complete and replaces the one before, also if keeping is cut short."""
+"""A kept study is small and complete and replaces the one before.
+
+If keeping is cut short, one of the two is there, and the next try succeeds.
+"""
 
 import json
 import os
@@ -30,7 +33,7 @@ KEEP = (
 
 
 def study(results: Path, days: int = 0, n_packets: int = 12, *, is_quick: bool = False) -> Folder:
-    """Makes a finished study, in which two runs have most of the samples."""
+    """Makes a finished study. The runs with three viewers have `n_packets`, the others 12."""
     made = Folder.create(results, SMALL, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
     made.add_session({"command": "test", "commit": COMMIT})
     random = Random(1)

@@ -1,8 +1,8 @@
-//! The parts that are built into a switch beyond the choices of its command line.
+//! What another program, which contains this switch as a library, adds to it in code: externs and an offload.
 
 use dataplane::{ControlError, Offload, PayloadExtern, PortId, Switch};
 
-/// What a switch has beyond the choices of its command line; the stock switch has nothing.
+/// What is added; `reprise-switch` itself adds nothing.
 #[derive(Default)]
 pub struct Parts {
     /// Externs that change payloads, with the names by which programs call them. Each worker has its own.

@@ -25,10 +25,11 @@ pub struct EntryKey {
 pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
-    /// A number that the client stores (P4Runtime's `controller_metadata`). Where clients store no number, a code for
-    /// how the client wrote the entity, for example in old or new fields.
+    /// A number that the client stores (P4Runtime's `controller_metadata`). In entities that have none, what `form` is in
+    /// the others.
     pub number: u64,
-    /// The code for how the client wrote the entity, if `number` is the client's number.
+    /// How the client wrote the entity, which a read gives back in the same way: in fields that the protocol has
+    /// deprecated, or in those that replace them.
     pub form: u32,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct AnswerReceiver(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when the transport has taken an answer, and when the receiver is dropped.
+    /// Notified each time when the transport asks for an answer, and when the receiver is dropped.
     taken: Notify,
 }
 
@@ -153,9 +153,9 @@ impl AnswerSender {
         }
     }
 
-    /// Ends the stream of answers, and waits until the client has taken all of them. If the client takes nothing for
-    /// `stall`, this discards the waiting answers. If it then takes nothing for twice `stall`, this closes the
-    /// connection.
+    /// Ends the stream of answers, and waits until the client has taken all of them or is gone. If the client takes
+    /// nothing for `stall`, this discards the waiting answers. If it then takes nothing for twice `stall`, this closes
+    /// the connection.
     pub(crate) async fn finish(self, end: Result<(), Status>) {
         self.end(end);
         if self.is_taken(1).await {

@@ -1,4 +1,4 @@
-//! Runs the real controller and the real P4Runtime server with a switch that belongs to the caller. All writes of the
+//! Runs the real controller's plans and the real P4Runtime server with a switch of the caller's. All writes of the
 //! controller are complete when a function of this file returns.
 
 use std::sync::Arc;

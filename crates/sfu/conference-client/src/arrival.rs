@@ -12,8 +12,8 @@ use tokio::net::UdpSocket;
 
 use crate::media::DATAGRAM_MAX;
 
-/// Bytes that the kernel keeps for a socket until they are read: half a second of 100 Mbit/s. The system may allow less
-/// (net.core.rmem_max).
+/// Bytes that the kernel keeps for a socket until they are read: at 100 Mbit/s those of half a second, as it counts its
+/// own overhead, too. The system may allow less (net.core.rmem_max).
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A packet that has come.
@@ -21,10 +21,10 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 pub struct Arrival {
     /// Its bytes in the buffer.
     pub len: usize,
-    /// When the kernel took it, in nanoseconds since 1970.
+    /// When the kernel took it, or, if it does not say so, when it was read; in nanoseconds since 1970.
     pub time_ns: u64,
-    /// How many packets before it the kernel has dropped, since nobody had read earlier ones; `None` if it has dropped
-    /// none.
+    /// How many packets of this socket the kernel has dropped until then, because earlier ones filled its buffer; `None`
+    /// if it has dropped none.
     pub n_dropped: Option<u32>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn take(socket: &UdpSocket, buffer: &mut PacketBuffer) -> io::Result<
             time_ns: 0,
             n_dropped: None,
         };
-        // Without room for them, which there is, the kernel leaves its notes out.
+        // The kernel leaves notes out for which there is no room; there is room.
         for note in message.cmsgs().into_iter().flatten() {
             match note {
                 ControlMessageOwned::ScmTimestampns(time) => arrival.time_ns = nanoseconds(time),

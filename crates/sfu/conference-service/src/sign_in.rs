@@ -6,11 +6,12 @@ use hello::{Hello, Kind, NoHello, Nonces, is_signed_with};
 /// What a hello leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Nothing: no answer, so nobody learns which legs there are, or gets the switch to send packets elsewhere.
+    /// No answer: a stranger does not learn which legs (a participant's streams) there are, and cannot make the switch
+    /// send packets to somebody else.
     Ignored(Ignored),
     /// An answer.
     Answered(Hello),
-    /// The socket is the leg's; the answer goes after the change is stored.
+    /// The sender's socket becomes the leg's. The answer is sent once this is stored and the switch has it.
     SignsIn {
         /// The leg.
         leg: u16,
@@ -31,7 +32,8 @@ pub enum Ignored {
     /// There is no such leg, or no longer.
     #[error("there is no leg {0}")]
     UnknownLeg(u32),
-    /// Another socket of the leg sends: two that have its key would take it from each other for ever.
+    /// The socket that the leg has is still sending. If another one replaced it, two sockets with the leg's key would
+    /// replace each other for ever.
     #[error(
         "another socket of leg {0} still sends: it is replaced when it has been silent for 3 seconds"
     )]
@@ -93,7 +95,7 @@ pub fn decide(
         if there == from {
             return Outcome::Answered(welcome);
         }
-        // The same socket over another router or switch address is no other one.
+        // Over another router, or to another address of the switch, it is still the same socket.
         if !there.is_same_socket(from) && still_sends(leg, there) {
             return Outcome::Ignored(Ignored::InUse(leg));
         }

@@ -234,7 +234,8 @@ async fn records_of_more_than_an_answer_are_read_in_pages() {
     assert!(read.into_iter().collect::<BTreeMap<_, _>>() == all);
 }
 
-/// Writes, again while etcd does not answer in time: thousands of records take their time where others use the machine, too.
+/// Writes thousands of records, for which etcd may need longer than a call may take on a machine that others use, too:
+/// then they are written once more.
 async fn write(store: &Etcd, writes: Vec<Vec<Write>>) {
     let again = Instant::now() + Duration::from_secs(120);
     loop {

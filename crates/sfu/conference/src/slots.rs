@@ -1,11 +1,12 @@
 //! Blocks of consecutive slots of the register pool: one block per group.
 //!
 //! A slot is free, in use by the group whose block holds it, or unlinked: no group refers to it,
-//! but a packet that arrived earlier may still read it. Only a drain makes unlinked slots free, and
-//! only free slots are allocated, so the controller never writes a block that a packet may read.
+//! but a packet that arrived earlier may still read it. After a drain (all packets that were in the
+//! switch have left) unlinked slots are free. Only free slots are allocated, so the controller never
+//! writes a block that a packet may read.
 //!
-//! Allocation is first fit, under one invariant: one run of free slots stays at least as long as the
-//! largest group (`reserve`). Then every pool can be compacted: the group beside that run can always
+//! Allocation is first fit, under one invariant: an allocation leaves one run of free slots that is
+//! at least as long as the largest group (`reserve`). Then every pool can be compacted: the group beside that run can always
 //! be moved to the run's other end, without an overlap of its old and new slots. Without the
 //! invariant, a pool that is half free could consist of large blocks with gaps a little shorter than
 //! a block, and no block could be moved.
@@ -47,7 +48,7 @@ pub enum Slide {
     Up,
 }
 
-/// A block that cannot be taken: it is outside the pool or partly in use.
+/// A block that cannot be taken: it is outside the pool, or not all of its slots are free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("slots {} to {} are not all free in a pool of {size}", block.base, u64::from(block.base) + u64::from(block.len) - 1)]
 pub struct NotFree {
@@ -70,7 +71,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// A pool of `size` free slots that keeps one free run of `reserve` slots (the longest block).
+    /// A pool of `size` free slots, of which allocations leave a free run of `reserve` slots (the longest
+    /// block).
     pub fn new(size: u32, reserve: u32) -> Slots {
         let free = if size > 0 {
             BTreeMap::from([(0, size)])
@@ -116,7 +118,8 @@ impl Slots {
         }
     }
 
-    /// Takes the first free run that is long enough and keeps the reserve; `None` if there is none.
+    /// Takes `len` slots of the first free run that is long enough, so that the reserve is left; `None`
+    /// if there is none.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
         let run = self
             .runs()
@@ -144,8 +147,9 @@ impl Slots {
         }
     }
 
-    /// Returns the next move that makes the longest free run longer, or `None` if no group can be
-    /// moved in this direction. The group's old block stays in use until the caller unlinks it.
+    /// Returns the next move: the group beside the longest free run goes to that run's other end, so that
+    /// the run, one step on, meets the next free slots. `None` if no group can be moved in this
+    /// direction. The group's old block stays in use until the caller unlinks it.
     pub fn slide(&mut self, way: Slide) -> Option<Move> {
         let run = self.runs().max_by_key(|run| run.len)?;
         let (neighbour, group, base) = match way {

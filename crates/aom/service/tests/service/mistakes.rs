@@ -1,4 +1,4 @@
-//! Requests that the service refuses, and services that refuse to run.
+//! Requests and members that the service refuses, and mistakes with which a service does not run, or goes on.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -157,7 +157,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Runs an action, and ends the control if the action exits.
+    /// Code that runs an action, and ends the control if the action exits.
     fn call(&mut self, action: ActionId, end: Label) -> Emitted<()> {
         let info = self.program.action_info(action);
         let name = info.map_or_else(String::new, |info| info.name.clone());

@@ -1,7 +1,7 @@
 //! Passes over BMv2 JSON that save a switch work and leave packets, tables and registers the same.
 //!
 //! The passes run after `lower` and before output, and also over another compiler's JSON. [`optimise`] repeats them
-//! until nothing changes. Each file's module doc says why its pass is sound. Two rules hold for all passes. Objects
+//! until nothing changes, or for a number of rounds. Each file's module doc says why its pass is sound. Two rules hold for all passes. Objects
 //! that a control plane can name (tables, their actions and parameters, counters, meters, registers, action profiles,
 //! digests, value sets) and source locations stay unchanged. An unknown primitive or operation counts as reading and
 //! writing everything.
@@ -35,10 +35,10 @@ use graph::Visible;
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
-/// Rounds over all passes. Each round makes the program smaller; programs of any size need three to five.
+/// Rounds over all passes, at most. Each round makes the program smaller; most programs need three to five.
 const ROUNDS_MAX: usize = 8;
 
-/// Rounds for a large program. Later rounds cost seconds and only shorten long rows of branches further.
+/// Rounds for a large program. Later rounds cost seconds and only shorten long chains of branches further.
 const LARGE_ROUNDS_MAX: usize = 2;
 /// Number of branches and actions from which a program counts as large.
 const LARGE: usize = 4_000;
@@ -48,7 +48,8 @@ pub enum Pass {
     /// Computes and simplifies expressions.
     Fold,
     ParserStates,
-    /// Replaces fields by known constants and copies, and skips branches whose condition is known.
+    /// Replaces a field by the constant that it holds, or by the field that it was copied from, and skips branches whose
+    /// condition is known.
     Propagate,
     /// Simplifies jumps inside actions and removes unreachable code.
     Jumps,
@@ -92,7 +93,7 @@ impl Pass {
     }
 }
 
-/// Runs passes over a program until nothing changes.
+/// Runs passes over a program until nothing changes, or for so many rounds as its size allows.
 ///
 /// With a P4Info, the control plane sees the tables and actions in it. Without one, a table counts as internal if it
 /// has the name and shape that compilers give to their own tables (`tbl_...`, no key, one constant default action).

@@ -3,26 +3,25 @@
 //! A packet is handled within one run of a driver's poll, including its copies' egress and their hand-over to a
 //! device, because a driver must flush redirected frames before its poll returns. RCU's grace periods rest on the
 //! same rule. Each processor has a word that is odd during a poll with packets of the program
-//! ([`crate::image::Heap::polls`]). The ports' program makes it odd before a packet reads the version and what the
-//! version guards. The program at tracepoint `napi_poll` makes it even at the end of the poll. So a period lasts as
-//! long as the polls that are running, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
+//! ([`crate::image::Heap::polls`]). The first packet of a poll makes it odd, before it reads which copy of the tables is
+//! in force and then that copy. The program at tracepoint `napi_poll` makes it even at the end of the poll. So a period
+//! lasts as long as the polls that are running, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
 //!
-//! *Order.* The writer stores the new data, issues a full barrier, then loads the words. A packet adds 1 to the word,
-//! which is a full barrier, then loads the data. At least one of them sees the other's store (Dekker): a packet that
+//! *Order.* The writer stores the new data, issues a full barrier, then loads the words. The first packet of a poll
+//! adds 1 to the word, which is a full barrier, then loads the data. At least one of them sees the other's store (Dekker): a packet that
 //! the writer does not see has not begun to read, and will read the new data. If the writer sees that a word has
 //! changed, or is even, then the addition at the poll's end has happened, after all reads of that poll. This holds on
 //! x86, and on arm64, where an atomic operation with acquire and release semantics orders as a barrier does.
 //!
 //! *When no poll ends.* Polls on one processor neither overlap nor interrupt each other, as softirqs are off during
-//! each. So the tracepoint never fires within a running poll. The exception is a poll with budget 0 by netconsole,
-//! which does not count. A program that runs outside of any poll, such as a tun device's, also has softirqs off; it
+//! each. So the tracepoint never fires within a running poll, except for netconsole's polls with budget 0, which the
+//! tracepoint's program ignores. A program that runs outside of any poll, such as a tun device's, also has softirqs off; it
 //! leaves the word odd until the next poll on that processor ends. (Before Linux 6.11 `BPF_PROG_TEST_RUN` has
-//! softirqs on, but its frames go nowhere.) Until then RCU, which waits in parallel
-//! ([`super::Graces`]), ends the period; so it does if the tracepoint's program was not run, a processor went offline,
-//! or a poll is long.
+//! softirqs on, but its frames go nowhere.) RCU, which is waited for in parallel ([`super::Graces`]), may end the period
+//! first; so it does if the tracepoint's program was not run, a processor went offline, or a poll is long.
 //!
-//! *Whose word.* The words belong to an image, and so does all that they guard. An earlier program, or one left by an
-//! earlier process, has words of its own. On PREEMPT_RT softirqs may be interrupted, so there are no such periods.
+//! *Whose word.* Each loaded program has words of its own, as it has maps of its own: also an earlier program, and one
+//! left by an earlier process. On PREEMPT_RT softirqs may be interrupted, so there are no such periods.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};

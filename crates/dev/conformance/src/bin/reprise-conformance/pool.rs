@@ -44,7 +44,7 @@ pub type Judged<A> = (usize, A, Duration);
 /// Runs every job. Calls `on_judged` in the order of the jobs.
 ///
 /// # Errors
-/// A worker cannot be started.
+/// A worker cannot be started or spoken with.
 pub fn run<A: Answer>(
     pool: Pool,
     jobs: &[Job],
@@ -183,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Ends the process and returns the reason for its end.
+    /// Kills a process that is late, waits until it has ended, and returns the reason.
     fn end(mut self, limit: Duration) -> Result<Ended, Failure> {
         if self.is_late {
             self.child.0.kill()?;
@@ -202,7 +202,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Fails if the process has already ended.
+        // It may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
