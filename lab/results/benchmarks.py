@@ -195,7 +195,7 @@ class ProcessorRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class SwitchingRow(BenchmarkRow):
-    """Small frames from port to port: a row of switching.csv, or several of switching-rounds.csv."""
+    """Small frames from port to port: a row of switching.csv, several of switching-rounds.csv."""
 
     names = ("program", "switch", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
