@@ -13,6 +13,12 @@ from controller import PATIENCE_S, ROOT
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside others a read of 131,072 cells takes longer than finsy's 10 s, which is no option."""
+    monkeypatch.setattr("finsy.p4client._DEFAULT_RPC_TIMEOUT", float(PATIENCE_S))
+
+
 @pytest.fixture(scope="session")
 def in_memory() -> bool:
     """Whether the switch is `memory_switch`, in which frames out of port 3 come in at port 0."""
