@@ -46,6 +46,12 @@ class Recorder(Process):
         assert self._process is not None
         return self._process.pid
 
+    def begin(self) -> None:
+        """Starts it, and waits until it has read the conference: then come events."""
+        self.start()
+        self.until("records conference c")
+        self.until_events(read=1)
+
     def end(self) -> None:
         """Waits until it has ended by itself."""
         assert self._process is not None
@@ -64,9 +70,9 @@ class Recorder(Process):
         return found
 
     def events(self) -> list[dict[str, Any]]:
-        return [
-            json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()
-        ]
+        file = self.folder / "events.jsonl"
+        text = file.read_text() if file.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
 
     def until_events(self, **counts: int) -> None:
         """Waits until its events have so many of a kind."""
@@ -156,8 +162,7 @@ def until_recorded(recorder: Recorder, n_packets: int, track: int = 0) -> None:
 
 def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: Path) -> None:
     recorder = Recorder(running, tmp_path / "rec")
-    recorder.start()
-    recorder.until("records conference c")
+    recorder.begin()
     secret = ["--secret", str(tmp_path / "secret"), "--conference", "c"]
     who = ["--participants", "20", "--publishers", "4", "--seconds", "5", "--rate", "100"]
     words = [str(REPRISE), "load", running.url, "--json", *secret, *who]
@@ -190,8 +195,7 @@ def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: P
 
 def test_a_publisher_who_comes_back_gets_a_second_file(running: Running, tmp_path: Path) -> None:
     recorder = Recorder(running, tmp_path / "rec")
-    recorder.start()
-    recorder.until("records conference c")
+    recorder.begin()
     for time_of in range(2):
         ann = running.client("ann")
         with opened(publish(ann, "ann")) as camera, Sender(camera):
@@ -221,8 +225,7 @@ def test_a_killed_service_and_a_killed_switch_are_waited_for(
     running: Running, tmp_path: Path
 ) -> None:
     recorder = Recorder(running, tmp_path / "rec")
-    recorder.start()
-    recorder.until("records conference c")
+    recorder.begin()
     ann = running.client("ann")
     with opened(publish(ann, "ann")) as camera, Sender(camera) as sender:
         until_recorded(recorder, 50)
@@ -299,8 +302,7 @@ def test_a_full_disk_ends_it_with_files_that_can_be_read(running: Running, tmp_p
     )
     before = ("unshare", "--mount", "sh", "-c", script, "sh", folder, kept)
     recorder = Recorder(running, folder, before=before)
-    recorder.start()
-    recorder.until("records conference c")
+    recorder.begin()
     ann = running.client("ann")
     with opened(publish(ann, "ann")) as camera:
         number = 0
@@ -326,18 +328,12 @@ def test_a_removed_recorder_and_an_ended_conference_end_a_recording(
     running: Running, tmp_path: Path
 ) -> None:
     recorder = Recorder(running, tmp_path / "rec")
-    recorder.start()
-    recorder.until("records conference c")
-    until = time.monotonic() + LIMIT_S
-    while not any(event["event"] == "read" for event in recorder.events()):
-        assert time.monotonic() < until, recorder.said
-        time.sleep(0.05)
+    recorder.begin()
     running.administrator.leave("c", "rec")
     recorder.until("an administrator has removed it")
     recorder.end()
     other = Recorder(running, tmp_path / "other")
-    other.start()
-    other.until("records conference c")
+    other.begin()
     running.administrator.delete_conference("c")
     other.until("ended: the conference has ended")
     other.end()
