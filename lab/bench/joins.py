@@ -1,7 +1,7 @@
 """Participants that join a conference service, and leave, as `reprise load` does it.
 
 The switch (native engine, a UDP socket), the service and the load are in one network namespace. The
-load has a processor, and the other two share one.
+system divides the processors among them, as on an operator's host.
 """
 
 import json
@@ -17,7 +17,7 @@ from lab.controller import REPRISE
 from lab.process import Child, ChildError
 from lab.results.benchmarks import JoinsRow
 from lab.rows.conference_service import CONFERENCE, HTTP_ADDRESS, NO_LIMITS, until_ready
-from lab.sites import LOAD_CPU, SFU_CPU, SITES, on_cpu
+from lab.sites import SITES
 from lab.switch import GRPC_ADDRESS, SWITCH
 
 ROUNDS = 5
@@ -73,7 +73,7 @@ def measure(cell: JoinsCell) -> JoinsRow:
         serve = [str(REPRISE), "serve", "--config", str(folder / "reprise.toml")]
 
         def start(argv: list[str], name: str) -> Child:
-            child = site.sfu.start(on_cpu(SFU_CPU, argv), folder / f"{name}.log")
+            child = site.sfu.start(argv, folder / f"{name}.log")
             return stack.enter_context(child)
 
         start(switch, "switch")
@@ -83,7 +83,7 @@ def measure(cell: JoinsCell) -> JoinsRow:
         words += ["--conference", CONFERENCE, "--participants", str(cell.participants)]
         words += ["--publishers", str(PUBLISHERS), "--subscribe", str(SUBSCRIPTIONS)]
         words += ["--rate", str(cell.joins_per_s), "--leave", str(cell.leaving_pct)]
-        argv = on_cpu(LOAD_CPU, [str(REPRISE), *words, "--seconds", str(cell.seconds)])
+        argv = [str(REPRISE), *words, "--seconds", str(cell.seconds)]
         said = site.sfu.run(argv, timeout_s=LIMIT_S + cell.planned_s)
     return row_of(cell, said)
 
