@@ -302,7 +302,9 @@ def test_a_full_disk_ends_it_with_files_that_can_be_read(running: Running, tmp_p
     )
     before = ("unshare", "--mount", "sh", "-c", script, "sh", folder, kept)
     recorder = Recorder(running, folder, before=before)
-    recorder.begin()
+    # What it writes is seen in its mount namespace only.
+    recorder.start()
+    recorder.until("records conference c")
     ann = running.client("ann")
     with opened(publish(ann, "ann")) as camera:
         number = 0
