@@ -135,8 +135,8 @@ _MIXERS = (
 _JOINS = (
     "Participants join the conference service, receive two of ten publishers' tracks, and leave, "
     "as `reprise load` does it: each with requests, sockets and sign-ins of its own. The switch "
-    "runs the native engine on a UDP socket and shares a processor with the service; the load has "
-    "another one. All are in one network namespace."
+    "runs the native engine on a UDP socket. The system divides the processors among switch, "
+    "service and load, which are in one network namespace."
 )
 _NEOBFT = (
     "The sequencer of `p4/aom_hm.p4` (a tag for each receiver, computed in the switch) and of "
