@@ -241,14 +241,31 @@ pub enum BadConfig {
     },
 }
 
+/// What is wrong in a text, and where: `toml` itself draws it in several lines, which a log would escape.
+fn in_a_line(error: &toml::de::Error, text: &str) -> String {
+    let message = error.message().lines().collect::<Vec<_>>().join(" ");
+    let before = error.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => {
+            let line = 1 + before.matches('\n').count();
+            let column = 1 + before
+                .rsplit('\n')
+                .next()
+                .map_or(0, |it| it.chars().count());
+            format!("line {line}, column {column}: {message}")
+        }
+        None => message,
+    }
+}
+
 impl Config {
     /// Reads a configuration.
     ///
     /// # Errors
     /// The text is none; the message has line and column.
     pub fn read(text: &str) -> Result<Config, BadConfig> {
-        let config: Config = toml::from_str(text)
-            .map_err(|error| BadConfig::Text(error.to_string().trim_end().to_owned()))?;
+        let config: Config =
+            toml::from_str(text).map_err(|error| BadConfig::Text(in_a_line(&error, text)))?;
         let bad = |key, expected| Err(BadConfig::Value { key, expected });
         if config.switch.addresses.is_empty() {
             return bad(
@@ -562,7 +579,10 @@ events = [\"joined\"]
         assert!(why("https://h.example/a", "/a").starts_with("webhooks.url: expected"));
         assert!(why("\"joined\"", "\"joind\"").starts_with("webhooks.events: expected"));
         assert!(why("per_second = 1", "per_second = 0").contains("line "));
-        assert!(why("\"json\"", "\"xml\"").contains("line 1"));
+        assert_eq!(
+            why("\"json\"", "\"xml\""),
+            "line 1, column 7: unknown variant `xml`, expected `text` or `json`"
+        );
         let half = why("ca = \"/ca\"\ncertificate = \"/c\"\n", "ca = \"/ca\"\n");
         assert!(half.starts_with("switch.tls: expected"), "{half}");
         let shown = format!("{config:?}");
