@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from reprise_conference import Client, MediaSocket, ProblemError
+from reprise_conference.events import Events, EventsEndedError
 
 from lab.controller import REPRISE
 from tests.service.running import (
@@ -139,6 +140,46 @@ def test_only_the_receiver_and_administrators_may_ask(running: Running) -> None:
     assert refused.value.status == 403
     with pytest.raises(ProblemError) as refused:
         why(running.administrator, "nobody")
+    assert refused.value.status == 404
+
+
+def until_event(stream: Events, kind: str) -> tuple[dict[str, Any], set[str]]:
+    """The next event of this kind, and the kinds of those before it."""
+    before: set[str] = set()
+    until = time.monotonic() + LIMIT_S
+    while (event := stream.receive(until - time.monotonic())) is not None:
+        if event["event"] == kind:
+            return event, before
+        before.add(event["event"])
+    raise AssertionError(f"no event {kind} after {before}")
+
+
+def test_changed_causes_are_events_for_the_receiver_and_administrators(running: Running) -> None:
+    ann, bob = running.client("ann"), running.client("bob")
+    causes_become(bob, ["not_published", "not_subscribed"])
+    with (
+        Events(ann, "c") as of_ann,
+        Events(bob, "c") as of_bob,
+        Events(running.administrator, "c") as of_all,
+    ):
+        publish(ann, "ann")
+        subscribe(bob, "bob", "ann")
+        for stream in (of_bob, of_all):
+            event, _ = until_event(stream, "why_not")
+            assert event["participant"] == "bob"
+            assert event["path"] == {"participant": "ann", "track": "cam"}
+            assert event["why"]["causes"] == ["publisher_not_signed_in", "receiver_not_signed_in"]
+        ann.mute("c", "ann", "cam")
+        event, _ = until_event(of_bob, "why_not")
+        assert event["why"]["causes"][0] == "muted"
+        running.administrator.delete_conference("c")
+        _, before = until_event(of_ann, "conference_ended")
+        assert "muted" in before
+        assert "why_not" not in before
+        with pytest.raises(EventsEndedError, match="the conference has ended"):
+            of_ann.receive(LIMIT_S)
+    with pytest.raises(ProblemError, match="there is no conference c") as refused:
+        Events(ann, "c")
     assert refused.value.status == 404
 
 

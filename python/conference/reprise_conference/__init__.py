@@ -1,7 +1,7 @@
 """Join conferences of Reprise (docs/join.md).
 
 `Client` makes requests to the conference service, `MediaSocket` is a UDP socket that is signed in
-to a leg and kept so.
+to a leg and kept so. `reprise_conference.events.Events` streams a conference's events.
 """
 
 from reprise_conference.client import Client, ProblemError

@@ -40,11 +40,11 @@ class Client:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"expected http://HOST:PORT or https://HOST:PORT, got {url!r}")
-        self._parts = parts
-        self._token = token
+        self.url = parts
+        self.token = token
         if context is None and parts.scheme == "https":
             context = ssl.create_default_context(cafile=ca)
-        self._context = context
+        self.context = context
 
     def put_conference(self, conference: str, title: str = "") -> dict[str, Any]:
         """Makes a conference, or changes its title."""
@@ -135,7 +135,7 @@ class Client:
                 break
             time.sleep(int(wait))
         if answer.status >= 400:
-            raise _problem(answer.status, content)
+            raise problem(answer.status, content)
         found: dict[str, Any] = json.loads(content) if content else {}
         return found
 
@@ -144,7 +144,7 @@ class Client:
     ) -> tuple[http.client.HTTPResponse, bytes]:
         connection = self._connect()
         try:
-            headers = {"Authorization": f"Bearer {self._token}"}
+            headers = {"Authorization": f"Bearer {self.token}"}
             if text is not None:
                 headers["Content-Type"] = "application/json"
             connection.request(method, target, text, headers)
@@ -154,13 +154,14 @@ class Client:
             connection.close()
 
     def _connect(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self._context)
+        host, port = self.url.hostname or "", self.url.port
+        if self.url.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.context)
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
 
-def _problem(status: int, content: bytes) -> ProblemError:
+def problem(status: int, content: bytes) -> ProblemError:
+    """The error in an answer's body."""
     try:
         body = json.loads(content)
         return ProblemError(status, body["type"], body["detail"])

@@ -4,6 +4,7 @@
 //! Reading needs only a connection; a writer must be primary ([`Client::become_primary`], [`Client::await_primary`]).
 
 mod arbitration;
+mod reader;
 
 use std::time::Duration;
 
@@ -15,14 +16,11 @@ use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     CapabilitiesRequest, DigestListAck, Entity, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, PacketIn, PacketOut, ReadRequest,
-    SetForwardingPipelineConfigRequest, Update, WriteRequest, stream_message_request,
+    GetForwardingPipelineConfigRequest, PacketIn, PacketOut, SetForwardingPipelineConfigRequest, Update, WriteRequest, stream_message_request,
     stream_message_response,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
-use p4runtime_proto::reprise::v1::{
-    DrainRequest, GetCountersRequest, GetCountersResponse, GetInstanceRequest,
-};
+use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersResponse, GetInstanceRequest};
 use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -31,10 +29,10 @@ use crate::dial::{Reconnects, SwitchAddress};
 use crate::error::{ClientError, PIPELINE, Peer, WriteError, in_time, update_errors};
 use crate::limits::{
     CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX, PIPELINE_TIMEOUT_MS,
-    READ_BATCH_ENTITIES,
 };
 
 pub use arbitration::Bid;
+pub use reader::Reader;
 use arbitration::{Primary, Seen, uint128};
 
 /// The reason in an error for a client that has no stream, because it did not become primary.
@@ -43,12 +41,7 @@ const NEVER_OPENED: &str = "never opened";
 /// A connection to one switch.
 #[derive(Debug)]
 pub struct Client {
-    p4runtime: P4RuntimeClient<Channel>,
-    switch: SwitchClient<Channel>,
-    peer: Peer,
-    /// The client's role. The empty name is the default role, which may do everything.
-    role: String,
-    call_timeout_ms: u64,
+    reader: Reader,
     primary: Option<Primary>,
 }
 
@@ -83,15 +76,17 @@ impl Client {
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Client {
-            p4runtime,
-            switch: SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX),
-            peer: Peer {
-                address: switch.address.clone(),
-                device_id,
-                seen,
+            reader: Reader {
+                p4runtime,
+                switch: SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX),
+                peer: Peer {
+                    address: switch.address.clone(),
+                    device_id,
+                    seen,
+                },
+                role: String::new(),
+                call_timeout_ms: CALL_TIMEOUT_MS,
             },
-            role: String::new(),
-            call_timeout_ms: CALL_TIMEOUT_MS,
             primary: None,
         })
     }
@@ -99,13 +94,19 @@ impl Client {
     /// Sets the client's role; empty is the default role, which may do everything. Must be called before the client
     /// becomes primary.
     pub fn set_role(&mut self, name: &str) {
-        name.clone_into(&mut self.role);
+        name.clone_into(&mut self.reader.role);
     }
 
     /// Sets the timeout of a read or a write: whole milliseconds, at least one.
     pub fn set_call_timeout(&mut self, limit: Duration) {
         let limit_ms = limit.as_millis().try_into().unwrap_or(u64::MAX);
-        self.call_timeout_ms = limit_ms.max(1);
+        self.reader.call_timeout_ms = limit_ms.max(1);
+    }
+
+    /// Reads beside this client's calls, over the same connection and with the same role and timeout.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        self.reader.clone()
     }
 
     /// Reads entities; a wildcard returns all that match.
@@ -113,9 +114,7 @@ impl Client {
     /// # Errors
     /// As [`Client::read_each`].
     pub async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
-        let mut found = Vec::new();
-        self.read_each(entities, |part| found.extend(part)).await?;
-        Ok(found)
+        self.reader.read(entities).await
     }
 
     /// Reads entities in requests of bounded size, and passes them to `each`, one response message at a time.
@@ -126,34 +125,9 @@ impl Client {
     pub async fn read_each(
         &mut self,
         entities: Vec<Entity>,
-        mut each: impl FnMut(Vec<Entity>),
+        each: impl FnMut(Vec<Entity>),
     ) -> Result<(), ClientError> {
-        for page in entities.chunks(READ_BATCH_ENTITIES) {
-            self.read_page(page.to_vec(), &mut each).await?;
-        }
-        Ok(())
-    }
-
-    async fn read_page(
-        &mut self,
-        entities: Vec<Entity>,
-        each: &mut impl FnMut(Vec<Entity>),
-    ) -> Result<(), ClientError> {
-        let request = ReadRequest {
-            device_id: self.peer.device_id,
-            role: self.role.clone(),
-            entities,
-        };
-        let limit = self.call_timeout_ms;
-        let call = self.p4runtime.read(request);
-        let mut stream = self.peer.answer("a read", limit, call).await?;
-        loop {
-            let part = in_time("a read", limit, stream.message()).await?;
-            match part.map_err(|status| self.peer.error("a read", &status))? {
-                Some(part) => each(part.entities),
-                None => return Ok(()),
-            }
-        }
+        self.reader.read_each(entities, each).await
     }
 
     /// Writes one batch. After an error, any part of it may be done.
@@ -163,7 +137,7 @@ impl Client {
     pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
         let atomicity = Atomicity::ContinueOnError;
         let response = self.send(updates.clone(), atomicity).await?;
-        response.map_err(|status| self.peer.write_error(&updates, &status))
+        response.map_err(|status| self.reader.peer.write_error(&updates, &status))
     }
 
     /// Writes a batch. If updates fail, the error has the result of each.
@@ -182,7 +156,7 @@ impl Client {
             if errors.len() == n_updates {
                 WriteError::Updates(errors)
             } else {
-                WriteError::Call(self.peer.error("a write", &status))
+                WriteError::Call(self.reader.peer.error("a write", &status))
             }
         })
     }
@@ -193,15 +167,15 @@ impl Client {
         atomicity: Atomicity,
     ) -> Result<Result<(), Status>, ClientError> {
         let request = WriteRequest {
-            device_id: self.peer.device_id,
-            role: self.role.clone(),
+            device_id: self.reader.peer.device_id,
+            role: self.reader.role.clone(),
             election_id: self.election_id().map(uint128),
             updates,
             atomicity: atomicity.into(),
             ..WriteRequest::default()
         };
-        let call = self.p4runtime.write(request);
-        let response = in_time("a write", self.call_timeout_ms, call).await?;
+        let call = self.reader.p4runtime.write(request);
+        let response = in_time("a write", self.reader.call_timeout_ms, call).await?;
         Ok(response.map(drop))
     }
 
@@ -211,11 +185,11 @@ impl Client {
     /// Nothing answers.
     pub async fn capabilities(&mut self) -> Result<String, ClientError> {
         let request = CapabilitiesRequest {
-            device_id: self.peer.device_id,
+            device_id: self.reader.peer.device_id,
         };
-        let call = self.p4runtime.capabilities(request);
+        let call = self.reader.p4runtime.capabilities(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
-        let response = response.map_err(|status| self.peer.error("its capabilities", &status))?;
+        let response = response.map_err(|status| self.reader.peer.error("its capabilities", &status))?;
         Ok(response.into_inner().p4runtime_api_version)
     }
 
@@ -251,7 +225,7 @@ impl Client {
                     ClientError::NoPipeline
                 })
             }
-            Err(status) => Err(self.peer.error(PIPELINE, &status)),
+            Err(status) => Err(self.reader.peer.error(PIPELINE, &status)),
         }
     }
 
@@ -265,12 +239,12 @@ impl Client {
         response_type: ResponseType,
     ) -> Result<Result<Option<ForwardingPipelineConfig>, Status>, ClientError> {
         let request = GetForwardingPipelineConfigRequest {
-            device_id: self.peer.device_id,
+            device_id: self.reader.peer.device_id,
             response_type: response_type.into(),
         };
         // This is the first call of every session. Its timeout is short, since another kind of server on that port may
         // never answer.
-        let call = self.p4runtime.get_forwarding_pipeline_config(request);
+        let call = self.reader.p4runtime.get_forwarding_pipeline_config(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         Ok(response.map(|response| response.into_inner().config))
     }
@@ -325,16 +299,16 @@ impl Client {
         config: Option<ForwardingPipelineConfig>,
     ) -> Result<(), ClientError> {
         let request = SetForwardingPipelineConfigRequest {
-            device_id: self.peer.device_id,
-            role: self.role.clone(),
+            device_id: self.reader.peer.device_id,
+            role: self.reader.role.clone(),
             election_id: self.election_id().map(uint128),
             action: action.into(),
             config,
             ..SetForwardingPipelineConfigRequest::default()
         };
-        let call = self.p4runtime.set_forwarding_pipeline_config(request);
+        let call = self.reader.p4runtime.set_forwarding_pipeline_config(request);
         let response = in_time("to load the program", PIPELINE_TIMEOUT_MS, call).await?;
-        response.map_err(|status| self.peer.error(PIPELINE, &status))?;
+        response.map_err(|status| self.reader.peer.error(PIPELINE, &status))?;
         Ok(())
     }
 
@@ -343,12 +317,7 @@ impl Client {
     /// # Errors
     /// The call failed.
     pub async fn counters(&mut self) -> Result<GetCountersResponse, ClientError> {
-        let call = self.switch.get_counters(GetCountersRequest {
-            device_id: self.peer.device_id,
-        });
-        self.peer
-            .answer("its counters", CALL_TIMEOUT_MS, call)
-            .await
+        self.reader.counters().await
     }
 
     /// The number of the switch's process. If the number has changed, the switch was restarted, even if a state file
@@ -357,10 +326,10 @@ impl Client {
     /// # Errors
     /// The call failed.
     pub async fn instance(&mut self) -> Result<u64, ClientError> {
-        let call = self.switch.get_instance(GetInstanceRequest {
-            device_id: self.peer.device_id,
+        let call = self.reader.switch.get_instance(GetInstanceRequest {
+            device_id: self.reader.peer.device_id,
         });
-        let answer = self.peer.answer("its instance", CONNECT_TIMEOUT_MS, call);
+        let answer = self.reader.peer.answer("its instance", CONNECT_TIMEOUT_MS, call);
         Ok(answer.await?.instance)
     }
 
@@ -370,10 +339,10 @@ impl Client {
     /// # Errors
     /// The call failed, or the switch did not drain in time.
     pub async fn drain(&mut self) -> Result<(), ClientError> {
-        let call = self.switch.drain(DrainRequest {
-            device_id: self.peer.device_id,
+        let call = self.reader.switch.drain(DrainRequest {
+            device_id: self.reader.peer.device_id,
         });
-        self.peer.answer("to drain", DRAIN_TIMEOUT_MS, call).await?;
+        self.reader.peer.answer("to drain", DRAIN_TIMEOUT_MS, call).await?;
         Ok(())
     }
 

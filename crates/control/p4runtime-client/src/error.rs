@@ -188,7 +188,7 @@ impl ClientError {
 }
 
 /// The switch at the other end of a connection, as error messages name it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: String,
     pub(crate) device_id: u64,

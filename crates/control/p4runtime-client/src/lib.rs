@@ -1,9 +1,9 @@
 //! A P4Runtime client, for controllers of any program and any server.
 //!
-//! [`Client`] is a connection to one switch. It reads and writes entities: [`entities`] builds them, [`bytestring`] and
-//! [`field_match`] make the values in them. A controller that knows its program finds the objects that it uses with
-//! [`objects`]. A controller that gets names from a user finds the objects with a [`P4InfoIndex`], and reads and writes
-//! their values with a [`ValueType`].
+//! [`Client`] is a connection to one switch. It reads and writes entities, and a [`Reader`] reads beside it: [`entities`]
+//! builds them, [`bytestring`] and [`field_match`] make the values in them. A controller that knows its program finds the
+//! objects that it uses with [`objects`]. A controller that gets names from a user finds the objects with a
+//! [`P4InfoIndex`], and reads and writes their values with a [`ValueType`].
 #![warn(missing_docs)]
 
 mod batches;
@@ -19,7 +19,7 @@ pub mod objects;
 mod value_type;
 
 pub use batches::batches;
-pub use client::{Bid, Client};
+pub use client::{Bid, Client, Reader};
 pub use dial::{SwitchAddress, TlsFiles};
 pub use error::{ClientError, WriteError};
 pub use index::{Object, P4InfoIndex, alias, has_order, id_of, match_type, name_of};

@@ -1,8 +1,11 @@
 //! Requests to the service.
 
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use bytes::Bytes;
 
 use conference_api::{
     Claims, Conference, Drain, Name, Participant, ParticipantSpec, Problem, SubscriptionSpec,
@@ -10,24 +13,28 @@ use conference_api::{
 };
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::StreamExt;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{
     Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
 };
-use ureq::http::{StatusCode, header};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// Requests at a time, and so connections and threads.
-const CONNECTIONS_MAX: usize = 16;
+/// Requests at a time, and so connections.
+const CONNECTIONS_MAX: usize = 64;
 /// A connection that nobody has used for so long is not used any more: the service closes quiet ones after 10 s.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 /// The longest answer: a conference in which 4,096 participants receive 4,096 tracks is longer, and of no use here.
-const ANSWER_MAX: u64 = 256 << 20;
+const ANSWER_MAX: usize = 256 << 20;
 
 /// A stream of events that is quiet for longer is dead: the service says that it is there every 15 s.
 const QUIET_MAX: Duration = Duration::from_secs(45);
@@ -36,7 +43,7 @@ const QUIET_MAX: Duration = Duration::from_secs(45);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a backup may take, and how long it may be.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(600);
-const BACKUP_BYTES_MAX: u64 = 1 << 30;
+const BACKUP_BYTES_MAX: usize = 1 << 30;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -131,12 +138,14 @@ impl Bearer {
 pub struct Api {
     url: String,
     token: String,
-    agent: ureq::Agent,
+    http: Http,
     /// A permit for each connection.
     connections: Arc<Semaphore>,
-    /// For event streams over TLS; `None`: what browsers trust.
-    connector: Option<Connector>,
+    /// For event streams over TLS.
+    connector: Connector,
 }
+
+type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -145,10 +154,10 @@ impl std::fmt::Debug for Api {
 }
 
 impl Api {
-    /// For the service at `http://HOST:PORT` or `https://HOST:PORT`.
+    /// For the service at `http://HOST:PORT` or `https://HOST:PORT`, whose certificate browsers trust.
     #[must_use]
     pub fn new(url: &str, token: &str) -> Api {
-        Api::of(url, token, TlsConfig::default(), None)
+        Api::of(url, token, tls::public_http_client())
     }
 
     /// For a service whose certificate one of a file (PEM) has signed.
@@ -156,30 +165,23 @@ impl Api {
     /// # Errors
     /// The file cannot be read, or has no certificate.
     pub fn trusting(url: &str, token: &str, authorities: &Path) -> Result<Api, ApiError> {
-        let certificates = tls::authorities(authorities)?;
-        let certificates = certificates
-            .iter()
-            .map(|it| Certificate::from_der(it).to_owned());
-        let roots = RootCerts::Specific(Arc::new(certificates.collect()));
-        let tls = TlsConfig::builder().root_certs(roots).build();
-        let connector = Connector::Rustls(tls::http_client(authorities)?);
-        Ok(Api::of(url, token, tls, Some(connector)))
+        Ok(Api::of(url, token, tls::http_client(authorities)?))
     }
 
-    fn of(url: &str, token: &str, tls: TlsConfig, connector: Option<Connector>) -> Api {
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .max_idle_connections(CONNECTIONS_MAX)
-            .max_idle_connections_per_host(CONNECTIONS_MAX)
-            .max_idle_age(IDLE_MAX)
-            .tls_config(tls)
-            .build();
+    fn of(url: &str, token: &str, tls: Arc<rustls::ClientConfig>) -> Api {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        let http = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_max_idle_per_host(CONNECTIONS_MAX)
+            .build(HttpsConnector::from((tcp, Arc::clone(&tls))));
         Api {
             url: url.trim_end_matches('/').to_owned(),
             token: token.trim().to_owned(),
-            agent: agent.into(),
-            connector,
+            http,
+            connector: Connector::Rustls(tls),
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         }
     }
@@ -247,22 +249,17 @@ impl Api {
     /// # Errors
     /// As [`Api::conference`], or the answer was cut off.
     pub async fn backup(&self) -> Result<String, ApiError> {
-        self.blocking(move |api| {
-            let call = api.agent.get(api.to("/v1/backup"));
-            let call = call.header("authorization", api.bearer());
-            let call = call.config().timeout_global(Some(BACKUP_TIMEOUT)).build();
-            let unreachable = |error: ureq::Error| api.unreachable(&error);
-            let mut response = call.call().map_err(unreachable)?;
-            let status = response.status();
-            let body = response.body_mut().with_config().limit(BACKUP_BYTES_MAX);
-            let text = body.read_to_string().map_err(unreachable)?;
-            if status.is_success() {
-                Ok(text)
-            } else {
-                Err(api.problem(status, text.as_bytes()))
-            }
-        })
-        .await
+        let call = Call {
+            timeout: BACKUP_TIMEOUT,
+            answer_max: BACKUP_BYTES_MAX,
+            ..Call::new(Method::GET, "/v1/backup".to_owned())
+        };
+        let answer = self.call(&call).await?;
+        if !answer.status.is_success() {
+            return Err(self.problem(&answer));
+        }
+        let text = String::from_utf8(answer.body.into());
+        text.map_err(|error| self.unreachable(&error))
     }
 
     /// Publishes a track.
@@ -337,7 +334,7 @@ impl Api {
         let bearer = self.bearer().parse();
         let bearer = bearer.map_err(|_| ApiError::BadToken("it has no line breaks".to_owned()))?;
         request.headers_mut().insert("authorization", bearer);
-        let connector = self.connector.clone();
+        let connector = Some(self.connector.clone());
         let connecting = connect_async_tls_with_config(request, None, false, connector);
         let connected = timeout(TIMEOUT, connecting).await;
         let connected = connected.map_err(|_| unreachable("no answer in time".to_owned()))?;
@@ -354,87 +351,91 @@ impl Api {
         format!("Bearer {}", self.token)
     }
 
-    async fn get<T: DeserializeOwned + Send + 'static>(&self, path: String) -> Result<T, ApiError> {
-        self.blocking(move |api| {
-            api.read(patiently(|| {
-                let call = api.agent.get(api.to(&path));
-                call.header("authorization", api.bearer()).call()
-            }))
-        })
-        .await
+    async fn get<T: DeserializeOwned>(&self, path: String) -> Result<T, ApiError> {
+        self.read(&self.patiently(&Call::new(Method::GET, path)).await?)
     }
 
-    async fn put<T: DeserializeOwned + Send + 'static>(
+    async fn put<T: DeserializeOwned>(
         &self,
         path: String,
-        body: impl Serialize + Send + 'static,
+        body: impl Serialize,
     ) -> Result<T, ApiError> {
-        self.blocking(move |api| {
-            api.read(patiently(|| {
-                let call = api.agent.put(api.to(&path));
-                call.header("authorization", api.bearer()).send_json(&body)
-            }))
-        })
-        .await
+        // Texts, numbers and names.
+        let body = serde_json::to_vec(&body).unwrap_or_else(|error| unreachable!("{error}"));
+        let call = Call {
+            body: body.into(),
+            ..Call::new(Method::PUT, path)
+        };
+        self.read(&self.patiently(&call).await?)
     }
 
     async fn delete(&self, path: String) -> Result<(), ApiError> {
-        self.blocking(move |api| {
-            let call = api.agent.delete(api.to(&path));
-            api.read_status(call.header("authorization", api.bearer()).call())
-        })
-        .await
-    }
-
-    /// Makes a call on another thread once a connection is free. A call that was begun is made to its end, even if
-    /// nobody waits for it any more.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        call: impl FnOnce(&Api) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let failed = |why: String| ApiError::Unreachable {
-            url: "this process".to_owned(),
-            why,
-        };
-        let connections = self.connections.clone();
-        let permit = connections.acquire_owned().await;
-        let permit = permit.map_err(|error| failed(error.to_string()))?;
-        let api = self.clone();
-        let called = tokio::task::spawn_blocking(move || {
-            let done = call(&api);
-            drop(permit);
-            done
-        });
-        called.await.map_err(|error| failed(error.to_string()))?
-    }
-
-    fn read<T: DeserializeOwned>(&self, answer: Answer) -> Result<T, ApiError> {
-        let (status, body) = self.content(answer)?;
-        if status.is_client_error() || status.is_server_error() {
-            return Err(self.problem(status, &body));
-        }
-        serde_json::from_slice(&body).map_err(|_| self.no_service(status))
-    }
-
-    fn read_status(&self, answer: Answer) -> Result<(), ApiError> {
-        let (status, body) = self.content(answer)?;
-        if status.is_success() {
+        let answer = self.patiently(&Call::new(Method::DELETE, path)).await?;
+        if answer.status.is_success() {
             return Ok(());
         }
-        Err(self.problem(status, &body))
+        Err(self.problem(&answer))
     }
 
-    fn content(&self, answer: Answer) -> Result<(StatusCode, Vec<u8>), ApiError> {
-        let unreachable = |error: ureq::Error| self.unreachable(&error);
-        let mut response = answer.map_err(unreachable)?;
-        let status = response.status();
-        let body = response.body_mut().with_config().limit(ANSWER_MAX);
-        let body = body.read_to_vec().map_err(unreachable)?;
-        Ok((status, body))
+    /// Makes a call again when the service has too many of them, as long as a call may take. All can be made twice.
+    async fn patiently(&self, call: &Call) -> Result<Answer, ApiError> {
+        let began = Instant::now();
+        loop {
+            let answer = self.call(call).await?;
+            match answer.retry_after {
+                Some(wait)
+                    if answer.status == StatusCode::TOO_MANY_REQUESTS
+                        && began.elapsed() + wait <= call.timeout =>
+                {
+                    sleep(wait).await;
+                }
+                _ => return Ok(answer),
+            }
+        }
     }
 
-    fn unreachable(&self, error: &ureq::Error) -> ApiError {
-        let why = error.to_string();
+    /// Makes a call once a connection is free. A call that was begun is made to its end, even if nobody waits for it any
+    /// more.
+    async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
+        let mut request = Request::builder()
+            .method(call.method.clone())
+            .uri(self.to(&call.path))
+            .header(header::AUTHORIZATION, self.bearer());
+        if !call.body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request.body(Full::new(call.body.clone()));
+        let request = request.map_err(|error| self.unreachable(&error))?;
+        let permit = Arc::clone(&self.connections).acquire_owned().await;
+        let permit = permit.map_err(|error| self.unreachable(&error))?;
+        let (http, limit, answer_max) = (self.http.clone(), call.timeout, call.answer_max);
+        let calling = tokio::spawn(async move {
+            let answer = timeout(limit, answer_to(&http, request, answer_max)).await;
+            drop(permit);
+            answer
+        });
+        let called = calling.await.map_err(|error| self.unreachable(&error))?;
+        let answered = called.map_err(|_| ApiError::Unreachable {
+            url: self.url.clone(),
+            why: format!("no answer within {} s", limit.as_secs()),
+        })?;
+        answered.map_err(|error| self.unreachable(&*error))
+    }
+
+    fn read<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, ApiError> {
+        if answer.status.is_client_error() || answer.status.is_server_error() {
+            return Err(self.problem(answer));
+        }
+        serde_json::from_slice(&answer.body).map_err(|_| self.no_service(answer.status))
+    }
+
+    fn unreachable(&self, error: &dyn Error) -> ApiError {
+        // An error of HTTP names its step only; what happened is its innermost cause.
+        let mut cause = error;
+        while let Some(inner) = cause.source() {
+            cause = inner;
+        }
+        let why = cause.to_string();
         let next = if why.contains("certificate") {
             ": give the file with the certificate of the authority that signed it (--ca FILE)"
         } else {
@@ -446,10 +447,10 @@ impl Api {
         }
     }
 
-    fn problem(&self, status: StatusCode, body: &[u8]) -> ApiError {
-        match serde_json::from_slice(body) {
+    fn problem(&self, answer: &Answer) -> ApiError {
+        match serde_json::from_slice(&answer.body) {
             Ok(problem) => ApiError::Refused(Box::new(problem)),
-            Err(_) => self.no_service(status),
+            Err(_) => self.no_service(answer.status),
         }
     }
 
@@ -461,7 +462,53 @@ impl Api {
     }
 }
 
-type Answer = Result<ureq::http::Response<ureq::Body>, ureq::Error>;
+/// A request, which can be made several times.
+struct Call {
+    method: Method,
+    path: String,
+    /// JSON; empty if it has none.
+    body: Bytes,
+    timeout: Duration,
+    answer_max: usize,
+}
+
+impl Call {
+    fn new(method: Method, path: String) -> Call {
+        Call {
+            method,
+            path,
+            body: Bytes::new(),
+            timeout: TIMEOUT,
+            answer_max: ANSWER_MAX,
+        }
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    /// When the service has time for the request.
+    retry_after: Option<Duration>,
+    body: Bytes,
+}
+
+async fn answer_to(
+    http: &Http,
+    request: Request<Full<Bytes>>,
+    body_max: usize,
+) -> Result<Answer, Box<dyn Error + Send + Sync>> {
+    let response = http.request(request).await?;
+    let retry_after = response.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
+    let status = response.status();
+    let body = Limited::new(response.into_body(), body_max)
+        .collect()
+        .await?;
+    Ok(Answer {
+        status,
+        retry_after: retry_after.map(Duration::from_secs),
+        body: body.to_bytes(),
+    })
+}
 
 fn participant_path(conference: &Name, participant: &Name) -> String {
     format!("/v1/conferences/{conference}/participants/{participant}")
@@ -473,29 +520,6 @@ fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath
         "{participant}/subscriptions/{}/{}",
         path.participant, path.track
     )
-}
-
-/// Makes a request again when the service has too many of them, as long as a request may take. All requests can be made
-/// twice.
-fn patiently(mut call: impl FnMut() -> Answer) -> Answer {
-    let began = Instant::now();
-    loop {
-        let answer = call()?;
-        let headers = answer.headers();
-        let wait_s = headers
-            .get(header::RETRY_AFTER)
-            .and_then(|it| it.to_str().ok())
-            .and_then(|it| it.parse().ok());
-        match wait_s.map(Duration::from_secs) {
-            Some(wait)
-                if answer.status() == StatusCode::TOO_MANY_REQUESTS
-                    && began.elapsed() + wait <= TIMEOUT =>
-            {
-                std::thread::sleep(wait);
-            }
-            _ => return Ok(answer),
-        }
-    }
 }
 
 /// A conference's events.

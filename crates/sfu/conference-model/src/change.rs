@@ -1,7 +1,5 @@
 //! What a request changes.
 
-use std::collections::BTreeSet;
-
 use conference_api::{EventKind, Name};
 
 use crate::{Key, Record};
@@ -21,13 +19,4 @@ impl Change {
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
-}
-
-/// What was there before a change.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Undo {
-    /// The records, in the order of the writes.
-    pub(crate) records: Vec<(Key, Option<Record>)>,
-    /// The legs for which the switch may need other entries now.
-    pub legs: BTreeSet<u16>,
 }

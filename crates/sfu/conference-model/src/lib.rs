@@ -16,7 +16,7 @@ mod record;
 mod refusal;
 mod request;
 
-pub use change::{Change, Undo};
+pub use change::Change;
 pub use entries::{LegEntries, Receiver, Socket};
 pub use model::{LegPlace, Model};
 pub use plan::Outside;

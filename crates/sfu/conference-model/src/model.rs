@@ -1,5 +1,6 @@
 //! All records in memory, and what belongs together.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
@@ -9,7 +10,7 @@ use crate::entries::{media_group, report_group};
 use crate::record::QualityRecord;
 use crate::{
     BindingRecord, Change, ConferenceRecord, Key, LegEntries, LegRecord, ParticipantRecord,
-    Receiver, Record, Refusal, Socket, TrackRecord, Undo, limits,
+    Receiver, Record, Refusal, Socket, TrackRecord, limits,
 };
 
 /// What a leg may send that publishes nothing: receiver reports and requests for pictures, in kbit/s.
@@ -20,7 +21,7 @@ const REPORTS_KBPS: u32 = 256;
 type SocketKey = (u16, IpAddr, u16, [u8; 6]);
 
 /// Conferences in memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Model {
     conferences: BTreeMap<Name, Conference>,
     legs: BTreeMap<u16, LegPlace>,
@@ -31,7 +32,7 @@ pub struct Model {
     last_leg: u16,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Conference {
     record: ConferenceRecord,
     participants: BTreeMap<Name, ParticipantRecord>,
@@ -208,62 +209,47 @@ impl Model {
         (model, orphans)
     }
 
-    /// Does a change. Returns what undoes it.
-    pub fn apply(&mut self, change: &Change) -> Undo {
-        let mut undo = Undo::default();
+    /// Does a change. Returns the legs for which the switch may need other entries now.
+    pub fn apply(&mut self, change: &Change) -> BTreeSet<u16> {
+        let mut legs = BTreeSet::new();
         for (key, record) in &change.writes {
-            self.touched(key, record.as_ref(), &mut undo.legs);
-            let old = self.set(key, record.clone());
-            undo.records.push((key.clone(), old));
+            self.touched(key, record.as_ref(), &mut legs);
+            self.set(key, record.clone());
         }
-        undo
+        legs
     }
 
-    /// Undoes the last change that was not undone.
-    pub fn undo(&mut self, undo: Undo) {
-        for (key, old) in undo.records.into_iter().rev() {
-            self.set(&key, old);
-        }
-    }
-
-    /// Sets a record or deletes it. Returns the one that was there.
-    fn set(&mut self, key: &Key, record: Option<Record>) -> Option<Record> {
+    /// Sets a record or deletes it.
+    fn set(&mut self, key: &Key, record: Option<Record>) {
         match (key, record) {
             (Key::Conference(name), Some(Record::Conference(record))) => {
-                let entry = self.conferences.entry(name.clone());
-                match entry {
-                    std::collections::btree_map::Entry::Occupied(mut there) => {
-                        let old = std::mem::replace(&mut there.get_mut().record, record);
-                        Some(Record::Conference(old))
-                    }
-                    std::collections::btree_map::Entry::Vacant(place) => {
+                match self.conferences.entry(name.clone()) {
+                    Entry::Occupied(mut there) => there.get_mut().record = record,
+                    Entry::Vacant(place) => {
                         place.insert(Conference {
                             record,
                             participants: BTreeMap::new(),
                             subscribers: BTreeMap::new(),
                         });
-                        None
                     }
                 }
             }
             (Key::Conference(name), _) => {
-                let old = self.conferences.remove(name)?;
-                Some(Record::Conference(old.record))
+                self.conferences.remove(name);
             }
             (Key::Participant(conference, participant), record) => {
                 let record = match record {
                     Some(Record::Participant(record)) => Some(record),
                     _ => None,
                 };
-                let old = self.set_participant(conference, participant, record)?;
-                Some(Record::Participant(old))
+                self.set_participant(conference, participant, record);
             }
             (Key::Binding(leg), record) => {
                 let record = match record {
                     Some(Record::Binding(record)) => Some(record),
                     _ => None,
                 };
-                self.set_binding(*leg, record).map(Record::Binding)
+                self.set_binding(*leg, record);
             }
         }
     }
@@ -273,8 +259,10 @@ impl Model {
         conference: &Name,
         participant: &Name,
         record: Option<ParticipantRecord>,
-    ) -> Option<ParticipantRecord> {
-        let inside = self.conferences.get_mut(conference)?;
+    ) {
+        let Some(inside) = self.conferences.get_mut(conference) else {
+            return;
+        };
         let old = inside.participants.remove(participant);
         let mut old_legs = BTreeSet::new();
         if let Some(old) = &old {
@@ -309,10 +297,9 @@ impl Model {
             }
             inside.participants.insert(participant.clone(), record);
         }
-        old
     }
 
-    fn set_binding(&mut self, leg: u16, record: Option<BindingRecord>) -> Option<BindingRecord> {
+    fn set_binding(&mut self, leg: u16, record: Option<BindingRecord>) {
         let old = match record {
             Some(record) => self.bindings.insert(leg, record),
             None => self.bindings.remove(&leg),
@@ -326,7 +313,6 @@ impl Model {
         if let Some(record) = &record {
             self.by_socket.insert(socket_of(record), leg);
         }
-        old
     }
 
     /// Adds the legs whose entries a write may change.

@@ -2,12 +2,13 @@
 //!
 //! | step | if the service is killed after it |
 //! | --- | --- |
-//! | 1. The model has the change. Nobody can read it yet. | nothing has happened |
+//! | 1. The writer's model has the change. | nothing has happened |
 //! | 2. The store has it, on the disk. | it has happened; the next service begins with it |
-//! | 3. The switch's connection and readers of events are told. | |
-//! | 4. The switch has it. Then the request is answered, at once if no switch is connected. | the next service brings it there |
+//! | 3. The model that all others read has it. They read while the store writes. | |
+//! | 4. The switch's connection and readers of events are told. | |
+//! | 5. The switch has it. Then the request is answered, at once if no switch is connected. | the next service brings it there |
 //!
-//! If the store fails in step 2, nobody knows whether it has the change. Then the model is read from the store again
+//! If the store fails in step 2, nobody knows whether it has the change. Then both models are read from the store again
 //! before anything else is changed.
 //!
 //! When another service leads, [`Core::ended`] returns, and nothing is changed here any more.
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use conference_api::{Event, EventKind, Name};
-use conference_model::{Change, Key, Model, Outside, Record, Refusal, Request, Undo};
+use conference_model::{Change, Key, Model, Outside, Record, Refusal, Request};
 use conference_store::{Store, StoreError, Write};
 use tokio::sync::{Notify, RwLock, RwLockReadGuard, broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -112,6 +113,7 @@ pub struct Core {
 
 #[derive(Debug)]
 struct Shared {
+    /// What the store has. Nobody waits while this is locked.
     model: RwLock<Model>,
     events: broadcast::Sender<Arc<Event>>,
     /// The number of the last event.
@@ -161,7 +163,7 @@ impl Core {
         let shared = Arc::new(Shared {
             touched: Mutex::new(touched),
             at_switch: watch::Sender::new(AtSwitch::default()),
-            model: RwLock::new(model),
+            model: RwLock::new(model.clone()),
             events: broadcast::Sender::new(EVENTS_MAX),
             last_event: Mutex::new(0),
             is_touched: Notify::new(),
@@ -169,6 +171,7 @@ impl Core {
         let (requests, queue) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
             shared: Arc::clone(&shared),
+            model,
             store: store.clone(),
             queue,
             metrics,
@@ -347,6 +350,8 @@ async fn read(store: &Store) -> Result<Model, BeginError> {
 
 struct Writer {
     shared: Arc<Shared>,
+    /// The shared model, and the changes that the store does not have yet.
+    model: Model,
     store: Store,
     queue: mpsc::Receiver<Job>,
     metrics: Arc<Metrics>,
@@ -369,10 +374,8 @@ impl Writer {
 
     /// Returns whether this service still leads.
     async fn serve(&mut self, jobs: Vec<Job>) -> bool {
-        let shared = Arc::clone(&self.shared);
         let now_ms = now_ms();
-        let mut model = shared.model.write().await;
-        let mut done: Vec<(Job, Change, Undo)> = Vec::new();
+        let mut done: Vec<(Job, Change)> = Vec::new();
         let mut groups = Vec::new();
         for job in jobs {
             let mut new_key = random_key;
@@ -380,15 +383,15 @@ impl Writer {
                 now_ms,
                 new_key: &mut new_key,
             };
-            match model.plan(&job.request, &mut outside) {
+            match self.model.plan(&job.request, &mut outside) {
                 Ok(change) => {
                     let group = group_of(&change);
                     if let Err(error) = self.store.check_group(&group) {
                         answer(job, Err(CoreError::TooLarge(error.to_string())));
                         continue;
                     }
-                    let undo = model.apply(&change);
-                    done.push((job, change, undo));
+                    self.model.apply(&change);
+                    done.push((job, change));
                     if !group.is_empty() {
                         groups.push(group);
                     }
@@ -406,41 +409,49 @@ impl Writer {
         };
         match stored {
             Ok(()) => {
-                drop(model);
-                for (job, change, undo) in done {
-                    let number = self.tell(change, undo, now_ms);
-                    answer(job, Ok(number));
-                }
+                self.publish(done, now_ms).await;
                 true
             }
             Err(error) => {
                 tracing::error!(%error, "the store failed");
-                for (_, _, undo) in done.iter_mut().rev() {
-                    model.undo(std::mem::take(undo));
-                }
-                for (job, change, _) in done {
+                for (job, change) in done {
                     let failed = Err(CoreError::Store(error.to_string()));
                     answer(job, if change.is_empty() { Ok(0) } else { failed });
                 }
-                let leads = tokio::select! {
-                    leads = self.read_again(&mut model) => leads,
-                    () = self.store.lost() => false,
-                };
-                if leads {
-                    shared.touch(model.legs().collect());
+                let store = self.store.clone();
+                tokio::select! {
+                    leads = self.read_again() => leads,
+                    () = store.lost() => false,
                 }
-                leads
             }
         }
     }
 
-    /// Reads the store until that succeeds. Nobody reads or changes conferences meanwhile. Returns whether this service
-    /// still leads.
-    async fn read_again(&self, model: &mut Model) -> bool {
+    /// The store has these changes: now all can read them, and are told.
+    async fn publish(&self, done: Vec<(Job, Change)>, time_ms: u64) {
+        let legs: Vec<BTreeSet<u16>> = {
+            let mut model = self.shared.model.write().await;
+            let changes = done.iter().map(|(_, change)| model.apply(change));
+            changes.collect()
+        };
+        for ((job, change), legs) in done.into_iter().zip(legs) {
+            let number = self.shared.touch(legs);
+            for (conference, kind) in change.events {
+                self.shared.tell(conference, kind, time_ms);
+            }
+            answer(job, Ok(number));
+        }
+    }
+
+    /// Reads the store until that succeeds. Nobody changes conferences meanwhile. Returns whether this service still
+    /// leads.
+    async fn read_again(&mut self) -> bool {
         loop {
             match read(&self.store).await {
                 Ok(read) => {
-                    *model = read;
+                    self.shared.model.write().await.clone_from(&read);
+                    self.shared.touch(read.legs().collect());
+                    self.model = read;
                     return true;
                 }
                 Err(BeginError::Store(StoreError::NoLeader)) => return false,
@@ -448,14 +459,6 @@ impl Writer {
             }
             tokio::time::sleep(RETRY).await;
         }
-    }
-
-    fn tell(&self, change: Change, undo: Undo, time_ms: u64) -> ChangeNumber {
-        let number = self.shared.touch(undo.legs);
-        for (conference, kind) in change.events {
-            self.shared.tell(conference, kind, time_ms);
-        }
-        number
     }
 }
 

@@ -2,6 +2,7 @@
 //! hellos that it passes on.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use conference_store::{Store, StoreError};
 use hello::{Kind, Nonces};
 use p4runtime_client::batches;
 use p4runtime_client::objects::ObjectError;
-use p4runtime_client::{Bid, Client, ClientError, SwitchAddress, WriteError};
+use p4runtime_client::{Bid, Client, ClientError, Reader, SwitchAddress, WriteError};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
@@ -272,8 +273,10 @@ impl Session<'_> {
 
     async fn follow(&mut self) -> Result<Never, SessionError> {
         let (signed, mut signs_in) = mpsc::channel(256);
-        let mut looks = interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (to_session, mut readings) = mpsc::channel(1);
+        let (tables, verdicts) = (self.tables.clone(), self.verdicts.clone());
+        // Beside the rest: reading a thousand legs takes a while, in which others sign in.
+        let mut looking = pin!(look(self.client.reader(), tables, verdicts, to_session));
         let core = self.core.clone();
         loop {
             tokio::select! {
@@ -287,7 +290,8 @@ impl Session<'_> {
                     }
                 }
                 Some((leg, done)) = signs_in.recv() => self.signed_in(leg, done).await?,
-                _ = looks.tick() => self.look().await?,
+                Some(reading) = readings.recv() => self.take(&reading).await,
+                error = &mut looking => return Err(error.into()),
             }
         }
     }
@@ -416,23 +420,10 @@ impl Session<'_> {
         }
     }
 
-    /// Reads the counters, and signs sockets out that have been silent for too long.
-    async fn look(&mut self) -> Result<(), SessionError> {
-        let (sockets, receivers) = (self.tables.sockets(), self.tables.receivers());
-        let wildcards = activity::wildcards(sockets, receivers, &self.verdicts);
-        let entities = self.client.read(wildcards).await?;
-        let counters = match self.client.counters().await {
-            Ok(counters) => counters,
-            // Another make of switch, whose ports nobody knows.
-            Err(error) => {
-                tracing::debug!(%error, "the switch does not tell of its ports");
-                GetCountersResponse::default()
-            }
-        };
-        let (sockets, receivers) = (self.tables.sockets(), self.tables.receivers());
-        let reading = Reading::new((sockets, receivers, &self.verdicts), &entities, &counters);
+    /// The counters were read. Signs sockets out that have been silent for too long.
+    async fn take(&mut self, reading: &Reading) {
         let clocks = self.clocks();
-        let next = Arc::new(self.observers.activity.borrow().next(&reading, clocks));
+        let next = Arc::new(self.observers.activity.borrow().next(reading, clocks));
         self.observers.metrics.activity(&next);
         self.observers.activity.send_replace(Arc::clone(&next));
         let silence_ms = u64::try_from(self.switch.silence.as_millis()).unwrap_or(u64::MAX);
@@ -445,7 +436,37 @@ impl Session<'_> {
                 }
             });
         }
-        Ok(())
+    }
+}
+
+/// Reads the counters again and again. Returns why it cannot.
+async fn look(
+    mut reader: Reader,
+    tables: Tables,
+    verdicts: Verdicts,
+    readings: mpsc::Sender<Reading>,
+) -> ClientError {
+    let (sockets, receivers) = (tables.sockets(), tables.receivers());
+    let wildcards = activity::wildcards(sockets, receivers, &verdicts);
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        let entities = match reader.read(wildcards.clone()).await {
+            Ok(entities) => entities,
+            Err(error) => return error,
+        };
+        let counters = match reader.counters().await {
+            Ok(counters) => counters,
+            // Another make of switch, whose ports nobody knows.
+            Err(error) => {
+                tracing::debug!(%error, "the switch does not tell of its ports");
+                GetCountersResponse::default()
+            }
+        };
+        let reading = Reading::new((sockets, receivers, &verdicts), &entities, &counters);
+        // The session may have ended.
+        let _ = readings.send(reading).await;
     }
 }
 

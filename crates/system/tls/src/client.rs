@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, SignatureScheme};
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
 use crate::files::{File, FileError, Identity, Purpose};
@@ -114,19 +114,26 @@ pub fn server_name(name: &str) -> Option<ServerName<'static>> {
 ///
 /// # Errors
 /// The file is missing or has no certificate.
-///
-/// # Panics
-/// Never: ring has ciphers of each version of TLS.
 pub fn http_client(authorities: &Path) -> Result<Arc<ClientConfig>, FileError> {
     let authorities = File::read(Purpose::Authorities, authorities).authorities()?;
+    Ok(http_client_trusting(authorities))
+}
+
+/// The TLS of a client of HTTP/1.1 that trusts the authorities that browsers trust.
+pub fn public_http_client() -> Arc<ClientConfig> {
+    let authorities = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
+    http_client_trusting(authorities.collect())
+}
+
+fn http_client_trusting(authorities: RootCertStore) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions();
-    let builder = builder.expect("ring has ciphers of each version");
+    let builder = builder.unwrap_or_else(|_| unreachable!("ring has ciphers of each version"));
     let mut config = builder
         .with_root_certificates(authorities)
         .with_no_client_auth();
     config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
-    Ok(Arc::new(config))
+    Arc::new(config)
 }
 
 /// The certificates of a file of authorities, as DER; at least one. Each can be an authority's.

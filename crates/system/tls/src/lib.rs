@@ -11,7 +11,9 @@ mod files;
 mod server;
 mod trouble;
 
-pub use client::{Client, ClientFiles, Connecting, authorities, http_client, server_name};
+pub use client::{
+    Client, ClientFiles, Connecting, authorities, http_client, public_http_client, server_name,
+};
 pub use date::utc;
 pub use files::{FileError, Purpose, Validity, key_open_to_others};
 pub use server::{Renewal, Server, ServerFiles};

@@ -121,7 +121,7 @@ impl Client {
         let mut highest = 0;
         for _ in 0..ARBITRATION_TRIES {
             let mut stream = self.open_stream().await?;
-            highest = stream.arbitration_answer(&self.peer).await?.election_id;
+            highest = stream.arbitration_answer(&self.reader.peer).await?.election_id;
             if self.bid(stream, highest).await? {
                 return Ok(());
             }
@@ -192,10 +192,10 @@ impl Client {
         waits: &mut impl FnMut(Option<u128>),
     ) -> Result<(Stream, u128), ClientError> {
         let mut stream = self.open_stream().await?;
-        let mut seen = stream.arbitration_answer(&self.peer).await?;
+        let mut seen = stream.arbitration_answer(&self.reader.peer).await?;
         while seen.somebody_is_primary {
             let next_at = report_at.map_or(until, |at| at.min(until));
-            match tokio::time::timeout_at(next_at, stream.next_arbitration(&self.peer)).await {
+            match tokio::time::timeout_at(next_at, stream.next_arbitration(&self.reader.peer)).await {
                 Ok(answer) => seen = answer?,
                 Err(_) if Instant::now() >= until => {
                     return Err(ClientError::Busy {
@@ -218,8 +218,8 @@ impl Client {
         };
         let sent = requests.send(first).await;
         sent.map_err(|_| ClientError::closed(BY_THE_SWITCH))?;
-        let opened = self.p4runtime.stream_channel(ReceiverStream::new(receiver));
-        let answer = self.peer.answer("the stream", CONNECT_TIMEOUT_MS, opened);
+        let opened = self.reader.p4runtime.stream_channel(ReceiverStream::new(receiver));
+        let answer = self.reader.peer.answer("the stream", CONNECT_TIMEOUT_MS, opened);
         let responses = answer.await?;
         Ok(Stream {
             requests,
@@ -239,7 +239,7 @@ impl Client {
             .send(self.arbitration(Some(bid)), BY_THE_SWITCH)
             .await?;
         loop {
-            match stream.arbitration_answer(&self.peer).await {
+            match stream.arbitration_answer(&self.reader.peer).await {
                 Ok(seen) if seen.is_primary && seen.election_id == bid => {
                     self.primary = Some(Primary {
                         election_id: bid,
@@ -277,7 +277,7 @@ impl Client {
     pub async fn become_primary_as(&mut self, election_id: u128) -> Result<Bid, ClientError> {
         self.step_down();
         let mut stream = self.open_stream().await?;
-        stream.arbitration_answer(&self.peer).await?;
+        stream.arbitration_answer(&self.reader.peer).await?;
         self.bid_exactly(stream, election_id).await
     }
 
@@ -292,17 +292,17 @@ impl Client {
     /// The switch has another device number, or does not answer.
     pub async fn primary_elsewhere(&mut self) -> Result<Option<u128>, ClientError> {
         let mut stream = self.open_stream().await?;
-        let seen = stream.arbitration_answer(&self.peer).await?;
+        let seen = stream.arbitration_answer(&self.reader.peer).await?;
         Ok(seen.somebody_is_primary.then_some(seen.election_id))
     }
 
     fn arbitration(&self, bid: Option<u128>) -> stream_message_request::Update {
-        let role = (!self.role.is_empty()).then(|| p4::Role {
-            name: self.role.clone(),
+        let role = (!self.reader.role.is_empty()).then(|| p4::Role {
+            name: self.reader.role.clone(),
             ..p4::Role::default()
         });
         stream_message_request::Update::Arbitration(MasterArbitrationUpdate {
-            device_id: self.peer.device_id,
+            device_id: self.reader.peer.device_id,
             role,
             election_id: bid.map(uint128),
             status: None,

@@ -108,14 +108,14 @@ impl Service {
             new_key: &mut new_key,
         };
         let change = self.model.plan(request, &mut outside)?;
-        let undo = self.model.apply(&change);
+        let touched = self.model.apply(&change);
         for (key, record) in &change.writes {
             match record {
                 Some(record) => self.store.insert(key.to_string(), record.to_json()),
                 None => self.store.remove(&key.to_string()),
             };
         }
-        self.touched.extend(undo.legs);
+        self.touched.extend(touched);
         self.events.extend(change.events);
         Ok(())
     }
