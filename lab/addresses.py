@@ -1,4 +1,4 @@
-"""The addresses of the star (`lab.netns`: hosts and the SFU around one bridge). Pure."""
+"""The addresses of the star (`lab.netns`: hosts and the SFU around one bridge). No I/O."""
 
 SUBNET_PREFIX_LEN = 24
 SFU_NUMBER = 100

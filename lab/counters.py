@@ -13,7 +13,7 @@ TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """All counters at one moment, or their growth between two, by metric's name with labels."""
+    """All counters at one moment, or their growth between two moments, by name with labels."""
 
     metrics: Mapping[str, int]
 

@@ -341,7 +341,7 @@ class Part(_Model):
         return [size for size in wanted if size <= worst]
 
     def cells(self, place: "Place", broken: Mapping[int, bool]) -> list["Cell"]:
-        """The runs of a place. `broken` has the results so far, on which the sizes can depend."""
+        """The runs of a place. The sizes can depend on `broken`, which has the results so far."""
         return [
             Cell(place, size, size if self.senders == "everybody" else self.senders, run)
             for size, run in itertools.product(self.sizes(broken), range(1, self.runs + 1))

@@ -1,4 +1,7 @@
-"""Signs hosts in to a conference whose addresses no kernel has: hellos as frames (docs/join.md)."""
+"""Signs hosts in to a conference. Hellos are sent as frames, as no kernel has the addresses.
+
+docs/join.md describes the hellos, with which a host signs a socket in.
+"""
 
 import selectors
 import socket
@@ -28,14 +31,14 @@ FRAME_LEN_BYTES_MAX = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A participant's socket as the service knows it."""
+    """The number and the key by which the service knows a participant's socket."""
 
     number: int
     key: bytes
 
 
 def sign_in(site: Site, legs: Mapping[Participant, Leg]) -> None:
-    """Signs each participant's socket in, from UDP port 5004, some at once: people come by and by.
+    """Signs in each participant's socket, from UDP port 5004, a few at a time, as people join.
 
     Raises `ChildError` if somebody is not welcomed.
     """

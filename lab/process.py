@@ -202,7 +202,10 @@ class InTurn:
         signal_all(self.pids, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Lets the processes run again. It must come before their end: a stopped one cannot end."""
+        """Lets the processes run again.
+
+        This must be called before the processes are ended, because a stopped process cannot end.
+        """
         signal_all(self.pids, signal.SIGCONT)
 
     @contextlib.contextmanager
@@ -227,7 +230,7 @@ def deaf_to_signals() -> Iterator[None]:
 
 
 def interrupt_on_termination() -> None:
-    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and Ctrl-C work.
+    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and makes Ctrl-C work.
 
     A script's background job starts with SIGINT ignored, but somebody who sends it SIGINT wants it
     to end.

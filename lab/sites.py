@@ -1,4 +1,4 @@
-"""The site of a row: network namespaces of hosts and of the SFU, joined by veth pairs.
+"""The site of a row (an SFU): network namespaces of hosts and of the SFU, joined by veth pairs.
 
     one_port        hosts  h1 ---- veth ---- p1  SFU        all participants are behind one pair
     port_per_host   hosts  h1 ---- veth ---- p1  SFU        participant n is behind pair n
@@ -38,7 +38,8 @@ RTP_SSRC = 1000
 SFU_CPU = int(os.environ.get("REPRISE_SFU_CPU", "0"))
 LOAD_CPU = int(os.environ.get("REPRISE_LOAD_CPU", "1"))
 """The processors of the SFU and of the load. For an experiment with `processors` the command line
-sets the variables and restarts itself, so that they hold before any module is loaded."""
+sets these environment variables and restarts itself, so that they are set before any module is
+loaded."""
 MTU_BYTES = 1500
 
 
@@ -61,12 +62,12 @@ class Stream:
     udp_port: int = SFU_UDP_PORT
     """The UDP port of the SFU to which the stream goes, and the sender's source port."""
     viewer_udp_port: int = VIEWER_UDP_PORT
-    """The UDP port at which viewers receive. A row that cannot change ports leaves `udp_port`."""
+    """The UDP port at which viewers receive. A row that cannot change ports sends to `udp_port`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A veth pair, as its two ends know it."""
+    """A veth pair: the interfaces and Ethernet addresses of its two ends."""
 
     port: int
     host_interface: str

@@ -1,6 +1,6 @@
-// Authenticated ordered multicast with a tag for each receiver (AOM-HM). It sends the same bytes as
-// aom_hm.p4, but suits a switch that has too few stages for the whole hash: a shard's packet
-// recirculates twelve times, and each pass computes one round.
+// Authenticated ordered multicast with a tag for each receiver (AOM-HM). This program sends the same bytes as
+// aom_hm.p4, but suits a switch that has too few stages for the whole hash: a packet with the tags of a shard (four
+// receivers) recirculates twelve times, and each run through the pipeline computes one round.
 //
 //   request -> stamp -> shard group -> [ shard i: round r ] * 12 -> receiver group -> receiver j
 //                                        ^-- recirculate --'
@@ -17,7 +17,7 @@ const bit<8> AOM_FIELDS = 1;
 const bit<8> ABSORBING_ROUNDS = 8;
 const bit<8> ROUNDS = 12;
 
-// The output port of a shard's packet between two rounds. It recirculates before it could leave.
+// The output port of a shard's packet between two rounds. The packet recirculates before it could leave by this port.
 const port_t NO_PORT = 0;
 
 const bool AOM_CHAINED = false;

@@ -1,7 +1,7 @@
-// Authenticated ordered multicast with signatures (AOM-PK), after NeoBFT (G. Sun et al., SIGCOMM
-// 2023). The switch stamps a request to a group with epoch and sequence number, and sends it to the
-// coprocessor on a port (reprise-signer). That links the packet to the one before, signs it or a
-// later one, and sends it back; every receiver then gets one copy. docs/aom.md has the guarantees.
+// Authenticated ordered multicast with signatures (AOM-PK), after NeoBFT (G. Sun et al., SIGCOMM 2023). The switch
+// stamps a request to a group with epoch and sequence number, and sends it to the coprocessor on a port
+// (reprise-signer). The coprocessor links the packet to the previous packet, signs this packet or a later one, and
+// sends the packet back; every receiver then gets one copy. docs/aom.md has the guarantees.
 //
 //   request -> stamp -> signer's port -> reprise-signer
 //              receiver group -> receiver j's address <- signer's port <--'

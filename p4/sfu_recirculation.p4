@@ -54,7 +54,8 @@ control SfuIngress(
         if (hdr.packet_out.isValid()) {
             packet_out.apply(hdr, standard_metadata);
         } else {
-            // The first pass handles the packet as it arrived; later passes only make copies.
+            // Before the first recirculation, ingress handles the packet as it arrived; afterwards it only makes
+            // copies.
             if (standard_metadata.instance_type != INSTANCE_RECIRCULATED) {
                 arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
                 heard_neighbours.apply(hdr, standard_metadata);

@@ -1,4 +1,4 @@
-"""A client of a running JACK server, by its library: ports, a callback a period, connections.
+"""A client of a running JACK server, by JACK's library: ports, a callback, and connections.
 
 JACK's documentation of its functions is in jack/jack.h.
 """
@@ -29,13 +29,13 @@ class Port:
         self.name: bytes = jack.jack_port_name(port)
 
     def samples(self, n: int) -> Samples:
-        """Those of the period, which the callback reads or writes."""
+        """The port's samples of this period, which the callback reads or writes."""
         at = self._jack.jack_port_get_buffer(self._port, n)
         return np.ctypeslib.as_array((ctypes.c_float * n).from_address(at))
 
 
 class JackClient:
-    """Its context ends with it."""
+    """A client of the JACK server, which ends with its context (`with`)."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -70,13 +70,13 @@ class JackClient:
         return now
 
     def start(self, process: Callable[[int], None]) -> None:
-        """From now on this is called in each period, with the number of its samples."""
+        """Has `process` called in each period from now on, with the number of samples."""
 
         def callback(n_samples: int, _: object) -> int:
             process(n_samples)
             return 0
 
-        # The library does not keep it.
+        # The library holds no reference to the callback.
         self._callback = _CALLBACK(callback)
         self._jack.jack_set_process_callback(self._client, self._callback, None)
         if self._jack.jack_activate(self._client) != 0:

@@ -56,8 +56,8 @@ def cpu_ns_per_copy(wait: str, probe: Probe | None) -> float:
     """The processor time a copy, in nanoseconds.
 
     A forwarder that spins occupies its processor all the time, also before and after the load, so
-    its time a copy is the time between two copies. So it is if the kernel forwards on the sender's
-    processor; then the time includes the sender's own work.
+    its time a copy is the time between two copies. The same holds if the kernel forwards on the
+    sender's processor; then the time includes the sender's own work.
     """
     if probe is None or not probe.run.copies or probe.cpu_s is None:
         return math.nan
@@ -86,7 +86,7 @@ def row_of(
 
 
 def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
-    """The upper limit of all forwarders: one processor pushes frames into the same veth pair."""
+    """Measures the limit of all forwarders: one processor pushes frames into a veth pair."""
     rate, none = load.push(site, forwarder.port, cpu, PUSHES, PUSH_S), math.nan
     return FanoutRow(
         **asdict(forwarder),

@@ -40,7 +40,7 @@ class JoinsCell:
 
     @property
     def leaving_pct(self) -> int:
-        """How many of those who do not publish leave each second, so that as many join."""
+        """How many percent of those who do not publish leave each second: as many as join."""
         return round(100 * self.joins_per_s / (self.participants - PUBLISHERS))
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def measure(cell: JoinsCell) -> JoinsRow:
 
 
 def row_of(cell: JoinsCell, said: str) -> JoinsRow:
-    """The row of what `reprise load --json` has printed: its last line has the totals."""
+    """Makes the row from what `reprise load --json` has printed. Its last line has the totals."""
     totals = json.loads(said.splitlines()[-1])
     first, delay = totals["first_packet_ms"], totals["delay_ms"]
     if not first["n"]:

@@ -206,7 +206,8 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]
-    # Only a load counts copies (by its sink). This one offers next to nothing, and is then ended.
+    # Only a load counts copies (by its sink), so a load runs here that offers next to nothing, and
+    # is then ended.
     sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,

@@ -53,7 +53,7 @@ class Choice:
 
 
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
-    """The project's forwarders, those of an experiment's `own` rows, two that only push frames."""
+    """The project's forwarders, those of an experiment's `own` rows, and two that push frames."""
     rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
     rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
     return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]

@@ -93,7 +93,9 @@ def _offer(
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
-    """The packets a second at which the most copies come. `offer` makes trials in copies a second.
+    """Finds the packets a second at which the most copies come.
+
+    `offer` makes one trial. The trial's rate is in copies a second.
 
     The search begins below the capacity, because a forwarder whose rate falls under overload would
     not show its peak otherwise.

@@ -5,8 +5,9 @@ The search only plans trials and judges their results: this module has no side e
 A trial offers a rate for some time, waits until no more copies come, and counts them. Short trials
 find the rate: a low rate is doubled until a trial fails (or halved until one passes), then the gap
 is halved. In this way a forwarder that collapses under overload meets little overload before its
-limit is known. Queues can hold back what comes in a short trial, so a late copy counts as a lost
-one in it. Long trials decide: the rate is lowered by 3, 6, 9 ... % until a trial loses nothing.
+limit is known. Queues can hold back what comes in a short trial, so in a short trial a late copy
+counts as lost. Long trials decide: the rate is lowered by 3, 6, 9 ... % until a trial loses
+nothing.
 They are long enough to fill any queue, and loss alone fails them; their share of late copies is
 reported separately.
 

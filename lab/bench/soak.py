@@ -61,7 +61,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """When the controller began and ended a guest's joining and leaving, in ns; 0 if it has not."""
+    """When the controller began and ended a guest's join and its leave, in ns; 0: not yet."""
 
     joins_ns: tuple[int, int]
     leaves_ns: tuple[int, int] = (0, 0)

@@ -11,9 +11,9 @@ from lab.bench.noise import Noise
 from lab.bench.search import Found, Trial
 
 REPEATS_MAX = 5
-"""A trial that other processes disturb is made again until it has been made so often ..."""
+"""How often a trial that other processes disturb is made at most."""
 REPEATS_OF_ALL_S = 150.0
-"""... or all repetitions for one forwarder in a set would take longer than this together."""
+"""How long all repetitions for one forwarder in a set may take together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ def _rates(
 
 
 def _how(rows: Sequence[FanoutRow]) -> str:
-    """How long the trials were, and how often all of a fan-out were made; empty if unknown."""
+    """Says how long the trials were, and how many sets each fan-out had; empty if unknown."""
     known = [row for row in rows if not math.isnan(row.trial_s)]
     ways: dict[tuple[float, int], set[int]] = {}
     for row in known:

@@ -25,7 +25,7 @@ SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}
 
 
 def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
-    """The rows whose copies were counted at one sink: in older files, which name none, at XDP's."""
+    """The rows whose copies were counted at `sink`. Older files name no sink; theirs was XDP's."""
     return [row for row in rows if row.sink == sink or (not row.sink and sink == XDP_SINK)]
 
 

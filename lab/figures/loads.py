@@ -21,7 +21,7 @@ SOME = 20
 
 
 def figures(results: Results) -> list[Lines]:
-    """Delay against viewers by load, then beside each published result, then distributions."""
+    """Figures of delay against viewers, then beside published results, then of distributions."""
     found: list[Lines] = []
     for part in results.experiment.loads:
         series = results.series_of(part)

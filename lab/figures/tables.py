@@ -44,13 +44,13 @@ def times(value: float | None) -> str:
 
 
 def written(form: str, none: str = "") -> Callable[[float | None], str]:
-    """A function that writes a number in a form."""
+    """Returns a function that writes a number in the format `form`, and `none` for None."""
     return lambda value: none if value is None else f"{value:{form}}"
 
 
 microseconds = written(",.1f", NONE)
 seconds = written(".6f")
-"""A delay in the sources' unit and digits."""
+"""Writes a delay in the unit and with the digits that the sources use."""
 percent = written(".2f")
 kbps = written(".3f")
 whole = written("d")
@@ -107,7 +107,7 @@ def _published_only(one: PublishedCost) -> tuple[str, ...]:
 
 
 def of(form: Callable[[Any], str], name: str) -> Callable[[Any], str]:
-    """A function that writes an attribute of a row in a form."""
+    """Returns a function that writes the attribute `name` of a row by the function `form`."""
     return lambda row: form(getattr(row, name))
 
 
@@ -236,7 +236,7 @@ class _Rivals:
 
 
 def comparisons(results: Results) -> list[Table]:
-    """The counterparts of the thesis' Tables 9 and 10, at each load that has both of its SFUs."""
+    """Counterparts of the thesis' Tables 9 and 10, for each load under which both its SFUs ran."""
     found: dict[tuple[float, str], _Rivals] = {}
     for userspace in results.series:
         load = load_of(userspace.part)

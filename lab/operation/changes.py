@@ -57,7 +57,7 @@ class AddViewer(Change):
     group: int
     viewer: Viewer
     card: Card
-    """Where the copies go. If the command looks it up, this is what it must find."""
+    """Where the copies go. If the command looks this up, it must find the same."""
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
@@ -136,7 +136,7 @@ class Apply(Change):
     target: Conference
     has_ports: bool
     unsaid: frozenset[tuple[int, Viewer]] = frozenset()
-    """The viewers whose MAC is not in the file; `target` has the one that must be found."""
+    """The viewers whose MAC is not in the file; `target` has the MAC that must be found."""
 
     def arguments(self, folder: Path) -> list[str]:
         file = folder / "apply.yaml"

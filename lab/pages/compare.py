@@ -41,7 +41,11 @@ class Side:
 
 
 def compared(a: Side, b: Side) -> list[tuple[str, ...]]:
-    """A line for each load, row, variant and number of viewers in A or B, in A's order."""
+    """Returns the lines of the comparison, in A's order.
+
+    There is a line for each load, row (a forwarder that is measured), variant and number of viewers
+    in A or B.
+    """
     in_a, in_b = _by_key(a.runs), _by_key(b.runs)
     keys = [*in_a, *(key for key in in_b if key not in in_a)]
     return [_line(key, (a, in_a.get(key, [])), (b, in_b.get(key, []))) for key in keys]

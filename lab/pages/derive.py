@@ -110,7 +110,10 @@ def promises_of(results: Results, benchmarks: Benchmarks) -> list[Promise]:
 
 
 def small_files(results: Results, promises: Sequence[Promise]) -> dict[str, str]:
-    """Files that other pages need of a study, without its raw samples: verdicts, viewers served."""
+    """Returns the files that other pages need from a study: its verdicts and the viewers served.
+
+    They do not contain the raw samples.
+    """
     files = {verdicts.FILE: verdicts.as_csv(verdicts.verdicts_of(_checks(results), promises))}
     if results.series:
         files[served.FILE] = csv_text(served.ServedRow, served.served_of(results.series))

@@ -1,10 +1,10 @@
 """Makes the packets to offer: flows from one port of the published network to the other. Pure.
 
 The flows are UDP from the network behind port 1 to the network behind port 2. Each flow has a
-different pair of hosts; after all pairs, the flows go on with another UDP port. In L2 a flow goes
-to the station directly, otherwise through the router, so every table is looked up and every lookup
-except those of denying rules hits. The receivers' IP addresses are consecutive, because the sink
-counts by them.
+different pair of hosts; when all pairs are used, further flows have another UDP port. In L2 a flow
+goes to the station directly, otherwise through the router, so every table is looked up and every
+lookup except those of denying rules hits. The receivers' IP addresses are consecutive, because the
+sink counts by them.
 """
 
 from lab.frames import UdpFrame, udp_frame

@@ -8,14 +8,18 @@ from typing import Any, ClassVar, get_args
 from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
-"""Values of a row's `set` instead of a set's number. ALONE: the row was not compared with others.
-BY_PLACE: an older file does not have the number, but its sets are in order."""
+"""Values of a row's `set` instead of the number of a set of alternating trials. ALONE: the row was
+not compared with others. BY_PLACE: the file is older and does not have the numbers, but its sets
+are in order."""
 
 
 class BenchmarkRow:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
-    """The columns that identify a measurement: rows with equal values in them are its sets."""
+    """The columns that identify a measurement.
+
+    Rows with equal values in these columns are sets of the same measurement.
+    """
     measured: ClassVar[tuple[str, ...]] = ()
     """The columns in which two studies are compared."""
 
@@ -39,23 +43,26 @@ class FanoutRow(BenchmarkRow):
     last_copy_p99_us: float
     cpu_ns_per_copy: float
     sink: str = ""
-    """Where copies are counted (`lab.bench.load`); empty in files older than the choice."""
+    """Where copies are counted (`lab.bench.load`); empty in files from before this choice."""
     set: int = BY_PLACE
     """The number of the set of alternating trials (`lab.bench.turns`), `ALONE`, or `BY_PLACE`."""
     sets: int = 1
     """The number of sets of which the row is the median."""
     trial_s: float = math.nan
-    """The duration of the deciding trial."""
+    """The duration of the deciding trial, which is the trial that decided the lossless rate."""
     bound_by: str = ""
-    """Why the next higher rate failed: `loss`, `lateness`, or `load` if it could send no more."""
+    """Why the next higher rate failed.
+
+    `loss`, `lateness`, or `load` if the load generator could not send more.
+    """
     is_peak_least: int = 0
-    """1 if all that the load could offer came, so that the peak may be higher."""
+    """1 if all that the load generator could send arrived, so that the peak may be higher."""
     late_share: float = math.nan
     """The share of the deciding trial's copies that came after the last packet was sent."""
     kernel_share: float = math.nan
     """The kernel's share of the processor time in the deciding trial, by its timer tick."""
     is_disturbed: int = 0
-    """1 if others used the processors in the deciding trial, also when it was repeated."""
+    """1 if other processes used the processors in the deciding trial, even when it was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +87,10 @@ class OverloadRow(BenchmarkRow):
     drops: float
     """Packets and copies that the switch counted as dropped, for any reason."""
     vanished: float
-    """Packets and copies that neither came out nor were counted; 0 if all is right."""
+    """Packets and copies that neither left the switch nor were counted as dropped; should be 0."""
     of_peak: float
-    """The rate at the highest multiple divided by the peak rate, as a median of pairs. Only the row
-    of the highest multiple has it."""
+    """The rate at the highest multiple divided by the peak rate, as a median over pairs of
+    measurements. Only the row of the highest multiple has this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +134,13 @@ class PipelineRow(BenchmarkRow):
 
     @property
     def roles(self) -> list[str]:
-        """`reference`, `naive`, `all`, `step N NAME`, `alone NAME`, `without NAME`."""
+        """Each is `reference`, `naive`, `all`, `step N NAME`, `alone NAME` or `without NAME`."""
         return self.variant.split("; ")
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthRow(BenchmarkRow):
-    """A row of growth.csv: one pipeline, with one size (`grows`) at one value."""
+    """A row of growth.csv: a pipeline in which one size, which `grows` names, has one value."""
 
     names = ("program", "engine", "optimisations", "grows", "value")
     measured = ("ns_per_packet",)
@@ -149,7 +156,7 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """A row of pktswitch.csv: a forwarder on sockets, and one without them in its place."""
+    """A row of pktswitch.csv: a forwarder on sockets, and one without sockets that replaces it."""
 
     names = ("row", "engine", "wait", "fanout")
     measured = ("overhead_bypass_ns", "delay_bypass_us", "busy_delay_bypass_us")
@@ -158,7 +165,7 @@ class PktswitchRow(BenchmarkRow):
     wait: str
     fanout: int
     overhead_sockets_ns: float
-    """Processor time a copy at the highest lossless rate; see `pktswitch.overhead_ns`."""
+    """The processor time per copy at the highest lossless rate; see `pktswitch.overhead_ns`."""
     overhead_bypass_ns: float
     overhead_reduction_pct: float
     delay_sockets_us: float
@@ -167,7 +174,7 @@ class PktswitchRow(BenchmarkRow):
     delay_reduction_pct: float
     busy_rate_pps: float
     busy_delay_sockets_us: float
-    """The mean over all copies, at a rate near the most that the sockets carry."""
+    """The mean delay of all copies, at a rate near the highest that the sockets carry."""
     busy_delay_bypass_us: float
     busy_delay_reduction_pct: float
     lossless_sockets_copies_per_s: float
@@ -188,14 +195,14 @@ class ProcessorRow(BenchmarkRow):
     packets_per_s: float
     loss: float
     idle_cpu_pct: float
-    """The share of one processor without any packets."""
+    """The share of one processor that the forwarder takes while no packets come."""
     cpu_ns_per_copy: float
     """A forwarder that spins takes all of its processor, however many packets come."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchingRow(BenchmarkRow):
-    """Small frames from port to port: a row of switching.csv, several of switching-rounds.csv."""
+    """A row of switching.csv, or a set in switching-rounds.csv: small frames from port to port."""
 
     names = ("program", "switch", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
@@ -268,13 +275,13 @@ class PiscesRow(BenchmarkRow):
     """The lossless rate divided by Open vSwitch's with the same flow caches, in the same set."""
     peak_of_ovs: float
     trial_s: float = math.nan
-    """The duration of the deciding trial."""
+    """The duration of the deciding trial, which is the trial that decided the lossless rate."""
     late_share: float = math.nan
     """The share of the deciding trial's frames that came after the last one was sent."""
     kernel_share: float = math.nan
     """The kernel's share of the processor time in the deciding trial, by its timer tick."""
     disturbed: float = math.nan
-    """The share of sets whose deciding trial was disturbed, also when it was repeated."""
+    """The share of sets whose deciding trial was disturbed, even when it was repeated."""
 
 
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
@@ -284,7 +291,7 @@ def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counted(BenchmarkRow):
-    """A row of pisces-complexity.csv: the size of a program with the files of ours it includes."""
+    """A row of pisces-complexity.csv: the size of a program and of our files that it includes."""
 
     name: str
     files: int
@@ -343,7 +350,7 @@ class DelayRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class DistributionRow(BenchmarkRow):
-    """A row of neobft-distributions.csv, for the CDFs: how many samples had a delay."""
+    """A row of neobft-distributions.csv, for the CDFs: how many samples had this delay."""
 
     kind: str
     load_pct: int
@@ -357,7 +364,7 @@ class PassRow(BenchmarkRow):
 
     engine: str
     what: str
-    """`tags` (no copies), `whole`, or `plain` multicast of as many copies."""
+    """`tags` (no copies), `whole`, or `plain` (multicast of as many copies as `whole`)."""
     receivers: int
     copies: int
     ns_per_request: float
@@ -374,7 +381,7 @@ class SignatureRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class MixersRow(BenchmarkRow):
-    """A row of mixers.csv: musicians' programs around what is between them, from mouth to ear."""
+    """A row of mixers.csv: mouth-to-ear delays of musicians' programs that `between` connects."""
 
     names = ("between", "program", "clients")
     measured = ("p50_ms", "p99_ms")
@@ -391,7 +398,7 @@ class MixersRow(BenchmarkRow):
     p99_ms: float
     max_ms: float
     cpu_pct: float
-    """What is between them: its processor time, of one processor."""
+    """The processor time of what is between the clients, in percent of one processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,24 +408,24 @@ class JoinsRow(BenchmarkRow):
     names = ("participants", "joins_per_s", "round")
     measured = ("p50_ms", "p99_ms")
     participants: int
-    """How many are there."""
+    """How many participants there are."""
     joins_per_s: int
     """How many of them leave and join again each second."""
     round: int
     joins: int
     failed: int
     p50_ms: float
-    """From when a join was due to its first packet of media."""
+    """The time from when a join was due until its first packet of media."""
     p99_ms: float
     max_ms: float
     packets: int
-    """Received ones, of all participants."""
+    """The packets that all participants received."""
     lost: int
-    """Not those that the load's own machine did not read in time."""
+    """The lost packets, except those that the load generator's machine did not read in time."""
     foreign: int
-    """Of tracks to which the receiver has not subscribed."""
+    """The received packets of tracks to which the receiver has not subscribed."""
     delay_p50_ms: float
-    """From the sender to the receiver's kernel."""
+    """The delay of packets from the sender to the receiver's kernel."""
     delay_p99_ms: float
 
 

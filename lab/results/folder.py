@@ -9,10 +9,10 @@
     logs/             the logs of the last session's processes
     runs.csv ...      derived files, which `./reprise-lab report` makes again
 
-Files appear whole: they are written under another name and renamed. A run's numbers are columns,
-each as its first value and then differences. Times are in units of 100 ns, delays of 1 ms and more
-are rounded to four digits (in some kept studies, of 100 us and more to three). This takes a third
-of the bytes, and the meter is no more precise.
+Files appear whole: they are written under another name and renamed. A run's numbers are stored as
+columns, each with its first value and then differences. Times are in units of 100 ns. Delays of 1
+ms and more are rounded to four digits; in some kept studies, delays of 100 us and more are rounded
+to three digits. The result has a third of the bytes, and the meter is no more precise.
 """
 
 import json
@@ -41,7 +41,10 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""The column with the number of copies over which sums run. Files have means instead of sums."""
+"""For each kind of line, the column with the number of copies over which its sums run.
+
+Files have means instead of sums.
+"""
 
 Line = TypeVar("Line", Sample, Slot)
 
@@ -60,7 +63,7 @@ class Facts:
     sfu_cpu_s: float
     """The processor time of the row's processes, including their system calls."""
     sfu_kernel_cpu_s: float | None
-    """The kernel's part of `sfu_cpu_s`, by its share since the start; None if unknown."""
+    """The kernel's part of `sfu_cpu_s`, from its share since the start; None if unknown."""
     interrupts_s: float
     """The time that the SFU's processor spent in interrupts, in whole ticks."""
     sample_every: int
@@ -165,7 +168,10 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """All places (row, variant, load). Optional rows must have results or run here."""
+        """All places (row, variant, load).
+
+        Places of optional rows are included only if they have results or if the row can run here.
+        """
         return [
             place
             for place in self.experiment.places()
@@ -279,7 +285,7 @@ class Folder:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
-        """Whether most runs are broken: one may be if something else takes the processor."""
+        """Whether most runs are broken. One may be because something took the processor."""
         for cell in cells:
             if cell.name not in self._broken:
                 self._broken[cell.name] = self.run(cell).facts.is_broken
@@ -355,7 +361,7 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
 
 
 def thinned(run: Run, samples_max: int) -> Run:
-    """A run with at most `samples_max` samples: every second of each stream, or every third..."""
+    """Keeps every n-th sample of each stream, so that at most about `samples_max` are left."""
     every = -(-len(run.seen.samples) // samples_max)
     counts: Counter[int] = Counter()
     samples = []

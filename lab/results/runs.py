@@ -29,7 +29,10 @@ from lab.results.folder import Run
 from lab.results.statistics import change_pct, mean, percentile
 
 WARM_UP_PACKETS = 10
-"""The first packets of a run. Their average has a column, and they count elsewhere, too."""
+"""How many packets at the start of a run count as warm-up.
+
+A column has the average of their delays. All other columns include these packets, too.
+"""
 OUTLIER_SPREADS = 3.0
 """A delay is an outlier if it is more than this many interquartile ranges above the third quartile:
 Tukey's "far out"."""
@@ -44,7 +47,7 @@ _FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_p
 
 
 class Placed:
-    """A line of results that belongs to a place: a row in a variant under a load."""
+    """A line of results that belongs to a place: a row (an SFU) in a variant under a load."""
 
     __slots__ = ()
     row: str
@@ -120,10 +123,13 @@ class RunRow(Placed):
     sfu_cpu_us_per_packet: float
     """The processor time of the SFU's processes, including their system calls."""
     kernel_cpu_us_per_packet: float | None
-    """The part of it in system calls, by the kernel's own samples, plus the time in interrupts."""
+    """The system calls' part of `sfu_cpu_us_per_packet`, plus the time in interrupts.
+
+    The part comes from the kernel's own samples.
+    """
     empty_loop_p999_us: float
-    """How long the machine interrupts a process that is alone: gaps of an empty loop that ran right
-    before."""
+    """How long the machine interrupts a process that runs alone, measured as gaps in an empty loop
+    that ran right before the run."""
     empty_loop_max_us: float
     warm_up_avg_delay_s: float | None
     outliers: int
@@ -159,7 +165,10 @@ class ViewerRow(Placed):
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow(Placed):
-    """A row of `summary.csv`: all runs of a row at a size. Delays are of the last copy."""
+    """A row of `summary.csv`: all runs of an SFU with the same number of viewers.
+
+    Delays are of the last copy.
+    """
 
     row: str
     engine: str
@@ -246,11 +255,11 @@ def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | No
 
 
 def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
-    """Means over all runs when runs are drawn again, and blocks of packets within each run.
+    """Returns means over all runs after resampling the runs, and blocks of packets in each run.
 
-    Both are drawn, because runs differ for reasons that their packets do not show: where a process'
-    memory lies, what else the machine does. If runs do not differ at all, the bounds are too wide,
-    not too narrow.
+    Both runs and blocks are resampled, because runs differ for reasons that their packets do not
+    show: where a process' memory lies, what else the machine does. If runs do not differ at all,
+    the bounds are too wide, not too narrow.
     """
     runs = [run for run in of_runs if len(run)]
     if not runs:
@@ -267,7 +276,7 @@ def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
 
 
 def _drawn_means(run: Delays, n: int, draw: np.random.Generator) -> Delays:
-    """`n` means of a run, each with its blocks drawn again."""
+    """Returns `n` means of a run, each over newly drawn blocks of the run."""
     blocks = [run[at : at + BOOTSTRAP_BLOCK] for at in range(0, len(run), BOOTSTRAP_BLOCK)]
     drawn = draw.integers(0, len(blocks), size=(n, len(blocks)))
     sums = np.array([block.sum() for block in blocks])[drawn].sum(axis=1)
@@ -465,7 +474,7 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
 
 
 def cell(column: str, value: Any) -> str:
-    """Writes a value with the digits that make sense in its column: time stamps in nanoseconds."""
+    """Writes a value with the digits that make sense in its column, such as nine for seconds."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -24,7 +24,7 @@ CONVERSATION_MS = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The results of a row in a variant under one load, by number of viewers."""
+    """The results of a row (an SFU) in a variant under one load, by number of viewers."""
 
     part: Part
     summaries: tuple[SummaryRow, ...]
@@ -54,9 +54,9 @@ class Series:
     def served(self, limit_ms: float, percentile: float = 99) -> "Served":
         """The largest number of viewers up to which most runs lose nothing and are within a limit.
 
-        The limit is for a percentile of the last copies' delay, 99 or 99.9. As in a search of
-        sizes, most runs must be good and not all, because something that takes the processor for a
-        moment may spoil one run.
+        The limit is for a percentile of the last copies' delay, 99 or 99.9. Most runs must be good,
+        but not all of them, because something that takes the processor for a moment may spoil one
+        run. A search of sizes does the same.
         """
         most, first_bad = 0, None
         for viewers in (one.viewers for one in self.summaries):
@@ -76,9 +76,9 @@ class Series:
         return Served(most, first_bad)
 
     def place(self, place: int) -> "Place | None":
-        """The mean delays of the first viewer and of the viewer at `place` in the order.
+        """The mean delays of the first viewer and of viewer number `place`, in participants' order.
 
-        They are those of the smallest size with at least `place` viewers, over all its runs.
+        The delays are averaged over all runs of the smallest size with at least `place` viewers.
         """
         sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
         if not sizes or self.part.senders != 1:
@@ -99,7 +99,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The mean delays of the first viewer and of the viewer at `place` in the order."""
+    """The mean delays of the first viewer and of viewer number `place`, in participants' order."""
 
     viewers: int
     first_s: float
@@ -108,7 +108,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The number of viewers that are served, and the first that was tried and is not, if any."""
+    """How many viewers are served, and the smallest number tried that is not served, if any."""
 
     most: int
     first_bad: int | None
@@ -129,7 +129,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether there is a run, and it holds in every run."""
+        """Whether there is a run, and the check holds in every run."""
         return self.n_rows > 0 and not self.failures
 
 

@@ -1,9 +1,10 @@
 """Prepares a row's namespaces for forwarding by XDP: turns GRO on, makes threads of the kernel.
 
-The kernel forwards a frame that comes through a veth on the processor that sent it (`shared`), so
-that sender and SFU share a processor. Or a thread of the kernel forwards it (`thread`) on the SFU's
-processor, like every other SFU; see `threaded` of sysfs-class-net. This thread has a real-time
-priority, because it takes the place of a network card's interrupt, which no process can delay.
+With `shared`, the kernel forwards a frame that comes through a veth on the processor that sent it,
+so that sender and SFU share a processor. With `thread`, a thread of the kernel forwards the frame
+on the SFU's processor, on which every other SFU forwards, too; see `threaded` of sysfs-class-net.
+This thread has a real-time priority, because it takes the place of a network card's interrupt,
+which no process can delay.
 """
 
 from pathlib import Path

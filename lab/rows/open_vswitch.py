@@ -1,4 +1,4 @@
-"""Open vSwitch as an SFU, as a network engineer would first do it: a flow and a group a stream.
+"""Open vSwitch as an SFU, as a network engineer would first do it: a flow and group per stream.
 
 Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
 flow leads to a group of type `all`. Each bucket of the group sets the addresses of one copy and
@@ -19,10 +19,16 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 BRIDGE = "br0"
 PROTOCOL = "OpenFlow15"
-"""The first OpenFlow that can add buckets to a group; one message has room for only some 600."""
+"""The first version of OpenFlow that can add buckets to a group.
+
+Buckets must be added, because one message has room for only some 600 of them.
+"""
 BUCKETS_A_MESSAGE = 400
 TIMEOUT_S = 120.0
-"""For commands. Setting up AF_XDP on fifty links takes a quarter of a minute."""
+"""The most time that a command may take.
+
+Setting up AF_XDP on fifty links takes a quarter of a minute.
+"""
 
 
 class Daemons:

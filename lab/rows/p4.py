@@ -82,7 +82,7 @@ class SwitchRow(ProcessRow):
         return self.site.sfu.run(on_cpu(LOAD_CPU, argv), timeout_s=APPLY_TIMEOUT_S)
 
     def sfu_mac(self, link: Link) -> str:
-        """The SFU's Ethernet address on a link. A UDP port has one of its own (docs/ports.md)."""
+        """The SFU's Ethernet address on a link. UDP ports have their own (docs/ports.md)."""
         if self.variant.port == "udp":
             return ":".join(f"{byte:02x}" for byte in (2, 0, *SFU_IP.packed))
         return link.sfu_mac

@@ -155,7 +155,10 @@ def _unanswered(asked: _Asked) -> str:
 
 
 def _packet_socket() -> socket.socket:
-    """One packet socket for the answers from all links: closing many would take a second."""
+    """Opens one packet socket for the answers from all links.
+
+    Closing a socket for each link would take a second.
+    """
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     packets.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     _attach_filter(packets)
@@ -163,7 +166,7 @@ def _packet_socket() -> socket.socket:
 
 
 def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
-    """The datagrams that are waiting. If none is, waits for the first within the time."""
+    """Yields the datagrams that are waiting. If there is none, waits for one until the timeout."""
     readable, _, _ = select.select([packets], [], [], timeout_s)
     with suppress(BlockingIOError):
         for _ in range(WINDOW if readable else 0):
@@ -173,7 +176,7 @@ def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
 
 
 def _attach_filter(one: socket.socket) -> None:
-    """Lets only UDP over IPv4 from the SFU's message port in (linux/filter.h: code, jt, jf, k)."""
+    """Lets in only UDP over IPv4 from the SFU's message port (linux/filter.h: code, jt, jf, k)."""
     load_half, load_byte, load_word, skip_unless, accept = 0x28, 0x30, 0x20, 0x15, 0x06
     program = [
         (load_half, 0, 0, 12),

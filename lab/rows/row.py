@@ -52,9 +52,10 @@ class Variant:
 
 
 class Row(ABC):
-    """An SFU on a site: `start`, `subscribe` for each stream, `stop`. A context manager.
+    """An SFU on a site (`lab.sites`): call `start`, `subscribe` for each stream, and `stop`.
 
-    The SFU runs in `site.sfu` on processor `SFU_CPU`. Its files go into `folder`.
+    A row is a context manager, which starts and stops the SFU. The SFU runs in `site.sfu` on
+    processor `SFU_CPU`. Its files go into `folder`.
     """
 
     name: ClassVar[str]
@@ -95,7 +96,7 @@ class Row(ABC):
 
     @property
     def is_on_load_cpu(self) -> bool:
-        """Whether it forwards on the load's processor, and with too much to do delays the load."""
+        """Whether it forwards on the load generator's processor, and so may delay the load."""
         return False
 
     @classmethod

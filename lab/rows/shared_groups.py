@@ -20,8 +20,9 @@ class SharedGroups:
     def subscribe(self, subscriptions: Sequence[Subscription]) -> dict[int, list[Participant]]:
         """Adds subscriptions; returns all groups by UDP port. `ValueError` if none can serve them.
 
-        After an error nothing has changed. A stream without viewers is checked with the others and
-        then forgotten: its sender may have left, and nobody needs to view what nobody sends.
+        After an error nothing has changed. A stream without viewers is checked together with the
+        other streams and then forgotten: its sender may have left, and nobody needs to view what
+        nobody sends.
         """
         wanted = self._viewers | {
             stream.number: (stream, frozenset(viewers)) for stream, viewers in subscriptions

@@ -139,7 +139,7 @@ def _told(folder: Folder) -> KeptStudy:
         if (folder.path / file).exists()
     }
     if verdicts.FILE not in small:
-        # The study was kept before such files existed.
+        # The study was kept when the lab did not yet write these files.
         results = results_of(folder)
         small = small_files(results, promises_of(results, found))
     return KeptStudy(

@@ -29,13 +29,19 @@ from lab.study.suite import measurement_of
 
 N_REPEATS_MAX = 5
 N_REPEATS_BEHIND = 1
-"""How often a run is repeated whose row works on the load's processor and leaves it too little."""
+"""How often a run is repeated if its row leaves the load too little time.
+
+This can happen only to a row that works on the load's processor.
+"""
 PACE_TOLERANCE = 0.001
 """By what share the time of sending may differ from the planned time ..."""
 PACE_TOLERANCE_S = 0.002
 """... or by this much, if this is more."""
 N_SAMPLES_MAX = 3_000
-"""About how many samples a run has. With more packets, only every n-th of a stream is one."""
+"""About how many samples a run has.
+
+With more packets, only every n-th packet of a stream is a sample.
+"""
 TICKS_MIN = 20
 """How many ticks (hundredths of a second) are needed to know the kernel's part."""
 OVERHEAD_S = 2.0
@@ -194,7 +200,10 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace is as planned, and keeps it. Returns "", or why it never was."""
+    """Repeats a run until its pace is as planned, and keeps it.
+
+    Returns an empty text, or why the pace was never as planned.
+    """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -252,7 +261,7 @@ def every_for(n_packets: int) -> int:
 
 
 def thinned(seen: Seen, every: int) -> Seen:
-    """Keeps every `every`-th sample of each stream. Copies are still counted of all packets."""
+    """Keeps every `every`-th sample of each stream. Copies are still counted for all packets."""
     samples = tuple(one for one in seen.samples if one.sequence % every == 0)
     return replace(seen, samples=samples)
 

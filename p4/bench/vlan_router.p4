@@ -114,7 +114,8 @@ control VlanRouter(
 
     action route() { }
 
-    // Which stations send through the router, and its address in their VLAN. A miss is switched.
+    // Has an entry for each station that sends through the router, with the router's address in the station's VLAN.
+    // After a miss the frame is switched, not routed.
     table routable {
         key = {
             hdr.ethernet.src_addr: exact @name("src_addr");

@@ -1,5 +1,5 @@
-// Gives a copy that leaves by another port than the packet's arrival port the SFU's address on the
-// output port as its source.
+// If a copy leaves by another port than the one by which the packet arrived, makes the SFU's address on the output port
+// the copy's source address.
 #ifndef PORT_ADDRESS_P4
 #define PORT_ADDRESS_P4
 

@@ -1,4 +1,4 @@
-// Addresses a copy to its receiver, in IPv4 or IPv6.
+// Addresses each copy that multicast makes of a packet to the copy's receiver, in IPv4 or IPv6.
 #ifndef RECEIVERS_P4
 #define RECEIVERS_P4
 
@@ -50,7 +50,8 @@ control Receivers(
         counters = receiver_packets;
     }
 
-    // A copy that needs a checksum over its payload: from IPv4 without one to IPv6.
+    // A copy is dropped without checksum if it needs a checksum over its payload: the packet came in IPv4 without a UDP
+    // checksum, and the copy would leave in IPv6.
     counter(1, CounterType.packets_and_bytes) drops_without_checksum;
     counter(1, CounterType.packets_and_bytes) drops_without_receiver;
 

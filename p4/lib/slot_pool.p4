@@ -1,7 +1,7 @@
-// Stores viewers in the slots of one register pool. A group has a block of consecutive slots, and a
-// register value, (base, count), that refers to the block. A block never changes while a packet may
-// still read it: the controller writes a new block, then the group's value. A packet reads the
-// value only in its first pass, so it sees one version of its group in all passes.
+// Stores viewers in the slots of one register pool. A group has a block of consecutive slots, and a register value,
+// (base, count), that refers to the block. A block never changes while a packet may still read it: the controller
+// writes a new block, then the group's value. A packet runs through the pipeline once for each viewer, because it
+// recirculates. It reads the group's value only in the first run, so it sees one version of its group in all runs.
 #ifndef SLOT_POOL_P4
 #define SLOT_POOL_P4
 
@@ -17,8 +17,8 @@ const bit<32> MAX_GROUPS = 65536;
 const bit<32> MAX_VIEWERS = 65536;
 const bit<32> VIEWER_ID_MASK = 0x7fffffff;
 
-// First pass: reads `group`; writes `base` and `count`, and `verdict` if the group has no
-// viewers.
+// Applied in a packet's first run through the pipeline. Reads `group`; writes `base` and `count`, and `verdict` if the
+// group has no viewers.
 control GroupBlock(
     inout group_t group,
     inout bit<32> base,
@@ -39,8 +39,8 @@ control GroupBlock(
     }
 }
 
-// Every pass: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes the
-// headers, both checksums and `viewer_id`, the viewer's index in the counter of copies.
+// Applied in every run through the pipeline: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes
+// the headers, both checksums and `viewer_id`, the viewer's index in the counter of copies.
 control ViewerRewrite(
     inout headers_t hdr,
     inout bit<32> base,

@@ -18,8 +18,8 @@ control ViewerAddress(
     direct_counter(CounterType.packets_and_bytes) viewer_packets;
     bit<32> delta = 0;
 
-    // The own address moves from destination to source, which changes no sum. So only two changes
-    // count: presenter's to viewer's address, and source port to viewer's port.
+    // The SFU's own address moves from destination to source, which changes no sum. So only two changes count: the
+    // viewer's address replaces the presenter's, and the viewer's port replaces the source port.
     action send_to(mac_address_t mac, ipv4_address_t address, udp_port_t udp_port) {
         delta = address_delta(hdr.ipv4.src_addr, address);
         hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum, delta);

@@ -1,4 +1,4 @@
-"""Joining a conference: the row, the table, the promises, and a short load."""
+"""Tests the benchmark of joins: its result row, its table, its promises, and a short load."""
 
 import dataclasses
 import json

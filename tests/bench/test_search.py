@@ -59,7 +59,7 @@ LIMITS = (150.0, 4_690.0, 45_140.0, 53_800.0, 700_000.0, 2_760_000.0)
 
 @pytest.mark.parametrize("most", LIMITS)
 def test_the_limit_of_one_that_collapses_is_found_from_below(most: float) -> None:
-    """BMv2 is such a one: it carries everything up to a rate, and a tenth of that beyond it."""
+    """BMv2 is an example: up to some rate it carries everything, beyond it a tenth of that rate."""
     found = found_of(Forwarder(most, overrun=0.1))
     assert most / FINE**2 < found.lossless_per_s <= most
     assert most / FINE**2 < found.peak_per_s <= most

@@ -75,12 +75,12 @@ class Group:
         self.wait_until_all_receive()
 
     def wait_until_all_receive(self) -> None:
-        """Waits until the group's epoch is active and all members are connected and have it."""
+        """Waits until the epoch is active and all members are connected and have this epoch."""
         wait_until(lambda: self.whole.n_receiving(self.name), len(self.members))
 
 
 def next_events(member: Member, n_events: int) -> list[Event]:
-    """The next events, with an event for each dropped number; fails if they do not come."""
+    """Returns the next events, one for each dropped number; fails if they do not come."""
     events: list[Event] = []
     while len(events) < n_events:
         event = member.next(PATIENCE_S)
@@ -94,7 +94,7 @@ def next_events(member: Member, n_events: int) -> list[Event]:
 
 
 def number_of(event: Event) -> int:
-    """The number of an event from `next_events`."""
+    """The sequence number of an event that `next_events` returned."""
     return event.first if isinstance(event, DropNotification) else event.sequence
 
 

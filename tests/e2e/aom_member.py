@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def read(member: Member, ended: threading.Event) -> None:
-    """Prints events, after the end also those that had come before it."""
+    """Prints events until the end, and then also the events that had already come."""
     quiet = False
     while not (ended.is_set() and quiet):
         try:

@@ -1,4 +1,4 @@
-"""A sequencer for tests. It has a tagged group's keys, and can tell each member something else."""
+"""A sequencer for tests. With a tagged group's keys, it can send each member another message."""
 
 import hashlib
 import json

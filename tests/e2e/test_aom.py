@@ -35,7 +35,7 @@ def told(whole: Ordered) -> list[list[tuple[int, int, str, str, str]]]:
 
 
 def assert_in_order(told: list[list[tuple[int, int, str, str, str]]]) -> None:
-    """Each member's numbers only grow, and members with the same number have the same message."""
+    """Checks that each member's numbers only grow, and that members agree on each message."""
     agreed: dict[tuple[int, int], str] = {}
     for one in told:
         places = [event[:2] for event in one]
@@ -146,7 +146,8 @@ def test_a_member_in_c_and_one_of_the_installed_package(whole: Ordered, logs: Pa
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
     quiet = ["--no-deps", "--disable-pip-version-check"]
     run([*pip, *quiet, "--target", str(installed), str(wheel)], timeout_s=120.0)
-    # The member in C also sends a request. The copy that it gets has its own address as source.
+    # The member in C also sends a request. The copy of the request that comes back to this member
+    # has the member's own address as source.
     whole.hosts.hosts[1].run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/accept_local"])
     in_c, in_python = whole.add_member(1), whole.add_member(2)
     python = whole.python(MEMBER, str(in_python), package=installed)

@@ -155,7 +155,8 @@ class Life:
         """Whether the group is active and all members have its epoch."""
         return self.whole.n_receiving() == self.kind.n_members
 
-    # What can happen. Each method returns what becomes of the part's state.
+    # Each of the following methods makes something happen to a part of the group, and returns what
+    # became of the part's state.
 
     def restart_switch(self) -> str:
         """Restarts the switch with its state file, with none, or with an older one."""
@@ -277,7 +278,7 @@ class Kind:
         whole.aom("group", "add", "counter", "--address", GROUP_IP, *options)
 
     def rate(self) -> str:
-        """The requests a second with which the machine keeps up beside other work."""
+        """Returns how many requests a second the machine can handle beside other work."""
         if self.n_members == 64:
             return "1" if self.byzantine else "4"
         return "20" if self.byzantine else "100"

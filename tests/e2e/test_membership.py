@@ -92,6 +92,7 @@ def test_each_packet_meets_one_version_of_a_group_that_changes_at_random(
     n_changes = len(versions) - 1
     sizes = {len(version.viewer_ips) for version in versions}
     print(f"{n_changes} changes, group sizes {sorted(sizes)}, {sum(copies.values())} copies")
-    # On an idle machine there are hundreds; beside other work a change takes half a second.
+    # On an idle machine there are hundreds of changes; beside other work a change takes half a
+    # second.
     assert n_changes >= DURATION_S, "too few changes to show anything"
     assert len(sizes) >= 4

@@ -306,7 +306,7 @@ for _ in range(3):
 def test_a_frame_that_is_sent_by_the_switchs_end_of_a_cable_is_received(
     network: Hosts, bin_folder: Path, program: Path, logs: Path
 ) -> None:
-    """BMv2 receives both directions of an interface, so scripts may send at its own end."""
+    """BMv2 receives both directions of an interface, so scripts may send at the switch's end."""
     command = f"simple_switch -i 1@s1-eth1 -i 2@s1-eth2 --pcap . {program}"
     switch = start(network, shell(bin_folder, logs, command), logs / "s1.log")
     network.switch.run(["python3", "-c", SEND_AT_OWN_END])

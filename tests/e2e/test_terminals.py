@@ -59,7 +59,7 @@ def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> N
         default = "table default routes -> to_controller(reason=1)"
         listed = [f"{entry}  # 0 packets 0 bytes", default]
         assert shell.run("table list routes", PROMPT) == listed
-        # The last line again, then the line before it, which is now refused.
+        # The Up key brings back the last line, and then the line before it, which is now refused.
         shell.press(UP)
         shell.expect("p4rt> table list routes")
         assert shell.run("", PROMPT) == listed

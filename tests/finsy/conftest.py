@@ -15,7 +15,10 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside others a read of 131,072 cells takes longer than finsy's 10 s, which is no option."""
+    """Raises finsy's timeout of 10 s, for which finsy has no option.
+
+    Beside other tests a read of 131,072 cells takes longer.
+    """
     monkeypatch.setattr("finsy.p4client._DEFAULT_RPC_TIMEOUT", float(PATIENCE_S))
 
 

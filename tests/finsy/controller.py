@@ -51,8 +51,8 @@ async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
 async def first_after(told: AsyncIterator[Told], switch: fy.Switch, out: fy.P4PacketOut) -> Told:
     """Sends a packet; returns what the iterator gives next.
 
-    finsy opens an iterator's queue at its first `anext`, and drops what the switch told before.
-    So this asks first and sends then.
+    finsy opens an iterator's queue at its first `anext`, and drops what the switch told before. So
+    this function first asks for the next item and only then sends.
     """
     asked = asyncio.ensure_future(anext(told))
     await asyncio.sleep(0)

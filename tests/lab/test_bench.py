@@ -1,4 +1,4 @@
-"""The benchmark's arithmetic: counters, sums of counters that must hold, verdicts, rows."""
+"""Tests the benchmark's arithmetic: counters, equations between counters, verdicts, rows."""
 
 import math
 from dataclasses import replace

@@ -25,7 +25,7 @@ NO_GUARDS = {
     "tests/e2e/aom_members.py: JOIN_TIMEOUT_S": "then the member joins again",
     "examples/aom-counter/client.py: PATIENCE_S": "then the request is repeated",
 }
-"""Timeouts that are no failure, and what happens at their end."""
+"""Timeouts whose end is no failure, each with what happens then."""
 
 
 def limits(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[tuple[str, float]]:

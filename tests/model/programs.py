@@ -22,7 +22,7 @@ INDEX = Bits(32)
 
 
 class ExitError(Exception):
-    """`exit`, or an error of the parser, which ends the block."""
+    """Raised by `exit` and by an error of the parser, each of which ends the block."""
 
 
 class ReturnError(Exception):
@@ -118,7 +118,10 @@ class Code:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter. No other in the program has its name; that is enough, as nothing recurses."""
+    """A parameter. Its name is unique in the program.
+
+    So a parameter can be one variable, because nothing in the program is recursive.
+    """
 
     direction: str
     place: Place
@@ -185,7 +188,7 @@ def literal(ty: Scalar, value: int) -> Expr:
 
 
 def both(ty: Scalar, left: Expr, op: str, right: Expr, of: Callable[[int, int], int]) -> Expr:
-    """Two expressions with an operator between them; `of` computes its value."""
+    """Two expressions with an operator between them; `of` computes the value of the whole."""
     return Expr(ty, f"({left.text} {op} {right.text})", lambda s: of(left.run(s), right.run(s)))
 
 
@@ -193,7 +196,8 @@ class Maker:
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.n_names = 0
-        # Few programs have all of these: without them the kernel engine can run a whole program.
+        # Most programs lack some of these features, so that the kernel engine can run the whole
+        # program.
         self.has_loops = rng.random() < 0.3
         self.has_ranges = rng.random() < 0.4
         self.headers_used = HEADERS if rng.random() < 0.3 else HEADERS[: -len(MEMBERS)]

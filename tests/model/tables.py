@@ -162,7 +162,7 @@ def some_key(rng: Random, name: str, fields: list[Field], has_lpm: bool) -> Key:
 
 @dataclass(frozen=True)
 class Action:
-    """Writes its number, and each parameter, widened by its own type, over the one before."""
+    """Writes its number. Writes each parameter, widened as its type says, over the one before."""
 
     number: int
     parameters: tuple[Bits, ...]
@@ -212,7 +212,7 @@ def some_call(rng: Random) -> Call:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry. Of those that match, the one with the least `rank` wins, then the older one."""
+    """An entry. Of matching entries the one with the least `rank` wins; of these, the oldest."""
 
     matches: tuple[Match, ...]
     call: Call
@@ -302,7 +302,7 @@ def some_fields(rng: Random) -> tuple[list[Field], list[Enum]]:
 
 
 def canonical(entry: tuple[Match, ...], keys: list[Key]) -> tuple[object, ...]:
-    """The same value for entries that a table with exact and `lpm` keys takes for the same one."""
+    """Returns equal values for entries that a table with exact and `lpm` keys takes for equal."""
     parts: list[object] = []
     for match, key in zip(entry, keys, strict=True):
         if key.kind == "range" and isinstance(key.ty, Bits):
@@ -363,8 +363,8 @@ def some_table(rng: Random, at: int, fields: list[Field]) -> Table:
 def program_order(rng: Random, table: Table, count: int) -> tuple[list[int], list[int | None]]:
     """The ranks of the program's entries (the least wins), and the priorities that are written.
 
-    Section 14.2.1.4 says how the ones follow from the others. The annotation `@priority` is p4c's,
-    for BMv2: the least number wins.
+    Section 14.2.1.4 of the P4_16 specification says how ranks follow from priorities. The
+    annotation `@priority` comes from p4c and is for BMv2: the least number wins.
     """
     none: list[int | None] = [None] * count
     if table.style == "const" or not table.is_ranked:

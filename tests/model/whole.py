@@ -33,8 +33,8 @@ from tests.model.tables import Any, Mask, Match, Span, Value, all_hold
 from tests.model.types import Bits, any_value, from_bits, near, some_value, to_bits, typed, width
 
 TRANSITIONS = 4096
-"""The most transitions of a case of a `select`. BMv2's JSON has prefixes in place of ranges, and
-the compiler refuses a case with more of them."""
+"""The most transitions that a case of a `select` may need. BMv2's JSON has prefixes in place of
+ranges, and the compiler refuses a case that needs more prefixes than this."""
 PAYLOAD_BYTES = 70
 """The number of random bytes after a packet's first header: enough for every other header."""
 
@@ -358,7 +358,7 @@ def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState
 
 
 def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
-    """Code that reads bits of the packet by `lookahead`, without extracting them (13.8.3)."""
+    """Code that reads bits by `lookahead`, without extracting them (P4_16, section 13.8.3)."""
     places = [place for place in scope.places if isinstance(place.ty, Bits)]
     place = rng.choice(places)
     ty = place.ty
@@ -375,7 +375,10 @@ def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
 
 
 def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None:
-    """Code that applies a table of constant entries and uses `hit` or the like (14.2.2)."""
+    """Code that applies a table of constant entries and uses `hit` or the like.
+
+    See section 14.2.2 of the P4_16 specification.
+    """
     maker = program.maker
     name = maker.name("t")
     keys = [maker.expr(maker.scalar(), scope, 2) for _ in range(rng.randint(1, 3))]

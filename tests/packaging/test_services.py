@@ -1,4 +1,4 @@
-"""The units' own command lines, as their user with their capabilities, forward media."""
+"""The systemd units' command lines forward media, run as their user with their capabilities."""
 
 import json
 import os
@@ -104,7 +104,7 @@ class Services:
         while True:
             try:
                 self.call(lambda: administrator.put_conference("c"))
-                # The switch has its program.
+                # This request succeeds only when the switch has its program.
                 with self.call(lambda: urllib.request.urlopen("http://127.0.0.1:8080/readyz")):
                     return
             except (OSError, ProblemError):
@@ -182,7 +182,8 @@ def test_a_reload_replaces_the_switch_and_no_packet_is_lost(services: Services) 
         sending.start()
         got = received(receiver, len(numbers))
         sending.join()
-        # The old process ends when the new one has taken over, and this was its last word.
+        # The old process ends when the new one has taken over. The last thing that it tells the
+        # service manager is the id of the new process.
         new = int(services.told().removeprefix("MAINPID="))
         try:
             assert services.switch.wait() == 0, services.switch.said

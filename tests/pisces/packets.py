@@ -56,7 +56,7 @@ SOURCE_IP, DESTINATION_IP = host_ip(0, 0), host_ip(1, 0)
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """The fields of a frame that switches look at. The defaults are of a routed, permitted one."""
+    """The fields of a frame that switches look at. With the defaults it is routed and permitted."""
 
     port: int
     source: str

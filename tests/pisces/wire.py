@@ -22,7 +22,7 @@ AT_ONCE = 64
 """How many packets may be in a switch at once: few enough for any queue."""
 
 Left = dict[int, list[tuple[int, str]]]
-"""By a packet's number: each port by which it left, and its bytes there."""
+"""Maps a packet's number to each port by which it left, with the packet's bytes there."""
 
 
 def exchange(site: Site, packets: Sequence[Packet]) -> Left:

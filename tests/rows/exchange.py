@@ -93,7 +93,10 @@ def came(copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
 
 
 def reached(row: Row, copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
-    """The same. If a row does not change addresses, the viewer is the one behind the port."""
+    """How often each viewer got each payload.
+
+    If a row does not change addresses, the viewer is the one behind the port by which a copy came.
+    """
     if row.readdresses:
         return came(copies)
     viewers = {copy.port: str(row.site.participant(copy.port).ip) for copy in copies}

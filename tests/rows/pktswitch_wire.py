@@ -42,7 +42,7 @@ def frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
         for frame in frames:
             one.send(frame)
         # Messages have a ring of their own, so the first mark may be handled before the packets.
-        # Packets have their turn before the second mark.
+        # The packets are handled before the second mark.
         for _ in range(2):
             one.send(message_frame(site, marking, MARK))
             came += _until_marked(one)

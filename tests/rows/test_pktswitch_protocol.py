@@ -1,4 +1,7 @@
-"""The protocol of pktswitch (lab/peers/pktswitch.md); the build stops at invalid memory access."""
+"""The protocol of pktswitch (lab/peers/pktswitch.md).
+
+The tests use a build that stops at an invalid memory access.
+"""
 
 import random
 import socket
@@ -63,7 +66,7 @@ def switch(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Pktswitch]:
-    """This build with six participants behind one port. Its counts must add up at the end."""
+    """Runs the sanitized build for six participants behind one port. Its counts must add up."""
     row = PktswitchSockets if request.param == SOCKETS else PktswitchBypass
     monkeypatch.setattr(peers, "program", lambda _: sanitized)
     variant = Variant(port=request.param, wait="sleep")

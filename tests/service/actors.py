@@ -16,9 +16,9 @@ from tests.service.running import participant_token
 PACKETS_PER_S = 50.0
 PAUSE_S = (0.05, 0.4)
 PATIENCE_S = 120.0
-"""How long a request is made again until a service answers it."""
+"""How long a request is repeated until a service answers it."""
 REST_S, REST_S_MAX = 0.3, 3.0
-"""A socket is read until it has been silent for so long, at most for so long in all."""
+"""A socket is read until it has been silent for `REST_S`, but at most for `REST_S_MAX`."""
 RETRY_S = 0.05
 CONTENT = struct.Struct("!16s16sQ")
 """Conference, publisher, number of the packet."""
@@ -56,7 +56,7 @@ class Somebody:
         except (OSError, ProblemError, NotSignedInError, GivenUpError) as error:
             history.say(f"{self.name}: {type(error).__name__}: {error}")
         finally:
-            # The others' last packets arrive.
+            # The others' last packets need some time to arrive.
             until.wait()
             time.sleep(0.5)
             self._stop.set()
@@ -177,7 +177,7 @@ class Somebody:
         self._ask(lambda client: client.unsubscribe(self.conference, self.name, other, "cam"))
         history.subscribed(self.name, other, False)
         self.watched.discard(other)
-        # Open for a while: what comes now was not due.
+        # The socket stays open for a while, because packets that come now are wrong.
         time.sleep(0.1)
         self._screens.pop(other).close()
 
@@ -207,13 +207,16 @@ class Somebody:
         self._join(history)
 
     def _look(self, history: History) -> None:
-        """Nobody else changes what is this participant's: what was answered must be there."""
+        """Checks that the service has the state that it confirmed to this participant.
+
+        Nobody else changes this participant's state.
+        """
         conference = self._ask(lambda client: client.conference(self.conference))
         if wrong := self.difference(conference):
             history.say(f"{self.name}: {wrong}")
 
     def difference(self, conference: dict[str, Any]) -> str:
-        """What the service has other than this participant was answered; empty if nothing."""
+        """How the service's state differs from its answers to this participant; may be empty."""
         there = conference["participants"].get(self.name)
         if there is None:
             return "the service has lost the participant"
@@ -228,7 +231,7 @@ class Somebody:
 
 
 class _Screen:
-    """A socket that receives one other's camera, with a thread of its own."""
+    """A socket that receives another participant's camera, in a thread of its own."""
 
     def __init__(self, whose: Somebody, other: str, leg: dict[str, Any], history: History) -> None:
         self._names = (whose.name, other)

@@ -1,7 +1,7 @@
 """Films and sounds that ffmpeg sends, and ffmpegs that receive them and tell what has come.
 
-They are encoded before they are sent, over and over, so that nothing but the network changes a
-frame: a viewer that loses nothing decodes the very frames that a decoder of the file has.
+Films and sounds are encoded once and then sent over and over, so that nothing but the network
+changes a frame: a viewer that loses nothing decodes the very frames that a decoder of the file has.
 """
 
 import re
@@ -37,7 +37,7 @@ class Film:
     hashes: list[str]
 
     def is_part(self, hashes: list[str]) -> bool:
-        """Whether these follow each other in the film, where the first comes after the last."""
+        """Whether these hashes follow each other in the film, which begins again after its end."""
         if not hashes or hashes[0] not in self.hashes:
             return False
         first = self.hashes.index(hashes[0])
@@ -57,7 +57,7 @@ def video(host: Host, colour: str, port: int = 5006) -> Film:
 
 
 def sound(host: Host, seed: int, port: int = 5008) -> Film:
-    """Noise in Opus, 50 packets a second: of a tone many packets would be the same."""
+    """Noise in Opus, 50 packets a second. Of a tone, many packets would have the same bytes."""
     pattern = f"anoisesrc=seed={seed}:amplitude=0.3:sample_rate=48000"
     return _film(host.folder / "audio.mkv", pattern, ["-c:a", "libopus", "-b:a", "48k"], port)
 
@@ -84,7 +84,7 @@ def _hashing(name: str, file: Path) -> list[str]:
 
 
 def hashes_in(file: Path) -> list[str]:
-    """The hashes in a file of ffmpeg's framemd5 format, in order, as far as lines are whole."""
+    """The hashes in a file of ffmpeg's framemd5 format, in order, without unfinished lines."""
     if not file.exists():
         return []
     lines = file.read_text().splitlines(keepends=True)
@@ -105,7 +105,7 @@ class Viewer:
     """An ffmpeg that receives a track of the host's, and writes a hash of every frame."""
 
     def __init__(self, host: Host, path: str) -> None:
-        """Returns when it listens. The host receives the track already, or is about to."""
+        """Returns when ffmpeg listens. The host must receive the track already, or soon."""
         self.path = path
         sdp = host.received(path)
         self._hashes = sdp.with_suffix(".framemd5")
@@ -126,7 +126,7 @@ class Viewer:
         return hashes_in(self._hashes)
 
     def until(self, n: int) -> list[str]:
-        """The hashes of the frames so far, as soon as there are so many more than now."""
+        """Waits for `n` more frames; returns the hashes of all frames so far."""
         target = len(self.hashes()) + n
         return wait(lambda: found if len(found := self.hashes()) >= target else None, self._said)
 

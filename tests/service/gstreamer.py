@@ -35,7 +35,7 @@ class _Program:
         self._child = host.start([DEBIANS_PYTHON, _SCRIPT, *words], log)
 
     def said(self) -> list[dict[str, Any]]:
-        """All that it has said, as far as lines are whole."""
+        """All that the program has printed, without unfinished lines."""
         lines = self._child.log_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
@@ -50,7 +50,7 @@ class _Program:
         return [number for number, is_key in enumerate(self.those("key")) if is_key]
 
     def until(self, n: int) -> list[str]:
-        """The hashes of its frames, as soon as there are so many more than now."""
+        """Waits for `n` more frames; returns the hashes of all frames so far."""
         target = len(self.hashes()) + n
         return wait(
             lambda: found if len(found := self.hashes()) >= target else None, self._child.log_text
@@ -78,8 +78,8 @@ class Camera(_Program):
         )
 
     def is_part(self, hashes: list[str]) -> bool:
-        """Whether these follow each other among the frames that were sent, as it decodes them."""
-        # What a viewer has decoded the camera will have, too.
+        """Whether these hashes follow each other among the sent frames, decoded by the camera."""
+        # A frame that a viewer has decoded will also be decoded by the camera.
         wait(lambda: not hashes or hashes[-1] in self.hashes(), self._child.log_text)
         sent = self.hashes()
         n = len(hashes)
@@ -97,7 +97,7 @@ def description(host: Host, port: int = 5006) -> Path:
 
 
 class GstViewer(_Program):
-    """Receives a track in VP8 of the host's."""
+    """Receives one of the host's tracks, which must be in VP8."""
 
     def __init__(self, host: Host, path: str) -> None:
         self.path = path

@@ -2,9 +2,9 @@
 
     jack_sounds.py FOLDER N_BLOCKS NAME...
 
-For each name it connects its port to NAME:send_1 and NAME:receive_1 to its port. A block is a
-period of JACK: `sound` says what is in it. It ends when each recording has N_BLOCKS new blocks, or
-after a limit, and then writes FOLDER/NAME.f32.
+For each name this client connects a port of its own to NAME:send_1, and NAME:receive_1 to another
+port of its own. A block is a period of JACK: `sound` says what is in it. The client ends when each
+recording has N_BLOCKS new blocks, or after a limit, and then writes FOLDER/NAME.f32.
 """
 
 import sys

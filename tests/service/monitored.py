@@ -30,7 +30,7 @@ from tests.service.running import (
 
 MONITORING = REPOSITORY / "packaging/monitoring"
 WINDOW = "20s"
-"""Of the rules' rates, instead of minutes."""
+"""The time over which the rules compute rates in this test, instead of minutes."""
 BEAT_S = 0.02
 Found = TypeVar("Found")
 
@@ -107,7 +107,7 @@ class Prometheus:
         return json.loads(content)["data"]
 
     def query(self, expr: str) -> list[tuple[dict[str, str], float]]:
-        """The labels and values of now."""
+        """Returns the labels and the current values of the series that an expression yields."""
         data = self.ask("query", query=expr)
         assert data["resultType"] == "vector", expr
         return [(one["metric"], float(one["value"][1])) for one in data["result"]]
@@ -118,7 +118,7 @@ class Prometheus:
         return found
 
     def firing(self) -> dict[str, dict[str, str]]:
-        """The annotations of alerts that fire, by name; of several one's."""
+        """The annotations of alerts that fire, by name; one alert's if several have a name."""
         alerts = self.ask("alerts")["alerts"]
         return {
             alert["labels"]["alertname"]: alert["annotations"]
@@ -128,7 +128,10 @@ class Prometheus:
 
 
 class Monitored:
-    """Its context has everything running, and Ann sends to Bob. `call` calls where it is."""
+    """A context in which everything runs and Ann sends to Bob.
+
+    `call` makes a call in the network namespace of all this.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -167,12 +170,12 @@ class Monitored:
         self.stray = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._open.enter_context(self.stray)
         self.stray.connect(("127.0.0.1", self.running.media_port))
-        # One sends more than it may, in a track of its own.
+        # This socket sends more than it may, in a track of its own.
         quality = {"name": "one", "max_kbps": 100, "leg": "greedy"}
         there = ann.publish("c", "ann", "greedy", kind="video", qualities=[quality])
         self.greedy_leg = there["legs"]["greedy"]
         self.greedy = self._open.enter_context(opened(self.greedy_leg))
-        # A thread is where the one is that starts it.
+        # A thread runs in the network namespace of the thread that starts it.
         sending = threading.Thread(target=self._send, args=(screen,))
         sending.start()
         self._open.callback(sending.join)
@@ -200,11 +203,11 @@ class Monitored:
             number += 1
 
     def join_again(self, number: int) -> None:
-        """A request that writes the store."""
+        """Makes a request that makes the service write its store."""
         self.bob.join("c", "bob", f"Bob {number}")
 
     def wait(self, found: Callable[[], Found], why: Callable[[], object] = lambda: "") -> Found:
-        """What is found, as soon as it is something."""
+        """Waits until `found` returns something, and returns it."""
         until = time.monotonic() + LIMIT_S
         while not (what := found()):
             assert time.monotonic() < until, f"{why()}\n{self.said()}"
@@ -232,7 +235,11 @@ class Monitored:
 
 
 def false_hellos(leg: dict[str, Any]) -> list[bytes]:
-    """A hello of an unknown version, an answer, one for no leg, one with a wrong signature."""
+    """Makes hellos that must be refused.
+
+    They are: a hello of an unknown version, an answer, a hello for a leg (a socket's connection to
+    the conference) that does not exist, and a hello with a wrong signature.
+    """
     key, nonce = bytes(32), bytes(hello.NONCE_LEN)
     unknown = hello.sign(key, 1, 0x7FFF_FFFF, 0, nonce)
     return [

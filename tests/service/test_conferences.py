@@ -35,10 +35,10 @@ def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: R
         assert received(screen, 50) == packets
         screen.send(PLI)
         assert received(camera, 1) == [PLI]
-        # It publishes nothing.
+        # Bob's socket publishes nothing, so nobody receives what it sends.
         screen.send(rtp(1))
         assert received(camera, 1, SILENCE_S) == []
-        # The switch has what was answered.
+        # As soon as the service has answered, the switch has the change.
         for number in range(2, 22, 2):
             ann.mute("c", "ann", "cam")
             camera.send(rtp(number))
@@ -96,7 +96,7 @@ def test_no_stream_crosses_whatever_a_participant_sends(running: Running) -> Non
         if chance.random() < 0.5:
             hello[chance.randrange(len(hello))] ^= 1 << chance.randrange(8)
         theirs.send(bytes(hello))
-        # With Ann's synchronisation source.
+        # This packet has the synchronisation source of Ann's packets.
         theirs.send(rtp(number % 65_536, b"of eve"))
         if number % 100 == 0:
             time.sleep(0.01)
@@ -109,7 +109,7 @@ def test_no_stream_crosses_whatever_a_participant_sends(running: Running) -> Non
     others = received(seen, 2_000, 2 * SILENCE_S)
     assert others
     assert all(packet.endswith(b"of eve") for packet in others)
-    # A socket that signs in to a leg of another conference, whose key it has, leaves its own.
+    # A socket that signs in to a leg of another conference, whose key it has, leaves its own leg.
     assert theirs.is_signed_in
     for one in (camera, screen, theirs, seen):
         one.close()

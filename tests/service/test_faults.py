@@ -1,8 +1,8 @@
 """Participants do what they like while parts are killed and cut off; a history of everything is
 judged afterwards (tests/service/history.py).
 
-`REPRISE_FAULTS=50` makes each fault so often; `REPRISE_FAULTS_S` goes on for so many seconds at
-least. Without the first nothing is tested.
+`REPRISE_FAULTS=50` makes each fault 50 times; `REPRISE_FAULTS_S` is the least number of seconds for
+which the test goes on. Without `REPRISE_FAULTS` nothing is tested.
 """
 
 import os
@@ -34,7 +34,7 @@ CUT_S = (0.3, 4.0)
 BETWEEN_S = (0.3, 1.5)
 WAITS_FOR_SWITCH_S = 1.2
 JUMP_S = 1_800
-"""Less than the tokens are good for."""
+"""Less than the time for which tokens are valid."""
 MEMORY_MIB = 64
 """What a process may grow by in all, after its first minute."""
 
@@ -46,10 +46,13 @@ class Faults:
         self._site = site
         self._random = chance
         self.whole_again_s: list[float] = []
-        """From a switch's return to when it had everything again."""
+        """The times from a switch's return until it had all its state again."""
 
     def kinds(self) -> dict[str, Callable[[], float | None]]:
-        """Makes a fault; returns until when packets may have been lost, if any may."""
+        """For each kind of fault, a function that makes the fault.
+
+        It returns until when packets may have been lost because of the fault, if any may.
+        """
         kinds: dict[str, Callable[[], float | None]] = {
             "switch killed": self._switch_killed,
             "service killed": self._service_killed,
@@ -92,7 +95,7 @@ class Faults:
     def _switch_killed(self) -> float:
         site = self._site
         site.switch.stop(signal.SIGKILL)
-        # Until they have seen that, services call it whole.
+        # Until the services have noticed that the switch is gone, they call it whole.
         site.wait(lambda: not any(service.is_ready() for service in site.services))
         self._sleep(RESTART_S)
         n_ready = site.switch.said.count("ready: ")
@@ -115,7 +118,8 @@ class Faults:
         leader.process.start()
 
     def _switch_upgraded(self) -> None:
-        # On a busy machine the old one does not wait for long, and goes on.
+        # On a busy machine the old switch may not wait long enough for the new one, and go on. Then
+        # this is tried again.
         self._site.wait(lambda: self._site.switch.replace("--takeover"))
 
     def _standby_killed(self) -> None:
@@ -130,7 +134,7 @@ class Faults:
         node.stop(signal.SIGKILL)
         self._sleep(CUT_S)
         node.start()
-        # Another one may be killed when this one has caught up.
+        # Another node may be killed only when this node has caught up.
         time.sleep(2.0)
 
     def _cut(self, chosen: Callable[[Service], list[Relay]]) -> None:
@@ -218,7 +222,7 @@ def get(conference: str, client: Client) -> dict[str, Any]:
 
 
 def at_the_end(site: Site, everybody: list[Somebody]) -> list[str]:
-    """What the service has other than was answered, when nobody asks any more."""
+    """How the service's state differs from its answers, when nobody makes requests any more."""
     wrong = []
     for conference in CONFERENCES:
         there = site.ask(partial(get, conference))

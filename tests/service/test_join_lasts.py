@@ -21,7 +21,7 @@ from tests.service.network import INTERFACE, Place
 from tests.service.running import LIMIT_S
 
 AWAY_S = 8.0
-"""Longer than the pause in which `reprise join` reads the conference."""
+"""Longer than the interval at which `reprise join` reads the conference."""
 SECOND = films.FRAMES_PER_S
 
 
@@ -112,7 +112,7 @@ def test_packets_that_do_not_fit_the_way_are_told_of_and_others_go_on(
             found: dict[str, Any] = legs["video"].get("counted", {})
             return found
 
-        # One packet, beside hellos.
+        # One packet must be counted, beside the hellos.
         wait(lambda: counted().get("sent", {}).get("last_packet_ms"), lambda: str(counted()))
 
 

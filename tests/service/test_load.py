@@ -19,7 +19,7 @@ from tests.service.running import (
 )
 
 RATE = 100
-"""Joins a second; tests have no time."""
+"""How many participants join per second: many, so that the tests are short."""
 
 
 def argv(running: Running, folder: Path, *options: object) -> list[object]:
@@ -28,7 +28,7 @@ def argv(running: Running, folder: Path, *options: object) -> list[object]:
 
 
 def load(running: Running, folder: Path, *options: object) -> tuple[int, list[dict[str, Any]], str]:
-    """A load to its end: exit status, documents, standard error."""
+    """Runs a load to its end; returns its exit status, JSON documents and standard error."""
     words = [str(word) for word in argv(running, folder, *options)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     return done.returncode, documents(done.stdout), done.stderr

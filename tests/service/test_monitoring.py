@@ -1,7 +1,8 @@
 """The rules and the dashboard of packaging/monitoring: what they ask for exists, and alerts fire.
 
 `promtool` tests the rules in virtual time. A real Prometheus scrapes a service and a switch, first
-while all is well, then with faults; there rates are of seconds, and alerts do not wait.
+while all is well, then with faults; there the rules compute rates over seconds, and alerts fire at
+once.
 """
 
 import itertools
@@ -38,7 +39,7 @@ SELECTOR = re.compile(
 )
 MATCHER = re.compile(r'(\w+)(=~|=|!~|!=)"((?:[^"\\]|\\.)*)"')
 PROMTOOL_LIMIT_S = 600.0
-"""Only against hangs: the rules of hours take ten seconds of a processor's time."""
+"""It matters only if promtool hangs: rules over hours take ten seconds of processor time."""
 OF_A_SLOW_MACHINE = {
     "RepriseStoreSlow",
     "RepriseRequestsSlow",
@@ -57,7 +58,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """Those that are no rows."""
+    """The dashboard's panels, without those that are rows."""
     board = json.loads(BOARD.read_text())
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
@@ -79,7 +80,7 @@ def board_queries() -> list[tuple[str, str, str]]:
 
 
 def selectors(expr: str) -> list[str]:
-    """What an expression selects: each metric, once for each of the values that it names.
+    """The selectors in an expression, one for each alternative value that a selector names.
 
     `a{b=~"c_(d|e)"}` gives `a{b=~"c_d"}` and `a{b=~"c_e"}`, so that a wrong name shows.
     """
@@ -117,7 +118,7 @@ def promtool(*arguments: str | Path) -> str:
 
 def test_promtool_takes_the_rules_and_the_example_of_a_configuration() -> None:
     assert f"{len(rules())} rules found" in promtool("check", "rules", RULES)
-    # The second names the first.
+    # The configuration names the file with the rules.
     assert "SUCCESS" in promtool("check", "config", MONITORING / "prometheus.yml")
 
 

@@ -47,7 +47,7 @@ class Recorder(Process):
         return self._process.pid
 
     def begin(self) -> None:
-        """Starts it, and waits until it has read the conference: then come events."""
+        """Starts the recorder, and waits until it has read the conference and gets events."""
         self.start()
         self.until("records conference c")
         self.until_events(read=1)
@@ -75,7 +75,7 @@ class Recorder(Process):
         return [json.loads(line) for line in text.splitlines()]
 
     def until_events(self, **counts: int) -> None:
-        """Waits until its events have so many of a kind."""
+        """Waits until the recorder's events contain this number of each kind."""
         until = time.monotonic() + LIMIT_S
         while True:
             kinds = [event["event"] for event in self.events()]
@@ -184,7 +184,7 @@ def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: P
         numbers = [sequence(packet) for packet in recorder.packets(track["pcapng"])]
         first, last = source["first_sequence"], source["last_sequence"]
         assert numbers == list(range(first, last + 1))
-        # A second at most before the recorder had subscribed.
+        # The recorder subscribed before the 51st packet was sent.
         assert first < 50
         n_sent += last + 1
     assert n_sent == whole["sent"]
@@ -302,7 +302,7 @@ def test_a_full_disk_ends_it_with_files_that_can_be_read(running: Running, tmp_p
     )
     before = ("unshare", "--mount", "sh", "-c", script, "sh", folder, kept)
     recorder = Recorder(running, folder, before=before)
-    # What it writes is seen in its mount namespace only.
+    # The recorder's files are visible only in its own mount namespace.
     recorder.start()
     recorder.until("records conference c")
     ann = running.client("ann")
@@ -346,7 +346,7 @@ PROBE = ("ffprobe", "-v", "error", "-count_packets", "-of", "json", "-show_strea
 
 
 def probe(file: Path) -> int:
-    """The packets of the only stream of a media file, which must have no errors."""
+    """How many packets the only stream of a media file has. The file must have no errors."""
     words = [*PROBE, str(file)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     (stream,) = json.loads(done.stdout)["streams"]
@@ -406,7 +406,7 @@ OPUS_PER_S = 50
 
 
 def counted(recorder: Recorder, stems: dict[str, str]) -> tuple[int, int]:
-    """The pictures and sounds in the files of packets."""
+    """How many pictures and sounds are in the files of packets."""
     pictures = recorder.packets(f"{stems['video']}.pcapng")
     sounds = recorder.packets(f"{stems['audio']}.pcapng")
     # Payload types of ffmpeg; the others are RTCP.
@@ -437,8 +437,8 @@ def test_media_files_play_after_an_end_and_after_a_kill(
         time.sleep(0.1)
     mkv = recorder.folder / f"{stems['video']}.mkv"
     ogg = recorder.folder / f"{stems['audio']}.ogg"
-    # ffmpeg begins with the next whole picture: what came before is not in its file, which has a
-    # head by then.
+    # ffmpeg begins with the next whole picture, so earlier packets are not in its file. A file that
+    # has packets has a head, too.
     while not (has_packets(mkv) and has_packets(ogg)):
         assert time.monotonic() < until, recorder.said
         time.sleep(0.1)

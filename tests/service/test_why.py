@@ -1,4 +1,4 @@
-"""What stands between a publisher and a receiver, by the service and by `reprise why`; metrics."""
+"""Tests what the service and `reprise why` say about a track that does not come; metrics."""
 
 import json
 import os

@@ -19,5 +19,5 @@ def rows_of_the_project() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def any_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests may run beside this one, and keep a sender from its pace."""
+    """Allows any pace, because tests that run beside this one may slow a sender down."""
     monkeypatch.setattr(runner, "PACE_TOLERANCE_S", 3.0)

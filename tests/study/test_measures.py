@@ -315,7 +315,7 @@ def test_the_warm_up_is_the_mean_of_the_first_ten() -> None:
 
 
 def test_the_interval_covers_the_mean_of_a_known_distribution_95_times_in_a_hundred() -> None:
-    # With one run. With several equal runs the interval is wider, see below.
+    # This is so with one run. With several equal runs the interval is wider, see below.
     share = coverage(lambda draw: [draw.exponential(1.0, 300)], n_tries=400, drawn_by=20261123)
     assert 0.92 <= share <= 0.97
 

@@ -1,4 +1,4 @@
-"""A user's own rows and loads: what their files may contain, and what they cannot break."""
+"""A user's own rows (SFUs) and loads: what their files may contain, what they cannot break."""
 
 import os
 import struct

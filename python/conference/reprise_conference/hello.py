@@ -21,14 +21,14 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 REFRESH_S = 1.0
 """The pause between hellos of a socket that is signed in."""
 UNANSWERED_MAX = 3
-"""So many hellos without an answer in a row, and the socket is not signed in any more."""
+"""After this many unanswered hellos in a row, the socket is no longer signed in."""
 
 
 class Received(enum.Enum):
     """What a datagram from the switch means."""
 
     OTHER = enum.auto()
-    """It is media, or of no use."""
+    """The datagram is media, or it has no effect on the signing in."""
     SIGNED_IN = enum.auto()
     """The socket is signed in; it was not before."""
     ALIVE = enum.auto()

@@ -19,7 +19,7 @@ def pipeline(program: Path) -> FwdPipeConfig:
 
 @pytest.fixture
 def start(switch: Switch) -> Iterator[Start]:
-    """A function that begins a session and ends the one before: the module has only one."""
+    """Yields a function that begins a session. It first ends the one before: sh has only one."""
     with ExitStack() as ends:
 
         def begin(**options: object) -> None:

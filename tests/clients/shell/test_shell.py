@@ -293,7 +293,7 @@ def test_groups_and_sessions(every_entity: None) -> None:
     session = sh.CloneSessionEntry(100).add(1, 1)
     session.cos, session.packet_length_bytes = 3, 64
     session.insert()
-    # A wildcard for groups finds no sessions, and the reverse.
+    # A wildcard read of groups finds no sessions, and a wildcard read of sessions finds no groups.
     assert found(sh.MulticastGroupEntry()) == [str(group)]
     assert found(sh.CloneSessionEntry()) == [str(session)]
     group.replicas.pop()

@@ -51,7 +51,7 @@ def p4info(program: Path) -> p4info_pb2.P4Info:
 
 
 def ordered(found: p4info_pb2.P4Info) -> p4info_pb2.P4Info:
-    """The same P4Info. Where protobuf takes a map for a list, the entries are sorted."""
+    """Returns the same P4Info. Sorts the entries of maps that protobuf takes for lists."""
     if found.HasField("type_info") and hasattr(found.type_info.structs, "sort"):
         found.type_info.structs.sort(key=lambda entry: entry.key)
     return found
@@ -179,7 +179,7 @@ class Client:
     def set_pipeline(
         self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
-        """Sets a program. Without `of` the request has no program, to commit the saved one."""
+        """Sets a program. Without `of`, the request has none and commits the saved program."""
         request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
@@ -302,7 +302,7 @@ def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
 
 
 def limited(**fields: object) -> p4.TableEntry:
-    """An entry for the table `limited` of `every_entity`: counter, meter, idle timeout."""
+    """An entry for `every_entity`'s table `limited`, which has counters, meters, idle timeouts."""
     match, action = [exact(1, b"\7")], runs(ids()["metered"])
     return p4.TableEntry(table_id=ids()["limited"], match=match, action=action, **fields)
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The protocol's version, which every join carries.
+/// The protocol's version, which every join message carries.
 pub const VERSION: u32 = 1;
 
 /// The longest message. A membership of 64 receivers, each with a name of 63 bytes and a key, has about 14,000 bytes.
@@ -14,7 +14,8 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// The interval at which the service sends an alive message.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// A member reconnects after this silence of the service: four of five alive messages may be late.
+/// A member reconnects if it has received nothing from the service for this time. So four of five alive messages may be
+/// late.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 pub const MEMBER_FILE_VERSION: u32 = 1;

@@ -22,7 +22,7 @@ pub enum Event {
     },
 }
 
-/// The reason to close a connection; the next one may succeed.
+/// The reason why the connection must be closed. The next connection may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     #[error("the configuration service does not speak this protocol: {0}")]
@@ -126,7 +126,8 @@ impl Session {
         Ok(())
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), unless bytes come before.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), unless bytes from the service come
+    /// earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         self.received_at + SILENCE_MAX
@@ -143,7 +144,7 @@ impl Session {
         }
     }
 
-    /// Returns the next bytes to send. After every other call, call it until it returns `None`.
+    /// Returns the next bytes to send. After each call of another method, call this method until it returns `None`.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.to_send.pop_front()
     }

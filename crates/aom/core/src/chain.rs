@@ -7,8 +7,9 @@
 //!
 //! The coprocessor that NeoBFT's authors published has a shorter block without group and epoch, in which the second
 //! half of the link and the first half of the message's hash overlap by XOR. In this form two packets already have the
-//! same block if 128 bits of their hashes collide. Only group 0 in epoch 0 uses it, so that the published test vectors
-//! hold; the configuration service assigns neither number. The two forms differ in length, so no block has both forms.
+//! same block if 128 bits of their hashes collide. Only group 0 in epoch 0 uses this form, so that the published test
+//! vectors hold; the configuration service assigns neither group 0 nor epoch 0. The two forms differ in length, so no
+//! block has both forms.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -112,7 +113,8 @@ mod tests {
         VerifyingKey::from_sec1_bytes(&point).expect("a point of the curve")
     }
 
-    /// Message hash, state, signature. Both packets have sequence number 1 and no predecessor.
+    /// The published test vectors: message hash, state, signature. Both packets have sequence number 1 and no
+    /// predecessor.
     const PUBLISHED: [(&str, &str, &str); 2] = [
         (
             "f3d48b51ee935b0a609b56e164264340e4cab21f58f35acd432a1b3c3945473f",

@@ -127,7 +127,8 @@ impl<S: Slot> Order<S> {
         self.slots.get(idx)
     }
 
-    /// The slot of a sequence number, which must not be before the window; created if it does not exist.
+    /// Returns the slot of a sequence number, and creates the slot if it does not exist. The sequence number must not
+    /// be before the window.
     pub(crate) fn slot(&mut self, sequence: u32, empty: impl Fn() -> S) -> &mut S {
         let idx = (u64::from(sequence) - self.next) as usize;
         while self.slots.len() <= idx {

@@ -16,8 +16,9 @@ use crate::wire::{Authenticator, Packet};
 /// give different messages to different members under one sequence number. For an untrusted network use
 /// [`Confirming`](crate::confirm::Confirming).
 ///
-/// Times are durations since any fixed moment, and must never decrease. A datagram costs SHA-256 of its message, and
-/// one tag (AOM-HM) or, if the packet is signed, the check of one signature (AOM-PK). The memory holds:
+/// Times are durations since any fixed moment, and must never decrease. For each datagram the receiver computes SHA-256
+/// of the message. It also computes one tag (AOM-HM) or, if the packet is signed, verifies one signature (AOM-PK). The
+/// memory holds:
 ///
 /// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and its proof: at most
 ///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard (AOM-HM), or a signature's hashes (AOM-PK);
@@ -68,7 +69,7 @@ impl Receiver {
         }
     }
 
-    /// The time of the next delivery or drop, unless a datagram causes one before.
+    /// Returns the time of the next delivery or drop, unless a datagram causes a delivery or drop earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         match &self.collector {
@@ -85,9 +86,10 @@ impl Receiver {
         }
     }
 
-    /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including tags that
-    /// came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate and
-    /// refuse the one in the message's event. `None` if the event's certificate is the only one.
+    /// Returns the certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including
+    /// tags that came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate
+    /// and refuse the certificate in the message's event. Returns `None` if the message has only the certificate in its
+    /// event.
     #[must_use]
     pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
         match &self.collector {
@@ -96,7 +98,7 @@ impl Receiver {
         }
     }
 
-    /// Counts refused packets by reason.
+    /// Returns the number of refused packets, by reason.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused

@@ -6,8 +6,8 @@
 //! packets before this one, because they were lost on the way or because the coprocessor was restarted.
 //!
 //! If a packet has a wrong digest, the coprocessor puts its sequence number into the chain without a message
-//! ([`NO_MESSAGE`]). Once a signature proves such a link, the receiver drops the sequence number at once. An attacker
-//! who replaces the message of a genuine packet has no such proof.
+//! ([`NO_MESSAGE`]). Once a signature proves the state of such a packet, the receiver drops the sequence number at
+//! once. An attacker who replaces the message of a genuine packet has no such proof.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,8 +226,8 @@ fn forget_oldest(order: &mut Order<SignedSlot>) -> u64 {
     n_forgotten
 }
 
-/// Accepts the packet with the proved state, then its predecessor by its link, and so on. Returns the number of
-/// discarded candidates that had another state.
+/// Accepts the packet with the proved state, then the predecessor whose state is the packet's link, and so on. Returns
+/// the number of discarded candidates that had another state.
 fn walk(
     order: &mut Order<SignedSlot>,
     now: Duration,

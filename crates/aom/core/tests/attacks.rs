@@ -98,7 +98,7 @@ fn false_tags_of_other_shards_spoil_neither_messages_nor_certificates() {
                 };
                 assert_eq!(found.payload, message(number));
                 // False packets with the right digest that come between the switch's two packets complete the sequence
-                // number. The certificate then convinces only the own shard.
+                // number. Then only the members of the receiver's own shard accept the certificate.
                 let is_first = place < 4 && has_right_digest;
                 let verifiers = match when {
                     Spoiled::BetweenShards if is_first => 0..4,
@@ -242,7 +242,7 @@ fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
     }
 }
 
-/// A packet that the signer linked without a message, as it does for a wrong digest.
+/// Makes a packet that the signer put into the chain without a message, as the signer does if the digest is wrong.
 fn void(signing: &mut Signing, is_signed: bool) -> Vec<u8> {
     signing.void_packet(b"not what the digest is of", is_signed)
 }
@@ -330,7 +330,7 @@ fn byzantine(sequencer: &Tagging, n_members: u8, member: u8) -> Confirming {
     Confirming::new(membership, 1, key_of(member)).expect("a membership")
 }
 
-/// The memory bound of one receiver with messages as short as here; docs/aom.md states it.
+/// The memory bound of one receiver with messages as short as in these tests. docs/aom.md states the bound.
 const RECEIVER_BYTES_MAX: usize = 64 << 20;
 
 #[test]
@@ -364,7 +364,7 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
             "{found:?}"
         );
     }
-    // No other member confirms, so nothing is delivered, and all sequence numbers are one drop.
+    // No other member confirms, so nothing is delivered, and one drop covers all sequence numbers.
     let found: Vec<_> = std::iter::from_fn(|| confirming.poll_event()).collect();
     let everything = DropNotification {
         last: u32::MAX,

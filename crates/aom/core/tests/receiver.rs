@@ -1,4 +1,4 @@
-//! A receiver of AOM-HM behind a network that loses, reorders, repeats and forges.
+//! A receiver of AOM-HM behind a network that loses, reorders, repeats and forges packets.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ fn a_certificate_with_one_bit_altered_does_not_verify() {
     assert!(!verifies(&certificate, b"messagf"));
     let whole = certificate.to_bytes();
     assert_eq!(Certificate::from_bytes(&whole), Ok(certificate.clone()));
-    // All bits except the other receivers' tags, which this receiver cannot verify.
+    // The loop flips each bit except those of the other receivers' tags, which this receiver cannot verify.
     let own = 15 * 8..(15 + 1 + 4) * 8;
     for bit in (0..15 * 8).chain(own) {
         let mut bytes = whole.clone();
@@ -104,7 +104,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
         for packet in &packets {
             receiver.handle_datagram(NOW, packet);
         }
-        // Packets of the other shard that came before the own packet count only after `SETTLE`.
+        // Packets of the other shard that came before the packet of the receiver's own shard count only after `SETTLE`.
         receiver.handle_timeout(NOW + SETTLE);
         let expected: Vec<_> = (1..=100)
             .map(|number| (number, Some(message(number))))
@@ -177,7 +177,7 @@ fn what_is_forged_replayed_or_of_others_is_refused_and_counted() {
         receiver.handle_datagram(NOW, &packet);
         assert_eq!(receiver.refused(), counter, "byte {at}");
         assert_eq!(events(&mut receiver), []);
-        // A right tag proves that the sequence number was assigned, even with another message.
+        // A right tag proves that the sequence number was assigned, even if the packet has another message.
         let is_given = at == TAGGED_BYTES;
         assert_eq!(receiver.poll_timeout().is_some(), is_given, "byte {at}");
     }

@@ -88,7 +88,7 @@ pub(crate) struct About {
     pub(crate) because: String,
 }
 
-/// The session's thread. Dropping it stops the thread.
+/// The session's thread. Dropping this value stops the thread.
 #[derive(Debug)]
 struct Keeping {
     stop: Option<oneshot::Sender<()>>,
@@ -130,7 +130,8 @@ impl Joined {
         }
     }
 
-    /// Sends a message to the group. [`Joined::next`] returns it when it is ordered, as it does for every member.
+    /// Sends a message to the group. When the sequencer has ordered the message, [`Joined::next`] returns it to every
+    /// member, this member included.
     ///
     /// # Errors
     /// If the message is too long, the kernel refuses it, or the group has no address.
@@ -171,8 +172,9 @@ impl Joined {
         self.member.verify(certificate, message)
     }
 
-    /// The certificate of a message of the current epoch, with the tags that came after its delivery; `None` if the
-    /// message's own certificate is the only one. Call it just before the message is shown to another member.
+    /// Returns the certificate of a message of the current epoch, with the tags that came after the message's delivery.
+    /// Returns `None` if there is only the certificate in the message's event. Call this just before the message is
+    /// shown to another member.
     ///
     /// # Errors
     /// If the member has ended.
@@ -190,7 +192,7 @@ impl Joined {
         lock(&self.about).membership.clone()
     }
 
-    /// Counts received and refused datagrams.
+    /// Returns the counts of received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.member.counters()

@@ -191,8 +191,9 @@ impl Member {
         Ok(memberships.any(|membership| certificate.verify(membership, message)))
     }
 
-    /// The certificate of a message of the current epoch, with the tags that came after its delivery; `None` if the
-    /// message's own certificate is the only one. See [`Receiver::certificate`](aom::receiver::Receiver::certificate).
+    /// Returns the certificate of a message of the current epoch, with the tags that came after the message's delivery.
+    /// Returns `None` if there is only the certificate in the message's event. See
+    /// [`Receiver::certificate`](aom::receiver::Receiver::certificate).
     ///
     /// # Errors
     /// If the member has ended.
@@ -218,7 +219,7 @@ impl Member {
         lock(&self.shared.memberships).last().cloned()
     }
 
-    /// Counts received and refused datagrams.
+    /// Returns the counts of received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *lock(&self.shared.counters)

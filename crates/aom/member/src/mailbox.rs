@@ -22,7 +22,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct Inside {
     events: VecDeque<Event>,
-    /// Bytes on the heap of the queued events.
+    /// How many bytes the queued events hold on the heap.
     n_bytes: usize,
     closed_because: Option<String>,
 }

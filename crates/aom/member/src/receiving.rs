@@ -52,7 +52,8 @@ pub(crate) struct Task {
     /// Confirm messages from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
-    /// The zero of the core's clock; later than the member's start by all the time that the thread was late.
+    /// The instant at which the core's clock shows zero. It is later than the member's start by the total time that the
+    /// thread was late.
     began: Instant,
 }
 
@@ -123,9 +124,9 @@ impl Task {
         }
     }
 
-    /// Handles a due timeout. On a busy machine this thread may run late, while the packets that the core waits for are
-    /// in the socket already, so it reads them first. The core's clock does not count the time by which the thread is
-    /// late, so what is read now is waited for as long as anything else.
+    /// Handles a due timeout. On a busy machine this thread may run late, and the packets that the core waits for may
+    /// already be in the socket. So this function reads the socket first. The core's clock does not count the time by
+    /// which the thread is late, so the delay shortens no wait of the core.
     fn time_out(
         &mut self,
         socket: &UdpSocket,
@@ -136,7 +137,7 @@ impl Task {
             self.began += self.began.elapsed().saturating_sub(due);
         }
         if self.shared.mailbox.has_room() {
-            // Not through tokio, which may not know yet that the socket is readable.
+            // We do not read through tokio, which may not know yet that the socket is readable.
             self.read(DATAGRAMS_BEFORE_TIMEOUT, due, buffer, |buffer| {
                 socket.recv_from(buffer)
             })?;
@@ -193,7 +194,7 @@ impl Task {
                 sequence,
                 done,
             }) => {
-                // The caller may no longer wait.
+                // Sending fails if the caller has stopped waiting.
                 let _ = done.send(self.core.certificate(epoch, sequence));
                 return ControlFlow::Continue(());
             }
@@ -209,7 +210,7 @@ impl Task {
             let old = memberships.pop();
             *memberships = old.into_iter().chain([*membership]).collect();
         }
-        // The caller may no longer wait.
+        // Sending fails if the caller has stopped waiting.
         let _ = done.send(advanced);
         ControlFlow::Continue(())
     }

@@ -121,7 +121,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the member, or reports to the waiting caller that there is none.
+    /// Ends the member. If there is no member yet, reports this to the waiting caller of `join`.
     fn end(self, ended: Ended) {
         match (&self.member, &self.first) {
             (Some(member), _) => {

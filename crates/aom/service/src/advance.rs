@@ -16,7 +16,7 @@ use crate::state::{Group, Phase};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Core {
-    /// Carries out the group's phase and the following ones, until the group rests (has no epoch), is active or is
+    /// Carries out the group's phase and the phases after it, until the group rests (has no epoch), is active or is
     /// removed.
     pub(crate) async fn go_on(&mut self, name: &str) -> Result<(), ServiceError> {
         while let Some(group) = self.state.groups.get(name) {

@@ -1,5 +1,6 @@
 //! The service's certificate authority, which signs members' certificates. Its key is in the service's folder. The
-//! certificates do not expire; the service accepts a certificate only if the state has its fingerprint.
+//! certificates do not expire; the service accepts a certificate only if the service's state contains the certificate's
+//! fingerprint.
 
 use std::fs;
 use std::io;

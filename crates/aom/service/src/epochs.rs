@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-/// Numbers per second. With one per second, adding 64 members, each in an epoch of its own, would take a minute.
+/// How many epoch numbers there are per second. With one number per second, adding 64 members, each in an epoch of its
+/// own, would take a minute.
 const PER_S: u64 = 8;
 /// 1 January 2026, the time of number 0. No release is older, so a clock that shows an earlier time is wrong.
 const FIRST: Duration = Duration::from_secs(1_767_225_600);

@@ -18,7 +18,8 @@ pub enum Request {
     MemberAdd(MemberAdd),
     /// Removes a member and begins a new epoch.
     MemberRemove { group: String, member: String },
-    /// Makes a new certificate for a member. The old one is refused from now on; the epoch stays.
+    /// Makes a new certificate for a member. The service refuses the old certificate from now on; the epoch does not
+    /// change.
     MemberFile { group: String, member: String },
     /// Begins a new epoch with new keys.
     EpochAdvance { group: String },
@@ -41,9 +42,9 @@ pub struct GroupAdd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Variant {
-    /// AOM-HM.
+    /// AOM-HM: a tag for each receiver.
     Tagged,
-    /// AOM-PK, by a signer at a port of the switch.
+    /// AOM-PK: signatures by a signer at a port of the switch.
     Signed {
         /// The switch's port where the signer is.
         signer_port: u16,

@@ -18,11 +18,11 @@ use crate::service::Operator;
 const NAME: &str = "operator.sock";
 /// The longest request. A usual one has about 300 bytes.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
-/// The longest answer. 1,024 groups of 64 members have about 20 million bytes.
+/// The longest answer. An answer that shows 1,024 groups of 64 members has about 20 million bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How long a command may take to send its request, and to read its answer.
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most commands that are served at once. Further ones wait.
+/// The most commands that are served at once. Further commands wait.
 const CONNECTIONS_MAX: usize = 64;
 
 #[derive(Debug, thiserror::Error)]

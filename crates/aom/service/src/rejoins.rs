@@ -75,7 +75,7 @@ impl Rejoins {
         }
     }
 
-    /// How often a member may cause an epoch, for a message.
+    /// Returns how often a member may cause an epoch, as a text for a message.
     pub(crate) fn pace(&self) -> String {
         let every = self.limits.member.every;
         format!("every {} s", every.as_secs_f64())

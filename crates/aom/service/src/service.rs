@@ -56,8 +56,9 @@ pub struct Options {
     pub stop_at: Option<&'static str>,
 }
 
-/// How the service becomes primary controller at its start if the switch has another one. If another controller
-/// displaces the service later, the service does not displace it in turn: two services would do so for ever.
+/// How the service becomes primary controller at its start if the switch has another primary. If another controller
+/// displaces the service later, the service does not displace it in turn: two services would displace each other for
+/// ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstBid {
     /// How long the service waits for the other controller to end.
@@ -263,7 +264,7 @@ impl Service {
     }
 }
 
-/// Returns the reason as soon as the switch ends the connection. Otherwise a service that writes nothing would not
+/// Returns the reason as soon as the switch ends the connection. Without this, a service that writes nothing would not
 /// notice that another controller has displaced it.
 async fn lost(connection: &mut Option<Connection>) -> ConnectionError {
     match connection {
@@ -325,8 +326,9 @@ impl Core {
         Ok(())
     }
 
-    /// Byzantine groups that need a new epoch because of their members: connected members confirm with other keys than
-    /// the epoch has, or all members of a group without an epoch have joined. Respects the limits of rejoins.
+    /// Returns the Byzantine groups that need a new epoch because of their members. Either connected members confirm
+    /// with keys that the epoch does not have, or the group has no epoch and all its members have joined. Respects the
+    /// limits of rejoins.
     fn caused_by_members(&mut self) -> Vec<String> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -363,7 +365,7 @@ impl Core {
         due
     }
 
-    /// Connected members that confirm with another key than the group's epoch has.
+    /// Returns the connected members that confirm with another key than the group's epoch has.
     pub(crate) fn wanting<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group
             .current
@@ -380,7 +382,7 @@ impl Core {
         members.filter(wants).collect()
     }
 
-    /// Members of a Byzantine group that have never joined and are not connected.
+    /// Returns the members of a Byzantine group that have never joined and are not connected.
     pub(crate) fn absent<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let members = group.members.iter();
         let absent = members.filter(|it| {

@@ -68,19 +68,20 @@ pub(crate) struct Group {
 pub(crate) enum Phase {
     /// The group has no epoch, for this reason, and its requests are not stamped.
     Resting(String),
-    /// Deactivate, drain, read the last sequence number.
+    /// Deactivate the group in the switch, wait until no stamped request is inside the switch (drain), and read the
+    /// last sequence number.
     Stop,
-    /// Send the new membership to the members, and wait for them.
+    /// Send the new membership to the members, and wait for their acknowledgements.
     Hand,
     /// Write the new epoch's entries and registers, and delete the old epoch's secret keys.
     Write,
-    /// Activate.
+    /// Activate the group in the switch.
     Start,
     /// The switch stamps the group's requests.
     Active,
-    /// Deactivate, drain, delete the entries; then the group rests for this reason.
+    /// Deactivate the group, drain, and delete its entries. The group then rests for this reason.
     Halt(String),
-    /// Deactivate, drain, delete the entries; then the group is removed.
+    /// Deactivate the group, drain, and delete its entries. The group is then removed.
     Remove,
 }
 
@@ -136,7 +137,7 @@ impl State {
         (1..=u16::MAX).find(|it| !taken.contains(it) && !self.retired.contains_key(it))
     }
 
-    /// Removes a group, and keeps its last epoch so that none repeats.
+    /// Removes a group, and keeps the group's last epoch so that no epoch repeats.
     pub(crate) fn retire(&mut self, name: &str) {
         if let Some(group) = self.groups.remove(name) {
             self.retired.insert(group.number, group.past);

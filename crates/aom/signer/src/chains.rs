@@ -39,7 +39,7 @@ impl Chain {
         }
     }
 
-    /// The packets since the last signature, to decide whether the last one is signed.
+    /// Returns the packets since the last signature. They decide whether the last packet is signed.
     pub(crate) fn unsigned(&self, now: Duration) -> Unsigned {
         Unsigned {
             n_packets: self.n_unsigned,
@@ -47,7 +47,8 @@ impl Chain {
         }
     }
 
-    /// When the signer sends the last packet again, signed; `None` if it is signed.
+    /// Returns the time at which the signer sends the last packet again, with a signature; `None` if the last packet is
+    /// signed already.
     pub(crate) fn due(&self) -> Option<Duration> {
         let due = (self.at + crate::limits::IDLE).max(self.retry_at);
         (self.n_unsigned > 0).then_some(due)

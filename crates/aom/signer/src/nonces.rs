@@ -107,7 +107,7 @@ struct Inside {
     is_closed: bool,
 }
 
-/// 1/k and r.
+/// The length of a stored nonce: the numbers 1/k and r.
 const NONCE_BYTES: usize = 2 * SCALAR_BYTES;
 const SCALAR_BYTES: usize = 32;
 
@@ -141,9 +141,9 @@ impl Pool {
         })
     }
 
-    /// Creates a pool that stores no nonces. Each signature computes its own, which takes many times as long. The nonce
-    /// is derived from key, state (RFC 6979) and fresh random numbers. So copies of this machine that sign different
-    /// states use different nonces, even if their random numbers are the same.
+    /// Creates a pool that stores no nonces. Instead a nonce is computed for each signature, which takes many times as
+    /// long. The nonce is derived from key, state (RFC 6979) and fresh random numbers. So copies of this machine that
+    /// sign different states use different nonces, even if their random numbers are the same.
     ///
     /// # Errors
     /// If memory cannot be allocated.
@@ -173,7 +173,7 @@ impl Pool {
         nonce
     }
 
-    /// The number of nonces in the pool.
+    /// Returns the number of nonces in the pool, or the capacity if the pool stores no nonces.
     #[must_use]
     pub fn level(&self) -> usize {
         if self.shared.is_without {
@@ -188,7 +188,7 @@ impl Pool {
         self.shared.capacity
     }
 
-    /// Adds up to this many nonces while there is room; for tests, and before the first packet.
+    /// Adds up to `n` nonces while there is room. It is used in tests, and before the first packet.
     pub fn fill(&self, n: usize) {
         for _ in 0..n.min(self.shared.capacity) {
             self.shared.put(Nonce::random(&mut OsRng));
@@ -343,7 +343,7 @@ mod tests {
                 &to_wire(&signature)
             ));
             assert!(seen.insert(signature.split_bytes().0));
-            // As if the kernel gave all copies the same random numbers.
+            // This is the case in which the kernel gives all copies of a machine the same random numbers.
             let mut same = Same(7);
             let signature: Signature = key
                 .sign_prehash_with_rng(&mut same, &state)
@@ -415,8 +415,8 @@ mod tests {
         }
     }
 
-    /// The coprocessor that NeoBFT's authors published used nonce 3 twice, which reveals its key: s1 - s2 is
-    /// (z1 - z2) / 3. With that key and nonce this signer makes their signatures, except that its s is the low one.
+    /// The coprocessor that NeoBFT's authors published used nonce 3 twice, which reveals its key: s1 - s2 is (z1 - z2)
+    /// / 3. With that key and nonce this signer makes the published signatures, except that this signer uses the low s.
     #[test]
     fn the_published_nonce_gives_the_key_away_and_with_it_the_signatures() {
         let states: [Hash; 2] = [

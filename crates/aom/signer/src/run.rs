@@ -116,7 +116,7 @@ fn take(port: &mut dyn Port, began: Instant, frames: &mut [Vec<u8>]) -> Result<u
     Ok(n_frames)
 }
 
-/// Runs `work` with an output to the port. Returns the port's first error.
+/// Runs `work`, and passes to it a function that sends frames on the port. Returns the port's first error.
 fn send_on(
     port: &mut dyn Port,
     now: Duration,

@@ -25,11 +25,11 @@ pub struct Counters {
     /// Packets whose message does not match the digest. The signer links such a packet as a sequence number without a
     /// message, and receivers drop that number.
     pub wrong_digest: u64,
-    /// Dropped: not a stamped packet of AOM-PK.
+    /// Frames that were dropped because they are not stamped packets of AOM-PK.
     pub not_stamped: u64,
-    /// Dropped: the sequence number is not above the chain's last.
+    /// Packets that were dropped because their sequence number is not above the chain's last number.
     pub repeated: u64,
-    /// Dropped: the epoch is below the group's newest.
+    /// Packets that were dropped because their epoch is below the group's newest epoch.
     pub old_epoch: u64,
     /// Chains that started anew because a sequence number did not follow the previous one.
     pub gaps: u64,
@@ -84,7 +84,7 @@ impl Signer {
         } += 1;
     }
 
-    /// When a chain's last packet must be signed, unless a packet comes before.
+    /// Returns the time at which a chain's last packet must be signed, unless another packet comes earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.due

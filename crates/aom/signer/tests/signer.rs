@@ -101,7 +101,7 @@ fn receive(receiver: &mut Receiver, now: Duration, frames: &[Vec<u8>]) {
     }
 }
 
-/// Sequence numbers of messages; those of drops are negative.
+/// Returns the sequence numbers of delivered messages and of drops. The numbers of drops are negative.
 fn delivered(receiver: &mut Receiver) -> Vec<i64> {
     let events = std::iter::from_fn(|| receiver.poll_event());
     let numbers = |event| -> Vec<i64> {
@@ -309,7 +309,7 @@ fn groups_and_epochs_have_chains_of_their_own() {
     assert_eq!(signer.counters().old_epoch, 1);
 }
 
-/// The signer does not see epochs without traffic, and epoch numbers that are times have gaps.
+/// The signer does not see epochs without traffic. Epoch numbers are times, so they have gaps.
 #[test]
 fn a_later_epoch_is_new_however_far_it_is_and_an_earlier_one_old() {
     let mut signer = signer(1000);
@@ -350,7 +350,8 @@ fn what_is_not_to_be_linked_is_counted_and_disturbs_nothing() {
         frame[at] = value;
         frame
     };
-    // A wrong byte each: another EtherType, IPv4 options, a fragment, TCP, another port, a request, tags, a shard.
+    // Each case has one wrong byte: another EtherType, IPv4 options, a fragment, TCP, another port, a request, tags, a
+    // shard.
     for (at, value) in [
         (12, 9),
         (14, 0x46),

@@ -36,7 +36,7 @@ pub struct Args {
     pub command: Command,
 }
 
-/// Commands of `aom` that talk to its service and to no switch.
+/// Subcommands of `reprise aom` that send requests to the configuration service and do not contact a switch.
 const ASK_THE_SERVICE: &[&str] = &["group", "member", "epoch"];
 
 /// The options that say which switch a command uses, and how the command becomes the switch's primary controller.
@@ -161,7 +161,7 @@ impl Global {
         &self.address
     }
 
-    /// How long to wait for the primary role: `--wait`, or `usual`.
+    /// How long to wait for the primary role: the value of `--wait`, or `usual` if the option is absent.
     pub fn wait(&self, usual: Duration) -> Duration {
         self.wait_s.map_or(usual, Duration::from_secs)
     }

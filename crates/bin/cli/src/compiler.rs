@@ -120,8 +120,8 @@ impl CompilerArgs {
     }
 }
 
-/// Refuses a missing include folder: after a typo `#include` would find another file or none. As `p4c` or `p4c-bm2-ss`
-/// the binary accepts a missing folder, like p4c itself.
+/// Refuses a missing include folder: after a typo `#include` would find another file or none. If this program is called
+/// as `p4c` or `p4c-bm2-ss`, it accepts a missing folder, like p4c itself.
 pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     match include.iter().find(|folder| !folder.is_dir()) {
         Some(folder) => Err(Failure::new(format!(

@@ -157,7 +157,8 @@ impl Session {
         )))
     }
 
-    /// Finds hosts by ARP from own addresses that are in force.
+    /// Finds hosts by ARP requests. The requests come from those of the SFU's own addresses that the switch already
+    /// has.
     pub async fn look_up(
         &mut self,
         own: &[OwnAddress],
@@ -198,7 +199,8 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     Ok(client.await_primary(wait, waits).await?)
 }
 
-/// What was in progress is as after a kill: the next command continues from there.
+/// The failure of an interrupted change. The switch is in the same state as if this process had been killed: the next
+/// command continues from that state.
 fn interrupted() -> Failure {
     Failure::new(
         "interrupted: each group is in its old or its new state, `reprise show` says which, and the next change completes or undoes this one",

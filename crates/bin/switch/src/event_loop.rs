@@ -3,15 +3,17 @@
 //!
 //! An iteration first runs submitted work. Then it receives up to a batch of frames from each port that has some; after
 //! each port's batch it runs the switch until the switch is idle, and flushes the ports. Last, it notifies callers that
-//! wait for a drain: until all packets have left that were inside at their call. Packet generators are served like a
-//! port. Generated frames that become due while copies leave are added between the copies, so that they are on time
-//! even if the switch is busy. Between iterations the loop waits for ports, work, timeouts of the switch, and
-//! generators. Batches keep system calls few: one `ppoll` for an iteration, one `sendmmsg` for up to 64 frames, none to
-//! receive. A spinning loop does not wait, and looks for work and frames in every iteration.
+//! wait for a drain, which is over when all packets have left that were inside the switch at the time of the call.
+//! Packet generators are served like a port. While copies of a multicast packet leave, generated frames that become due
+//! are added between the copies, so that they are on time even if the switch is busy. Between iterations the loop waits
+//! for ports, work, timeouts of the switch, and generators. Batches keep system calls few: one `ppoll` for an
+//! iteration,
+//! one `sendmmsg` for up to 64 frames, none to receive. A spinning loop does not wait, and looks for work and frames in
+//! every iteration.
 //!
 //! Work and frames each have a [`Share`] of an iteration's time. If the switch is not idle when a share is used up, the
-//! loop is busy: the switch goes on in the next iteration, which runs one piece of work and receives no frames, since
-//! frames wait better in the receive rings. Receiving resumes at the port where it stopped.
+//! loop is busy: the switch goes on in the next iteration, which runs one piece of work and receives no frames. It is
+//! better that frames wait in the receive rings than inside the switch. Receiving resumes at the port where it stopped.
 //!
 //! An offload, such as a program in the kernel, may forward beside the engine on some of the ports (`offload`). Frames
 //! that the offload punts arrive through the ports; the loop does not see frames that the offload forwards. Every
@@ -40,8 +42,9 @@ pub(crate) use handover::{Handover, Outcome, PacketState, Pause};
 use offload::Offloading;
 use ports::AttachedPorts;
 
-/// Frames received from one port before the next port is served. So few stay in the processor's cache, and are done
-/// before the other ports' receive rings, which have room for thousands of frames, fill up.
+/// Maximum number of frames received from one port before the next port is served. So few frames stay in the
+/// processor's cache, and they are processed before the other ports' receive rings, which have room for thousands of
+/// frames, fill up.
 const RX_BATCH_FRAMES: usize = 64;
 
 /// Pieces of submitted work that run before frames are processed. So a controller that writes without pause delays
@@ -56,8 +59,9 @@ const UPDATES_PER_ITERATION: usize = 128;
 /// earlier reading.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
-/// Passes after which the loop looks for other work, if it reads the clock before each pass ([`Switch::is_timed`]): the
-/// most that [`Switch::transmit`] makes for [`CLOCK_BATCH_FRAMES`] frames.
+/// Number of passes after which the loop looks for other work, if it reads the clock before each pass
+/// ([`Switch::is_timed`]). A pass is one way of a packet through the program. The number is the most passes that
+/// [`Switch::transmit`] makes for [`CLOCK_BATCH_FRAMES`] frames.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
 /// How often the switch may run for the work of an iteration, each time until up to [`CLOCK_BATCH_FRAMES`] frames have
@@ -311,8 +315,8 @@ impl EventLoop {
         &mut self.switch
     }
 
-    /// Runs submitted work only, and ignores the ports, until `is_over` returns true. The thread that lets it return
-    /// true must wake the loop. Returns false if the loop was stopped before.
+    /// Runs submitted work only, and ignores the ports, until `is_over` returns true. The thread that makes `is_over`
+    /// return true must wake the loop. Returns false if the loop was stopped before.
     pub(crate) fn serve_work_until(
         &mut self,
         mut is_over: impl FnMut() -> bool,

@@ -45,7 +45,8 @@ pub(crate) struct LinkStatus {
     up_events: AtomicU64,
     lost_events: AtomicU64,
     unserved_queues: AtomicU32,
-    /// Nanoseconds since the Unix epoch of the last transition, or of the first look; 0 before that.
+    /// Time of the last transition, or of the first look at the interface, in nanoseconds since the Unix epoch; 0
+    /// before the first look.
     changed_ns: AtomicU64,
     /// How often the link has gone down or come up.
     transitions: AtomicU64,
@@ -192,8 +193,8 @@ impl Interfaces {
         Ok(Interfaces { thread, stop })
     }
 
-    /// Ends the thread; the event loops must have ended, so that it waits for none. Returns the port whose loss stopped
-    /// the switch, if any.
+    /// Ends the thread. The event loops must have ended before, so that the thread waits for none of them. Returns the
+    /// port whose loss stopped the switch, if any.
     pub(crate) fn stop(self) -> Option<String> {
         self.stop.is_stopped.store(true, Ordering::Release);
         self.stop.waker.wake();

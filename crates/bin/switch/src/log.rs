@@ -39,7 +39,7 @@ const BURST_LINES: f64 = 200.0;
 /// own, so that none crowds out another.
 const LINES_PER_SECOND: f64 = 5.0;
 
-/// The event name under which lines are counted that a slow reader did not take.
+/// If a slow reader does not take a line, the line is counted under this event name.
 const UNREAD: &str = "any";
 
 /// How often dropped lines are reported.

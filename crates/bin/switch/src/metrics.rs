@@ -91,7 +91,7 @@ async fn answer(State(served): State<Arc<Served>>) -> Response {
     }
 }
 
-/// `None` if the switch has stopped.
+/// The text with all metrics; `None` if the switch has stopped.
 pub(crate) async fn text(served: &Served) -> Option<String> {
     let device = served.server.device();
     let counted = device.counted().await.ok()?;

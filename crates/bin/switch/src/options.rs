@@ -360,7 +360,7 @@ pub(crate) struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// In nanoseconds; `None` if frames are kept however old they are.
+    /// The age in nanoseconds beyond which frames are dropped; `None` if frames are kept however old they are.
     pub(crate) fn age_max_ns(&self) -> Option<u64> {
         let age_max_ns = self.max_age_ms.saturating_mul(1_000_000);
         (age_max_ns > 0).then_some(age_max_ns)

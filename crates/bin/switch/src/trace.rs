@@ -54,7 +54,7 @@ pub(crate) struct TraceEnd {
 
 impl TraceEnd {
     /// # Errors
-    /// Part of the trace could not be written. A closed standard output is no error, since its reader had enough.
+    /// Part of the trace could not be written. A closed standard output is no error, since its reader wants no more.
     pub(crate) fn result(self) -> Result<(), SwitchError> {
         let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         match (error.take(), self.path) {

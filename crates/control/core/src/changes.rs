@@ -30,7 +30,8 @@ pub struct Change {
 /// What a call has changed.
 #[derive(Debug, Clone)]
 pub enum Changed {
-    /// Everything: a new pipeline forwards. Its state includes the updates that were written to it while it was saved.
+    /// Everything: a new pipeline forwards. Its state includes the updates that were written to it while it was saved
+    /// and waited for its commit.
     Pipeline,
     /// A batch was written. The operations whose result (at the same index) is no error were executed. Results missing
     /// at the end belong to operations that were not attempted.
@@ -74,7 +75,7 @@ struct State {
     n_followers: usize,
     /// The newest changes, in order.
     kept: VecDeque<Change>,
-    /// Sum of the sizes of `kept`.
+    /// Sum of the sizes of the changes in `kept`, in updates.
     n_updates: usize,
     is_over: bool,
 }

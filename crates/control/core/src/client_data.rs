@@ -25,11 +25,11 @@ pub struct EntryKey {
 pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
-    /// A number that the client stores (P4Runtime's `controller_metadata`). In entities that have none, what `form` is in
-    /// the others.
+    /// A number that the client stores (P4Runtime's `controller_metadata`). In an entity that has no
+    /// `controller_metadata`, this number has the meaning that `form` has in other entities.
     pub number: u64,
-    /// How the client wrote the entity, which a read gives back in the same way: in fields that the protocol has
-    /// deprecated, or in those that replace them.
+    /// Whether the client wrote the entity in fields that the protocol has deprecated, or in the fields that replace
+    /// them. A read returns the entity in the same fields.
     pub form: u32,
 }
 

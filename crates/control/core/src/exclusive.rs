@@ -64,7 +64,7 @@ impl Exclusive {
         &self.device
     }
 
-    /// Reads from a pipeline while the access lasts.
+    /// Makes a `Reading`, with which the caller reads from a pipeline while the access lasts.
     pub fn reading(&self, pipeline: &Arc<Pipeline>) -> Reading {
         Reading::new(Arc::clone(&self.device), Arc::clone(pipeline), None)
     }
@@ -322,8 +322,8 @@ fn try_out(
     Ok(batch.operations)
 }
 
-/// Lets every worker execute a batch at a moment when no packet in that worker is between two passes, or lets no worker
-/// execute it.
+/// Lets every worker execute a batch at a moment when no packet in that worker is between two passes through ingress
+/// and egress, or lets no worker execute the batch.
 #[derive(Clone)]
 struct Gate {
     /// `None` lets every batch through at once.
@@ -378,7 +378,7 @@ fn packets_between() -> Error {
     ControlError::new(ControlErrorKind::Unimplemented, message).into()
 }
 
-/// A pipeline that is saved but not stored yet.
+/// A saved pipeline (one that waits for its commit) that the store does not have yet.
 #[must_use = "exclusive access ends with it, and others may begin before the pipeline is stored"]
 pub struct Saved(Exclusive, Arc<Pipeline>);
 

@@ -1,9 +1,10 @@
 //! The control plane of a switch, without any protocol: the part that the servers of P4Runtime, Thrift and gNMI share.
 //!
 //! A [`Device`] takes calls from any thread. It has one switch for each worker, and each switch belongs to a thread of
-//! its own ([`SwitchHandle`]). Operations use the program's ids ([`dataplane::Program::table`] and its like) and the
-//! data plane's values. An error has a kind ([`Error`], [`dataplane::ControlErrorKind`]). The crates of the protocols
-//! handle authorization, connections, and messages with the protocol's own ids.
+//! its own ([`SwitchHandle`]). Operations use the program's ids, which [`dataplane::Program::table`] and similar
+//! methods find by name, and values in the data plane's form. An error has a kind ([`Error`],
+//! [`dataplane::ControlErrorKind`]). The crates of the protocols handle authorization, connections, and messages with
+//! the protocol's own ids.
 //!
 //! # The steps of a call that changes something
 //!
@@ -17,9 +18,10 @@
 //! | 6. All workers have answered. The store makes the result durable ([`Store`]) before the call is answered. | the new state | | killed: after a restart all of it or nothing |
 //! | 7. The change gets a number and is published ([`Device::changes`]); the access ends. | the new state | the new state | |
 //!
-//! - **A batch** ([`Batch`]) is executed in order. A packet sees an update completely or not at all, except that array
-//!   cells change one by one. No frame passes within [`limits::UPDATES_PER_PIECE`] updates. A refused update changes
-//!   nothing. [`Atomicity`] says whether later updates are still attempted and whether earlier ones are undone.
+//! - **A batch** ([`Batch`]) is executed in order. A packet sees an update completely or not at all, except that
+//!   array cells change one by one. A piece of the batch has [`limits::UPDATES_PER_PIECE`] updates, and no frame passes
+//!   while a worker executes a piece. A refused update changes nothing. [`Atomicity`] says whether later updates are
+//!   still attempted and whether earlier ones are undone.
 //! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: no
 //!   frame passes during step 5, and all workers get the same result.
 //! - **A pipeline** is prepared between steps 3 and 4 ([`Ready`]), on a thread that does not forward: it is compiled

@@ -76,7 +76,8 @@ pub struct Pipeline {
     client_data: Mutex<ClientDataMap>,
     /// The digest subscriptions of each worker.
     digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
-    /// Set if the pipeline is saved: reads and writes then go to the switch in it.
+    /// Set if the pipeline is saved, which means that it waits for its commit. Reads and writes then go to the shadow's
+    /// switch.
     shadow: Option<Mutex<Shadow>>,
 }
 

@@ -27,8 +27,8 @@ pub trait SwitchHandle: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Runs `work` soon, between passes, on the thread of the worker with this number, counted from 0, and wakes the
-    /// worker's event loop.
+    /// Runs `work` soon, but never during a packet's pass through ingress and egress, on the thread of the worker with
+    /// this number, counted from 0, and wakes the worker's event loop.
     ///
     /// A worker's work runs in the order of submission. P4Runtime's server relies on this order: a former primary's
     /// writes end before its successor's begin. Unfinished work ([`SwitchContext::rest`]) continues before any other.
@@ -255,7 +255,8 @@ pub struct PortStatus {
 }
 
 impl PortStatus {
-    /// The link state that clients are told: down while the port is disabled, otherwise the interface's state.
+    /// The link state that clients are told: lost if the interface was removed, otherwise down while the port is
+    /// disabled, otherwise the interface's state.
     pub fn reported_link(&self) -> LinkState {
         match self.link {
             LinkState::Lost => LinkState::Lost,

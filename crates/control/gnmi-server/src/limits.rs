@@ -3,17 +3,17 @@
 /// The largest request: `PATHS_MAX` paths of 200 bytes each.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
-/// Paths of a request: twice as many as the switch has ports.
+/// The most paths in a request: twice as many as the switch has ports.
 pub const PATHS_MAX: usize = 1_024;
 
-/// Elements of a path; the deepest leaf has five.
+/// The most elements in a path; the path of the deepest leaf has five.
 pub const PATH_ELEMS_MAX: usize = 32;
 
-/// The largest answer to a `Get`: gRPC clients accept 4 MiB by default, and the specification offers `Subscribe` for
-/// larger answers (3.3.3).
+/// The largest answer to a `Get`: gRPC clients accept 4 MiB by default, and the gNMI specification (3.3.3) offers
+/// `Subscribe` for larger answers.
 pub const GET_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024 - 64 * 1024;
 
-/// Concurrent `Subscribe` calls: some controllers and collectors, with their backups.
+/// The most concurrent `Subscribe` calls: enough for some controllers and collectors, with their backups.
 pub const SUBSCRIPTIONS_MAX: usize = 128;
 
 /// Values that all subscriptions together read per second. Each value of a subscription counts at least once a second.
@@ -34,6 +34,6 @@ pub const TARGET_DEFINED_INTERVAL_MS: u64 = 10_000;
 /// How old a sample's values may be. Subscriptions that are due within this time share one reading. Milliseconds.
 pub const SAMPLE_AGE_MAX_MS: u64 = 50;
 
-/// Messages that wait for a slow client; the transport holds some more. If there are more, the subscription waits, and
-/// later continues with current values.
+/// The most messages that wait for a slow client; the transport holds some more. If this many wait, the subscription
+/// waits too, and later continues with current values.
 pub const MESSAGES_AHEAD_MAX: usize = 16;

@@ -189,7 +189,8 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
         return path.is_empty();
     };
     if elem.name == ANY_NUMBER {
-        // Consecutive `...` are equivalent to one: trying each of them would multiply the attempts.
+        // Consecutive `...` are equivalent to one `...`. Only the last is tried, because trying each of them would
+        // multiply the attempts.
         if rest.first().is_some_and(|next| next.name == ANY_NUMBER) {
             return matches(rest, path);
         }
@@ -268,7 +269,8 @@ pub(crate) fn of_leaf(leaf: &[&str], name: &str) -> Path {
     of_node(&[INTERFACE, leaf].concat(), Some(name))
 }
 
-/// The prefix of an answer. It repeats target and origin, but no elements: paths are complete (2.2.2.1).
+/// The prefix of an answer. It repeats target and origin, but has no elements, because the paths in an answer are
+/// complete (2.2.2.1).
 pub(crate) fn answer_prefix(asked: Option<&Path>) -> Option<Path> {
     let asked = asked.filter(|prefix| !prefix.target.is_empty() || !prefix.origin.is_empty())?;
     Some(Path {

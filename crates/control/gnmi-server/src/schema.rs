@@ -32,7 +32,7 @@ impl Module {
     }
 }
 
-/// The kind of a leaf's data (3.3.1).
+/// The kind of a leaf's data (gNMI specification, 3.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Configuration: readable and writable.
@@ -54,7 +54,8 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// The value for a port; `None` if it is unknown. `name` is the name that gNMI's interface of the port has.
+    /// The value for a port; `None` if it is unknown. `name` is the name of the gNMI interface that represents the
+    /// port.
     pub(crate) fn read(&self, name: &str, port: &Port) -> Option<Value> {
         (self.read)(name, port)
     }

@@ -67,8 +67,8 @@ impl Shared {
     }
 }
 
-/// Refuses extensions that would change the meaning of a request. Ignores others, since an extension must not change
-/// the base operation (2.8).
+/// Refuses extensions that would change the meaning of a request. Ignores all other extensions, since an extension must
+/// not change the base operation (gNMI specification, 2.8).
 pub(crate) fn expect_no_extension(extensions: &[Extension]) -> Result<(), Status> {
     let known = extensions.iter().find_map(|extension| {
         Some(match extension.ext.as_ref()? {

@@ -6,7 +6,8 @@ use p4runtime_proto::p4::v1::{Update, entity};
 use crate::limits::WRITE_BATCH_UPDATES;
 
 /// Divides updates into requests of [`WRITE_BATCH_UPDATES`] at most, in their order. A replica counts as an update, as
-/// in the switch's limit of a batch that is done as a whole; an update with more replicas is alone.
+/// it does in the switch's limit for a batch that is done as a whole. An update with more replicas than
+/// [`WRITE_BATCH_UPDATES`] gets a request of its own.
 pub fn batches(mut updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     std::iter::from_fn(move || {
         let mut sum = 0;

@@ -315,7 +315,7 @@ impl Client {
         self.configure(Action::VerifyAndCommit, Some(config)).await
     }
 
-    /// Sends any action on the pipeline.
+    /// Sends a `SetForwardingPipelineConfig` request with any action.
     ///
     /// # Errors
     /// The client is not primary, or the switch refused the action and changed nothing.
@@ -338,7 +338,7 @@ impl Client {
         Ok(())
     }
 
-    /// Every counter of the switch itself, apart from those of the program.
+    /// Returns every counter of the switch itself. The program's counters are not among them.
     ///
     /// # Errors
     /// The call failed.

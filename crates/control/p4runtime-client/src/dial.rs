@@ -228,7 +228,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection that checks the result of its first read, bytes or an error, for TLS trouble.
+/// A connection that looks for signs of a TLS failure in the result of its first read (bytes or an error).
 struct Transport {
     stream: Box<dyn Duplex>,
     /// The TLS handshake; `None` without TLS.

@@ -67,8 +67,9 @@ impl Match {
     }
 }
 
-/// Whether a range can be valid. P4Info does not mark signed fields, whose negative numbers have the highest bit set
-/// and are the lowest; the switch must check such a range.
+/// Whether a range can be valid. P4Info does not mark signed fields. In a signed field, numbers with the highest bit
+/// set are negative and lower than all others. So a range from such a number to a number without this bit may be valid,
+/// and the switch must check it.
 pub fn may_be_range(low: &[u8], high: &[u8], bits: u32) -> bool {
     let is_negative = |end: &[u8]| bits > 0 && and(end, &ones(1, bits)) != [0];
     (low.len(), low) <= (high.len(), high) || is_negative(low) && !is_negative(high)

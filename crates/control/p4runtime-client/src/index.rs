@@ -265,7 +265,8 @@ impl P4InfoIndex {
         }
     }
 
-    /// The type of a bitstring in a register's cell or a digest's member; `name` is the member's or the object's.
+    /// The type of a bitstring in a register's cell or a digest's member; `name` is the name of the member or of the
+    /// object.
     pub fn data_type(&self, spec: Option<&TypeSpec>, name: &str) -> ValueType {
         match spec {
             Some(TypeSpec::Bitstring(it)) => ValueType {

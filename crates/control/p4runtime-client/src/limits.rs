@@ -10,8 +10,8 @@ pub const READ_BATCH_ENTITIES: usize = 4_000;
 /// Bytes of one message from the switch: one message holds a whole pipeline (BMv2 JSON and P4Info).
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Milliseconds that the switch may take to drain. Its queues are bounded, so a switch that takes
-/// longer does not run.
+/// Milliseconds that the switch may take to drain. Its queues are bounded, so if it takes longer, the switch is no
+/// longer running.
 pub const DRAIN_TIMEOUT_MS: u64 = 10_000;
 
 /// Milliseconds to wait for a connection, and for an answer to arbitration.

@@ -94,7 +94,7 @@ pub struct Row {
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
-    /// Number of bytes, of whole frames.
+    /// Number of bytes; all bytes of a frame count.
     pub bytes: u64,
 }
 
@@ -206,8 +206,8 @@ impl Table {
         }
     }
 
-    /// Parses an entry of this table; `None` if it is another table's, a default action, or of
-    /// another shape, or has a value above 64 bits.
+    /// Parses an entry of this table; `None` if the entry belongs to another table, is a default action, has another
+    /// shape than this table's entries, or has a value above 64 bits.
     pub fn row(&self, entity: &Entity) -> Option<Row> {
         let (key, args) = self.values(entity)?;
         let Some(Kind::TableEntry(entry)) = &entity.entity else {
@@ -299,7 +299,7 @@ impl Array {
         })
     }
 
-    /// One register cell, for a read.
+    /// Makes an entity that reads one register cell.
     pub fn cell(&self, index: u32) -> Entity {
         self.register_cell(index, None)
     }
@@ -316,7 +316,7 @@ impl Array {
         (entry.register_id == self.id).then_some((index, number(value)?))
     }
 
-    /// Writes one register cell.
+    /// Makes an update that writes one register cell.
     pub fn write(&self, index: u32, value: u64) -> Update {
         let data = Some(p4_data::Data::Bitstring(bytes(value)));
         modify(self.register_cell(index, Some(P4Data { data })))
@@ -330,7 +330,7 @@ impl Array {
         }))
     }
 
-    /// One counter cell, for a read.
+    /// Makes an entity that reads one counter cell.
     pub fn count(&self, index: u32) -> Entity {
         self.counter_cell(index, None)
     }
@@ -345,7 +345,7 @@ impl Array {
         (entry.counter_id == self.id).then_some((index, count))
     }
 
-    /// Sets one counter cell to 0.
+    /// Makes an update that sets one counter cell to 0.
     pub fn reset(&self, index: u32) -> Update {
         modify(self.counter_cell(index, Some(CounterData::default())))
     }

@@ -250,8 +250,8 @@ pub fn quoted(text: &str) -> String {
     all + "\""
 }
 
-/// Chooses a style by width and name. A value of 48 bits is an address; a value of 32 or 128 bits is one if its name
-/// says so. A value of 16 bits whose name has "type", such as an EtherType, is shown in hexadecimal.
+/// Chooses a style by width and name. A value of 48 bits is an address; a value of 32 or 128 bits is an address if its
+/// name says so. A value of 16 bits whose name has "type", such as an EtherType, is shown in hexadecimal.
 fn by_name(bits: u32, name: &str) -> Style {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let whole = name.to_ascii_lowercase();

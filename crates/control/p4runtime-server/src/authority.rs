@@ -3,8 +3,8 @@
 //! call. Nobody reads the authority, so each `%` becomes `-`: the lengths stay the same, and so the HPACK encoding (RFC
 //! 7541) stays valid.
 //!
-//! The repair changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, where
-//! neither name nor value has Huffman coding. The C library writes them so.
+//! The repair changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, and only if
+//! neither name nor value has Huffman coding. The C library writes the authority in this form.
 
 /// The start of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

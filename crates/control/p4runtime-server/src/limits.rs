@@ -4,7 +4,7 @@
 /// megabytes.
 pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
 
-/// All requests together that are being received or carried out: as many bytes as two of the largest.
+/// The most bytes of all requests that are being received or carried out: enough for two of the largest requests.
 pub const REQUESTS_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
 
 /// The longest pause within a request, and the longest time from the start of a stream to its first message. Seconds.
@@ -13,19 +13,20 @@ pub const REQUEST_STALL_S: u64 = 30;
 /// The largest message of a `StreamChannel`: several times the size of a packet-out with the longest frame.
 pub const STREAM_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Answers to Reads that clients have not taken yet, for all clients together. The whole state of a switch of 65,536
-/// viewers takes some 10 MiB.
+/// The most bytes of answers to Reads that clients have not taken yet, for all clients together. The whole state of a
+/// switch of 65,536 viewers takes some 10 MiB.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Answers to Reads that the client of one connection has not taken yet.
+/// The most bytes of answers to Reads that the client of one connection has not taken yet.
 pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
 
 /// If the client takes nothing of a Read's answer for this time, the server discards the answer. After three times as
 /// long it closes the connection. Seconds.
 pub const ANSWER_STALL_S: u64 = 10;
 
-/// How long a Read blocks writes before it lets waiting writes in, between two of its filters. Milliseconds. Reading
-/// the whole state of a switch of 65,536 viewers takes less than half of this time.
+/// How long a Read blocks writes. Then it lets waiting writes in before it handles the next filter, which is an entity
+/// in its request. Milliseconds. Reading the whole state of a switch of 65,536 viewers takes less than half of this
+/// time.
 pub const READ_ALONE_MS: u64 = 1_000;
 
 /// The errors of a batch, in bytes. As base64 they take up to 6,400 bytes of the response headers, of which gRPC
@@ -39,7 +40,8 @@ pub const ERROR_MESSAGE_BYTES_MAX: usize = 400;
 /// multicast group of 8,192 replicas) has about 100 KiB.
 pub const READ_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// The bytes that each Read reserves from beginning to end: the transport takes three answers ahead, and one waits.
+/// The bytes that each Read reserves from beginning to end: the transport takes three answers in advance, and one
+/// answer waits.
 pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 
 /// The longest string that stands for a number of the data plane (`@p4runtime_translation`). The strings of PINS have
@@ -49,7 +51,8 @@ pub const NAME_BYTES_MAX: usize = 1_024;
 /// How deeply the types of a register's cell or of a digest may nest. Only a type that refers to itself nests deeper.
 pub const DATA_TYPE_DEPTH_MAX: usize = 32;
 
-/// Open `StreamChannel` streams, and therefore live controllers: a few controllers and their backups.
+/// The most open `StreamChannel` streams, and therefore live controllers: enough for a few controllers and their
+/// backups.
 pub const STREAMS_MAX: usize = 256;
 
 /// Role names that were used since the process started. The server keeps the highest election id of each.
@@ -78,8 +81,9 @@ pub const UNREAD_MESSAGES_MAX: usize = 64;
 /// Packet-outs that wait for the switch. Meanwhile the server does not read the stream that sends them.
 pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
 
-/// Open gRPC connections: one for every live controller, and as many for clients that have called nothing yet. The
-/// other half of a thousand descriptors, the usual limit of a process, is left for the switch.
+/// The most open gRPC connections: one for every live controller, and as many for clients that have called nothing yet.
+/// They use half of the thousand file descriptors that a process may usually have; the other half is left for the
+/// switch.
 pub const CONNECTIONS_MAX: usize = 2 * STREAMS_MAX;
 
 /// How long a connection may be silent before its first call. Seconds.

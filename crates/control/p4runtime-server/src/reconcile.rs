@@ -125,7 +125,7 @@ fn replication(of: Replication) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
 }
 
-/// Requests a table's entries with everything that a client can write.
+/// Makes a filter that requests a table's entries with everything that a client can write.
 fn entries(table: &Table) -> Kind {
     Kind::TableEntry(TableEntry {
         table_id: table.id,

@@ -9,8 +9,8 @@ use p4runtime_proto::p4::v1::{Action, Entity, TableAction, TableEntry};
 use crate::pipeline::{Pipeline, Table};
 
 /// Describes the object to which an entity with a secret belongs, for an error message; `None` if the entity has no
-/// secret. A constant entry has none, since it is written in the program, and neither has a register cell of zero, its
-/// initial value.
+/// secret. A constant entry has no secret, since it is written in the program. A register cell that is zero has no
+/// secret either, since zero is its initial value.
 pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     match entity.entity.as_ref()? {
         Kind::TableEntry(entry) if !entry.is_const => {

@@ -194,7 +194,7 @@ impl Server {
         self.device.write(request.clone(), None).await
     }
 
-    /// Reads what the filters match without a controller, as [`Server::write`] writes.
+    /// Reads the entities that the filters match. Like [`Server::write`], this needs no controller.
     ///
     /// # Errors
     /// There is no pipeline, the switch has stopped, or a filter is refused.

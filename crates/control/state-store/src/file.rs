@@ -122,7 +122,7 @@ impl Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
     bytes: u64,
-    /// Numbers that differ in an earlier copy of the file.
+    /// The transaction numbers, which are different in an earlier copy of the file.
     transactions: Option<Transactions>,
 }
 
@@ -344,7 +344,7 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-/// Opens again, without checking its pages, a file that this process has opened before.
+/// Reopens a file that this process has opened before. Does not check the file's pages.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
     Database::open(path).map_err(|error| not_opened(path, error))
 }

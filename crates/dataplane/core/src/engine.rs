@@ -1,10 +1,11 @@
 //! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing between them.
 //!
-//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*. It keeps frames and header
-//! vectors wherever it likes (host memory, a ring shared with the kernel, a card); the traffic manager holds packets as
-//! opaque [`PacketHandle`]s and never looks inside. The traffic manager owns queues, copies, drops, limits, port
-//! counters and the order of passes, for every engine alike. The switch owns tables, externs and counters, in
-//! [`State`]. So two engines can differ only in what one pass does to one packet.
+//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*: a pass is one run of a packet
+//! through ingress or through egress. The engine keeps frames and header vectors wherever it likes (host memory, a ring
+//! shared with the kernel, a card); the traffic manager holds packets as opaque [`PacketHandle`]s and never looks
+//! inside. The traffic manager owns queues, copies, drops, limits, port counters and the order of passes, for every
+//! engine alike. The switch owns tables, externs and counters, in [`State`]. So two engines can differ only in what one
+//! pass does to one packet.
 //!
 //! The path of a packet through an engine:
 //!
@@ -22,10 +23,11 @@
 //! - [`EngineFactory::load`] makes an engine for the program in a state; every later call has the same state.
 //! - `receive` returns a handle. The handle is valid until `discard`, or until the packet's last copy has left.
 //! - `prefetch` may come between `receive` and `ingress`, any number of times. It has no observable effect.
-//! - `ingress` runs once for a packet that comes to ingress. Then come, in this order and only as its outcome asks:
-//!   `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
-//! - `egress` runs once for each copy. Instead, `fan_out` may run for several copies, and `rounds` for a recirculating
-//!   packet. Then come, as the outcome asks: `clone_egress`, then one of `deparse`, `discard`.
+//! - `ingress` runs once for a packet that comes to ingress. Its outcome decides which of these calls follow, in this
+//!   order: `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
+//! - `egress` runs once for each copy. Instead, `fan_out` may run for several copies, and `rounds` for a
+//!   recirculating packet. The outcome decides which of these calls follow: `clone_egress`, then one of `deparse`,
+//!   `discard`.
 //! - After `deparse` come `frame`, any number of times, then `recirculate` (and `ingress` again) or `discard`.
 //! - `changed` reports changes of tables, profiles, value sets and calculations between two passes, after the change
 //!   is in the state.
@@ -65,8 +67,9 @@ use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it ([`crate::Program::ir`]).
 ///
-/// Expressions have infinite precision and are truncated where they are stored. The types say what an operation gives
-/// where P4 leaves it undefined; the interpreter defines the semantics of everything else.
+/// Expressions have infinite precision and are truncated where they are stored. Where P4 leaves the result of an
+/// operation undefined, the documentation of these types says what the result is; the interpreter defines the semantics
+/// of everything else.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
@@ -96,7 +99,7 @@ pub enum InstanceType {
 /// The traffic manager's part of the metadata of an ingress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressInput {
-    /// The port that received the root frame.
+    /// The port that received the root frame, which is the received frame that this packet comes from.
     pub ingress_port: PortId,
     /// How the packet came to be.
     pub instance_type: InstanceType,
@@ -121,7 +124,7 @@ pub enum IngressVerdict {
 }
 
 /// The result of an ingress pass. The traffic manager makes the clone first, then the digest, then follows the verdict.
-/// A packet that failed an `assert` makes neither.
+/// A packet that failed an `assert` makes no clone and no digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressOutcome {
     /// What happens to the packet itself.
@@ -145,7 +148,7 @@ pub struct EgressInput {
     pub instance_type: InstanceType,
     /// `egress_rid` of a copy; `None` leaves the program's value.
     pub instance: Option<u16>,
-    /// When the root frame arrived.
+    /// When the root frame (the received frame that this packet comes from) arrived.
     pub arrived: Nanos,
     /// When the packet was queued.
     pub enqueued: Nanos,
@@ -171,7 +174,8 @@ pub enum EgressVerdict {
 /// The result of an egress pass. The traffic manager makes the clone first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressOutcome {
-    /// The packet that ran. If the given handle stood for several copies, this is a handle of this copy alone.
+    /// The packet that the pass ran for. If the given handle stood for several copies, this is a handle of this copy
+    /// alone.
     pub packet: PacketHandle,
     /// What happens to the packet itself.
     pub verdict: EgressVerdict,
@@ -220,7 +224,8 @@ impl PayloadIds {
     }
 }
 
-/// A part of the program that an engine leaves to the interpreter, or an offload to the engine.
+/// A part of the program that an engine cannot run and leaves to the interpreter, or that an offload cannot run and
+/// leaves to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// An action, a parser state or a source line.
@@ -229,8 +234,8 @@ pub struct Interpreted {
     pub reason: String,
 }
 
-/// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). Fixed for the
-/// life of a switch.
+/// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). A switch keeps
+/// the same factory for its whole life.
 pub trait EngineFactory: Send + Sync {
     /// The engine's name, as the command-line option `--engine` takes it.
     fn name(&self) -> &'static str;
@@ -273,7 +278,7 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
-    /// How many frames ahead [`Engine::prefetch`] should be called; 0 is never.
+    /// How many frames ahead [`Engine::prefetch`] should be called; 0 means never.
     fn prefetch_depth(&self) -> usize {
         0
     }
@@ -294,8 +299,8 @@ pub trait Engine: Send {
     /// Makes the digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// Makes the clone that the ingress pass asked for. The clone has the headers as they arrived, which the engine
-    /// parses again, and the metadata of its field list. `input` is the input of the ingress pass.
+    /// Makes the clone that the ingress pass asked for. The engine parses the frame again, so the clone has the headers
+    /// as they arrived, and the metadata that its field list preserves. `input` is the input of the ingress pass.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -309,7 +314,8 @@ pub trait Engine: Send {
     /// packet.
     fn replicate(&mut self, packet: PacketHandle, copies: u32);
 
-    /// After ingress, turns the packet back into the frame that arrived, with the metadata of its field list.
+    /// After ingress, turns the packet back into the frame that arrived, with the metadata that its field list
+    /// preserves.
     fn resubmit(&mut self, packet: PacketHandle);
 
     /// Runs the egress control. If the handle stands for several packets, runs it for one of them.
@@ -320,8 +326,8 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> EgressOutcome;
 
-    /// Runs egress for several of the packets that a handle stands for, as [`one_by_one`] does. Stops when `copies`
-    /// gives no further copy, and returns `None`; or after a packet that does something other than leave, and returns
+    /// Runs egress for several of the packets that a handle stands for, as [`one_by_one`] does. Returns `None` when
+    /// `copies` gives no further copy. Stops earlier, after a packet that does something other than leave, and returns
     /// that packet's outcome.
     fn fan_out(
         &mut self,
@@ -371,7 +377,7 @@ pub trait Engine: Send {
     /// Ends a packet, or one of the packets that the handle stands for.
     fn discard(&mut self, packet: PacketHandle);
 
-    /// Reports a control call's change, so that the engine updates what it derived.
+    /// Reports a control call's change, so that the engine updates the data that it derived from the state.
     fn changed(&mut self, state: &mut State, change: &Change<'_>) {
         let _ = (state, change);
     }

@@ -8,8 +8,8 @@
 //!
 //! The contract. An offload must
 //! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state, drop reasons. It has
-//!    no queues, so order and timing are its own: of one port's packets, those that it forwards and those that it punts
-//!    may overtake each other.
+//! no queues, so order and timing may differ from the engine's: the packets of one port that the offload forwards and
+//! those that it punts may overtake each other.
 //! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
 //!    offload counts nothing for it. Punting is always correct. Frames of packet generators, packet-outs and the
 //!    engine's output never pass an offload.
@@ -18,8 +18,8 @@
 //!    until the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if
 //!    the program is loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the
 //!    engine forwards everything.
-//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. It
-//!    says what the offload must read again, not which call was made. Refused calls are not reported.
+//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
+//! argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
 //!    of them or none. The switch commits at the end of each control call, or at the end of a batch
 //!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
@@ -31,11 +31,11 @@
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
 //! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register. If the program
-//!    needs the register in both, the offload punts the packets that use it, or refuses the program. For a register of
-//!    its own, the offload reports the cells that packets wrote, except cells with an uncommitted control-plane write.
-//!    Of a meter, engine and offload each have buckets, which are full when the control plane sets the rates; the
-//!    offload's also when it begins to forward. A packet that runs a meter in the offload and is punted later has taken
-//!    tokens there, and takes the engine's tokens too. The engine alone counts it.
+//! needs the register in both, the offload punts the packets that use it, or refuses the program. For a register of its
+//! own, the offload reports the cells that packets wrote, except cells with an uncommitted control-plane write. For
+//! each meter, engine and offload have separate buckets. Both are full when the control plane sets the rates; the
+//! offload's buckets are also full when the offload begins to forward. A packet that runs a meter in the offload and is
+//! punted later has taken tokens in the offload, and takes the engine's tokens too. The engine alone counts the packet.
 //! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
 //!    and every new packet sees all earlier commits. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
@@ -295,7 +295,7 @@ pub struct Accounts<'a> {
 }
 
 impl Accounts<'_> {
-    /// Frames received on a port and not punted.
+    /// Adds frames that were received on a port and not punted.
     pub fn received(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
         self.state.counters.received += n_packets;
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -304,17 +304,17 @@ impl Accounts<'_> {
         }
     }
 
-    /// Replicas made, except those that original packets become.
+    /// Adds replicas that were made, except those that original packets become.
     pub fn replicated(&mut self, n_packets: u64) {
         self.state.counters.created_by_replication += n_packets;
     }
 
-    /// Clones made.
+    /// Adds clones that were made.
     pub fn cloned(&mut self, n_packets: u64) {
         self.state.counters.created_by_clone += n_packets;
     }
 
-    /// Frames sent on a port.
+    /// Adds frames that were sent on a port.
     pub fn sent(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
         self.state.counters.transmitted += n_packets;
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -323,23 +323,23 @@ impl Accounts<'_> {
         }
     }
 
-    /// Time in the switch of `n_packets` of the frames sent, which all took equally long. All calls together must cover
-    /// as many packets as were sent.
+    /// Records how long `n_packets` of the sent frames were in the switch; all of them took equally long. All calls
+    /// together must cover as many packets as were sent.
     pub fn latency(&mut self, port: PortId, stream: Stream, latency_ns: Nanos, n_packets: u64) {
         self.latencies.record(port, stream, latency_ns, n_packets);
     }
 
-    /// Packets dropped.
+    /// Adds packets that were dropped.
     pub fn dropped(&mut self, reason: DropReason, n_packets: u64) {
         self.state.counters.count_drops(reason, n_packets);
     }
 
-    /// Packets inside now.
+    /// Sets the number of packets that are inside the offload now.
     pub fn inside(&mut self, n_packets: u64) {
         *self.n_inside = n_packets;
     }
 
-    /// Hits and misses of a table.
+    /// Adds hits and misses of a table.
     pub fn table(&mut self, table: TableId, lookups: TableCounters) {
         if let Some(counters) = self.state.counters.tables.get_mut(table.index()) {
             counters.hits += lookups.hits;
@@ -347,7 +347,8 @@ impl Accounts<'_> {
         }
     }
 
-    /// Hits of an entry, and the time of the last hit on the switch's clock; ignored if the entry was removed.
+    /// Adds hits of an entry, and updates the time of the last hit on the switch's clock; ignored if the entry was
+    /// removed.
     pub fn entry(
         &mut self,
         table: TableId,
@@ -360,7 +361,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// Packets and bytes of a counter cell; ignored beyond the end.
+    /// Adds packets and bytes to a counter cell; ignored beyond the end.
     pub fn counter(&mut self, counter: CounterId, index: usize, counted: CounterValue) {
         let cells = self.state.externs.counters.cells_mut(counter);
         if let Some(cell) = cells.get_mut(index) {
@@ -368,14 +369,14 @@ impl Accounts<'_> {
         }
     }
 
-    /// Packets and bytes of a colour that a meter cell gave; ignored beyond the end.
+    /// Adds packets and bytes to which a meter cell gave this colour; ignored beyond the end.
     pub fn meter(&mut self, meter: MeterId, index: usize, color: u8, counted: CounterValue) {
         if let Some(cell) = self.state.externs.meters.get_mut(meter, index) {
             add_colored(&mut cell.counts, color, counted);
         }
     }
 
-    /// Packets and bytes of a colour that an entry's meter gave; ignored if the entry was removed.
+    /// Adds packets and bytes to which an entry's meter gave this colour; ignored if the entry was removed.
     pub fn direct_meter(
         &mut self,
         table: TableId,
@@ -389,18 +390,18 @@ impl Accounts<'_> {
         }
     }
 
-    /// A digest; lost if the control plane's queue is full.
+    /// Puts a digest into the control plane's queue; the digest is lost if the queue is full.
     pub fn digest(&mut self, digest: Digest) {
         self.digests.push(digest, &mut self.state.counters);
     }
 
-    /// Digests that were made but lost inside the offload.
+    /// Adds digests that were made but lost inside the offload.
     pub fn digests_lost(&mut self, n_digests: u64) {
         self.state.counters.digests += n_digests;
         self.state.counters.digests_lost += n_digests;
     }
 
-    /// The current value of a cell of a register that the offload owns; ignored beyond the end.
+    /// Sets a cell of a register that the offload owns to the cell's current value; ignored beyond the end.
     pub fn register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.state.set_register(register, index, value);
     }

@@ -7,8 +7,8 @@
 //! | `engine/fan_out.rs` | the copies of one packet in one call, in a scratch packet |
 //! | `engine/rounds.rs` | several rounds of a recirculating packet that makes a clone each time, in one call |
 //!
-//! Each file has the fast path and calls other code for rare cases. The interpreter's `mod.rs` does the same in code
-//! that is written for reading.
+//! Each file has the fast path and calls other code for rare cases. The interpreter's `mod.rs` does the same work in
+//! code that is easier to read.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
 mod egress;
@@ -50,14 +50,16 @@ pub(crate) struct Native {
     /// A block that no packet uses. A packet that comes to ingress again leaves its old block here.
     spare: Box<[u64]>,
     scratch: Scratch,
-    /// Bytes of all headers of the deparser, without varbit fields.
+    /// The length in bytes of all headers that the deparser may emit, without varbit fields.
     headers_len: usize,
-    /// Whether replicas share one place in a queue, and a packet passes egress and deparser in one call.
+    /// Whether the replicas of a packet share one place in a queue, and one call takes a packet through egress and
+    /// deparser.
     fuses_fanout: bool,
     changes_payloads: bool,
-    /// Starts at 1 and increases when a control call changes what the parser reads. Not an epoch of a drain or of AOM.
+    /// Starts at 1 and increases when a control call changes what the parser reads. The epochs of a drain and of AOM
+    /// are other numbers.
     epoch: u64,
-    /// In a box because generated code has its address.
+    /// In a box because the generated code contains the address of the packets.
     packets: Box<Packets>,
     context: Box<PassContext>,
 }

@@ -51,7 +51,7 @@ impl MetadataSlot {
         self.word as usize..(self.word + self.words) as usize
     }
 
-    /// The low 64 bits.
+    /// Reads the low 64 bits of the field.
     #[inline]
     pub(crate) fn get(&self, block: &[u64]) -> u64 {
         match self.words {

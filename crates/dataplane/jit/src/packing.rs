@@ -2,7 +2,7 @@
 //!
 //! A packed field costs nothing in the parser and the deparser, which copy its header's bytes. Each access to the field
 //! costs a little more, for byte swaps and shifts. So a field that nobody reads or writes is not extracted
-//! (`parser-specialisation`), and a field that is seldom read or written is edited in place in the packet's head
+//! (`parser-specialisation`), and a field that is seldom read or written is edited in place, among its header's bytes
 //! (`inline-editing`). A field that is used often becomes a word once and is put back once, which PISCES calls
 //! post-pipeline editing. Only speed depends on the choice.
 

@@ -1,4 +1,5 @@
-//! A pass as code, one function for each way into it:
+//! Generates the code of a pass (a packet's way through ingress or egress). There is one function for each way in which
+//! a pass begins, and two that copy blocks:
 //!
 //! | function | what it does |
 //! |---|---|
@@ -76,16 +77,16 @@ impl Plain {
     }
 }
 
-/// The result of an ingress pass with any other outcome, which is in the context and the block.
+/// The result of an ingress pass whose outcome is not [`Plain`]. The outcome is then in the context and the block.
 pub(crate) const NOT_PLAIN: u64 = u64::MAX;
 
 /// The result of [`ArriveHeaders`] if the headers must become bytes first. Then only the new block and the context have
 /// changed.
 pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
-/// Takes the context; the packet's block; the traffic manager's input; the instance type in it; where the headers go,
-/// or null. Returns the length of the headers that it wrote, or [`NOT_WRITTEN`] if the packet is dropped, cloned,
-/// truncated or recirculated, or if the place for the headers is null.
+/// Takes the context; the packet's block; the traffic manager's input; the input's instance type; the address to which
+/// the headers are written, or null. Returns the length of the headers that it wrote, or [`NOT_WRITTEN`] if the packet
+/// is dropped, cloned, truncated or recirculated, or if the address is null.
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 

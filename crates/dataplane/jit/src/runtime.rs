@@ -74,7 +74,7 @@ pub struct Runtime {
     arrays: Vec<*mut u64>,
     table_counters: *mut u64,
     meters: Vec<MeterId>,
-    /// In boxes because the code has their addresses.
+    /// In boxes because the generated code contains the addresses of the caches.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     flows: Vec<Box<FlowCache>>,
 }

@@ -312,8 +312,8 @@ impl NativeTables {
         self.resolved.as_ptr()
     }
 
-    /// Stores what an entry, or the default action, of a table with an action profile resolved to,
-    /// and returns its words. With `for_all` (a single member) the words are valid until the profile
+    /// Stores the action to which an entry, or the default action, of a table with an action profile was resolved.
+    /// Returns the action's words. With `for_all` (there is a single member) the words are valid until the profile
     /// changes, otherwise only for this packet.
     pub(crate) fn keep_resolved(
         &mut self,

@@ -1,9 +1,10 @@
 //! Prints which programs fit into the kernel, and why others do not: `fits [--stf] [FOLDER]...`, as root.
 //!
-//! A program fits whole if nothing of it is punted, in part if something is, and not at all if nothing of it can run
-//! or the verifier refuses it. With `--stf` only programs with an STF test beside them count; the test's frames also
-//! go through the kernel, and a program whose frames are all punted does not fit. Where kernel and interpreter
-//! differ, this prints the difference and the exit code is 1.
+//! A construct of a program is punted if it cannot be compiled: packets that reach it are left to the engine in user
+//! space. A program fits whole if none of its constructs is punted, and in part if some are. It does not fit if nothing
+//! of it can run in the kernel or the verifier refuses it. With `--stf` only programs with an STF test beside them
+//! count. The test's frames then also go through the kernel, and a program does not fit if all these frames are punted.
+//! Where kernel and interpreter differ, this prints the difference and the exit code is 1.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -36,7 +37,7 @@ fn in_words(left: &[Interpreted]) -> String {
 struct Found {
     /// Number of programs for each kind of punted construct and reason.
     reasons: BTreeMap<(String, String), usize>,
-    /// For each reason, the number of programs in which it is the only one.
+    /// For each reason, the number of programs in which it is the only reason for punts.
     only: BTreeMap<String, usize>,
     refusals: BTreeMap<String, usize>,
     tests: BTreeMap<Class, usize>,

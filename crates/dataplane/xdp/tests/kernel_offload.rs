@@ -32,7 +32,7 @@ fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
         beside.send(0, (0..100).map(|n| frame(1, n)));
         let expected: Vec<_> = (0..100).map(|n| left(1, n, 77)).collect();
         assert_eq!(beside.receive(1, 100), expected);
-        // Sent through the port that received it.
+        // This frame leaves through the port that received it.
         beside.send(0, [frame(2, 7)]);
         assert_eq!(beside.receive(0, 1), [left(2, 7, 78)]);
         beside.send(2, (0..20).map(|n| frame(3, n)));
@@ -108,7 +108,7 @@ fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
             let mut expected = vec![left(1, 5, round + 200)];
             expected.extend(replicas.iter().map(|(_, it)| left(8, 6, *it)));
             assert_eq!(beside.receive(1, expected.len()), expected, "round {round}");
-            // Removed and inserted again in one batch: its hits belong to a new entry.
+            // The entry is removed and inserted again in one batch: later hits belong to a new entry.
             beside.switch.begin_batch();
             beside.delete(1);
             beside.insert(1, "forward", &[2, round]);
@@ -257,7 +257,7 @@ fn a_port_that_would_lose_all_is_refused_with_the_reason() {
         for part in ["port 2", "\"in2\"", "gro on"] {
             assert!(reason.contains(part), "{reason}");
         }
-        // The engine forwards all.
+        // The engine forwards all frames.
         beside.insert(1, "forward", &[1, 7]);
         beside.send(0, [frame(1, 2)]);
         beside.forward_punted(1);
@@ -284,7 +284,7 @@ fn the_default_action_is_changed_like_an_entry() {
     });
 }
 
-/// Copies of a packet to the large group, and of a packet to the small one.
+/// Number of copies of a packet to the large group, and of a packet to the small one.
 const N_COPIES: u64 = 40;
 const N_OTHERS: u64 = 2;
 /// Size of a veth's ring.

@@ -1,6 +1,6 @@
-//! Meters in the kernel: their colours are the interpreter's, the control plane sets rates and reads counts, and
-//! `p4/conference.p4` leaves no meter to the engine. The kernel's time passes, so most rates here are 0: no token comes
-//! but those of the burst.
+//! Meters in the kernel. They must give the same colours as the interpreter's, the control plane sets rates and reads
+//! counts, and `p4/conference.p4` leaves no meter to the engine. The kernel's time cannot be stopped, so most rates
+//! here are 0: a bucket never gets more tokens than those of the burst.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -280,7 +280,7 @@ fn rates_are_written_and_counts_are_read() {
         assert_eq!(metered.cell_counts(), counts([6, 2, 2]));
         metered.set_cell(None);
 
-        // Another action keeps the bucket. So does one with another cell.
+        // The entry keeps its bucket when its action changes, also if the new action uses another cell.
         let entry = metered.entry(CELL, None);
         let table = metered.0.table;
         metered.0.switch.modify_entry(table, entry).unwrap();
@@ -342,7 +342,7 @@ fn processors_share_a_bucket() {
         const BURSTS: u32 = 1_000;
         const N_GREEN: u64 = 60_000;
         const N_YELLOW: u64 = 40_000;
-        // Of packets that lose every race for a bucket, each processor may pass one.
+        // Each processor may let pass one packet too many: a packet that loses every race for a bucket.
         let n_spare = bpf::n_possible_processors().unwrap() as u64;
         let both = Barrier::new(2);
         let mut metered = Metered::new(None);
@@ -357,7 +357,8 @@ fn processors_share_a_bucket() {
                 });
             }
         });
-        // A port's full ring loses frames. What is left in the rings comes before another frame, which is dropped.
+        // A port's full ring loses frames. The frames that are left in the ring are handled before another frame, which
+        // is dropped. So once a frame was dropped here, the ring is empty.
         for port in [0, 2] {
             let n_before = metered.0.counters().dropped(DropReason::IngressDrop);
             while metered.0.counters().dropped(DropReason::IngressDrop) == n_before {
@@ -416,6 +417,6 @@ fn no_meter_of_the_conference_program_is_left_to_the_engine() {
     assert_eq!(n_cells.collect::<Vec<_>>(), [4096, 512]);
     let n_direct = image.direct_meters.iter().flatten().count();
     assert_eq!(n_direct, 1);
-    // The verifier takes it.
+    // The verifier accepts the program.
     Kernel::new(&program).unwrap();
 }

@@ -1,8 +1,9 @@
 //! Random tables and random programs, judged by a model of P4_16 in Python that knows nothing of this repository's code
 //! (`tests/model`): every engine does what the model says.
 //!
-//! The environment variables `TABLES` and `PROGRAMS` say how many, `SEED` which. A program that an engine fails stays
-//! below `target`, with the packet test that shows the failure: `reprise stf FILE.p4 FILE.stf`.
+//! The environment variables `TABLES` and `PROGRAMS` say how many random tables and programs are made, `SEED` says from
+//! which seed. A program that an engine fails stays below `target`, with the packet test that shows the failure:
+//! `reprise stf FILE.p4 FILE.stf`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -68,7 +69,7 @@ fn judge(path: &Path, seen: &Seen) {
             let refused = refused.filter(|reason| !reason.starts_with("refused: "));
             let found = report.differences.iter().chain(refused);
             failures.extend(found.map(|difference| format!("kernel: {difference}")));
-            // Without any optimisation, and with all.
+            // Also run the test without any optimisation, and with all.
             failures.extend(stf_failures(path, &choices()[..2]));
         }
     }

@@ -1,5 +1,5 @@
-//! `p4/sfu.p4` and `p4/conference.p4` in the kernel on real veth pairs, beside a switch that interprets them: what leaves
-//! each port, in its order, and every count.
+//! `p4/sfu.p4` and `p4/conference.p4` in the kernel on real veth pairs, beside a switch that interprets them. The tests
+//! compare the frames that leave each port, in their order, and every count.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -114,7 +114,7 @@ impl Sides {
         }
     }
 
-    /// Passes one frame through both switches, and compares.
+    /// Passes one frame through both switches, and compares the frames that leave.
     fn pass(&mut self, frame: &[u8]) -> usize {
         let expected = self.expected(frame);
         let came_by = &mut self.outside[usize::from(sfu::PORT.0)];
@@ -198,7 +198,7 @@ fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
         for question in sfu::questions() {
             assert_eq!(sides.pass(&question), 1);
         }
-        // One byte of the headers wrong, at each place, and shorter frames.
+        // Send frames with one wrong byte in the headers, at each place, and shorter frames.
         for at in 0..frame.len() {
             for flip in [0x01, 0x80] {
                 let mut wrong = frame.clone();

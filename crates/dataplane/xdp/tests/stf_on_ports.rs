@@ -138,7 +138,7 @@ impl stf::Wire for Wires {
 
 type Commands = Vec<(usize, stf::Command)>;
 
-/// The ports whose frames are named and that have an interface: the controller's has none.
+/// Returns the ports that the packets of a test name, without the controller's port, which has no interface.
 fn ports_of(commands: &Commands) -> BTreeSet<u16> {
     let cpu_port = SwitchConfig::default().cpu_port.map(|port| port.0);
     let named = commands.iter().filter_map(|(_, command)| match command {
@@ -152,7 +152,7 @@ fn ports_of(commands: &Commands) -> BTreeSet<u16> {
 struct Seen {
     n_frames: u64,
     n_punted: u64,
-    /// `None` if the kernel has the program.
+    /// Why the kernel does not have the program; `None` if it does.
     why_not: Option<String>,
 }
 
@@ -186,8 +186,8 @@ fn run(wires: &mut Wires, program: Program, commands: &Commands) -> Result<Seen,
     })
 }
 
-/// Runs the tests. The kernel must forward at least `n_kernel_min` frames. `STF` selects tests whose names contain
-/// it, `STF_FOLDER` another folder than the repository's.
+/// Runs the tests. The kernel must forward at least `n_kernel_min` frames. The environment variable `STF` selects the
+/// tests whose names contain its value; `STF_FOLDER` names another folder than the repository's.
 fn compare(folder: &str, n_kernel_min: u64) {
     let filter = std::env::var("STF").unwrap_or_default();
     let given = std::env::var("STF_FOLDER");

@@ -1,5 +1,5 @@
-//! What a packet sees of a table during a commit. A table entry has two slots, each with an action that holds from some
-//! version of the tables on.
+//! What a packet sees of a table during a commit. A table entry has two slots, each with an action that is valid from
+//! some version of the tables on.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -13,7 +13,7 @@ use testkit::repository::root;
 use testkit::xdp::kernel::{End, Kernel};
 use testkit::xdp::program_at;
 
-/// A program with one table.
+/// Loads a program with one table.
 fn kernel(name: &str) -> Kernel {
     let path = root().join("testdata/clif").join(name);
     let kernel = Kernel::new(&program_at(&path).unwrap()).unwrap();

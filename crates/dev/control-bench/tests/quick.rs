@@ -1,6 +1,6 @@
 //! The benchmark runs and loses no packet. The switch withstands eight seconds of abuse, repeated up to four times
 //! until every kind of client has run. After some kills the switch still has the effect of every call that it answered.
-//! The long runs are in CONTRIBUTING.md.
+//! CONTRIBUTING.md describes the long runs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

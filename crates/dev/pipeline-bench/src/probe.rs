@@ -4,8 +4,8 @@
 //! records which part runs, with one store each time, and a second thread reads the record repeatedly. A part's share
 //! of the samples is the part's share of the time. The time between the engine's calls belongs to the traffic manager.
 //! The parser cannot be separated from the ingress control inside [`Engine::ingress`]. Therefore the parser
-//! additionally runs alone before each call of [`Engine::ingress`]. The parser's share is measured there, and is
-//! subtracted from the share of the ingress control.
+//! additionally runs alone before each call of [`Engine::ingress`]. The parser's share is measured in this additional
+//! run, and is subtracted from the share of the ingress control.
 
 use std::{
     sync::{

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const INSIDE: &str = "REPRISE_TEST_NAMESPACE";
 
 /// Runs `body` inside new user and network namespaces. If the machine allows no namespaces, the function prints a
-/// message and returns. With `CI=true` this is a failure.
+/// message and returns; with `CI=true` it fails instead.
 pub fn in_namespace<F: FnOnce()>(body: F) {
     in_namespaces(&["--user", "--map-root-user", "--net"], body);
 }

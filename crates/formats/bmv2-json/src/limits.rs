@@ -3,7 +3,8 @@
 
 use crate::{FieldWidth, Header, HeaderType, Program};
 
-/// Cells of one register, counter or meter array: 64-bit cells then take 128 MiB. Catches a wrong size in a file.
+/// The highest number of cells of one register, counter or meter array. With this number, 64-bit cells take 128 MiB.
+/// The limit catches a wrong size in a file.
 pub const ARRAY_CELLS_MAX: u32 = 1 << 24;
 
 /// Width of a field or a register's cell: the widest that p4c accepts by default.
@@ -16,15 +17,15 @@ pub const EXPRESSION_DEPTH_MAX: usize = 256;
 /// JSON for each of them; simple_switch reads 1,000 levels.
 pub const JSON_DEPTH_MAX: usize = 1_000;
 
-/// Fields of all headers and metadata together: each takes 32 bytes in every packet inside the switch, and time to
-/// clear.
+/// The highest number of fields of all headers and metadata together. Each field takes 32 bytes in every packet inside
+/// the switch, and time to clear.
 pub const FIELDS_MAX: usize = 65_536;
 
 /// Bytes of headers and metadata of one packet: twice what [`FIELDS_MAX`] fields of at most 128 bits take.
 pub const HEADER_VECTOR_BYTES_MAX: u64 = 4 << 20;
 
 /// Bytes of a program's arrays plus the header vectors of [`PACKETS_AT_ONCE`] packets: what a small server can spare
-/// for one switch. Each worker of a switch takes them again.
+/// for one switch. Each worker of a switch takes this memory again.
 pub const PROGRAM_BYTES_MAX: u64 = 2 << 30;
 
 /// Packets whose header vectors count as memory of the program: one receive batch.

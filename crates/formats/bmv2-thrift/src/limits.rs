@@ -4,8 +4,8 @@
 /// a large program.
 pub const CALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Values in a call's arguments. A value takes some forty bytes of memory, but a boolean in a list only one byte of
-/// the call.
+/// The highest number of values in a call's arguments. The call's length alone is no limit: a value takes some forty
+/// bytes of memory, but a boolean in a list takes only one byte of the call.
 pub const VALUES_MAX: usize = 256 * 1024;
 
 /// How deeply structures and containers may nest; BMv2's calls need four levels.

@@ -16,9 +16,10 @@ pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 pub enum P4RuntimeVersion {
     /// 1.2 and 1.3.
     V1_3,
-    /// 1.4: initial default actions and entries, platform properties, sizes of selectors, types of meters.
+    /// 1.4, which added initial default actions and entries, platform properties, sizes of selectors and types of
+    /// meters.
     V1_4,
-    /// 1.5: action profiles without weights.
+    /// 1.5, which added action profiles without weights.
     #[default]
     V1_5,
 }

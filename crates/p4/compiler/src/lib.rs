@@ -1,4 +1,4 @@
-//! P4_16 source to BMv2 JSON and P4Info; a library without I/O.
+//! Compiles P4_16 source to BMv2 JSON and P4Info. This library does no I/O.
 //!
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
@@ -64,7 +64,8 @@ pub struct Options {
     pub all_warnings_disabled: bool,
     /// Warnings that are not shown, by code or p4c's name.
     pub disabled_warnings: Vec<String>,
-    /// Writes externs that v1model does not declare, functions and objects, into the JSON: for a switch that has them.
+    /// Writes extern functions and extern objects that v1model does not declare into the JSON, for a switch that has
+    /// them.
     pub emit_externs: bool,
     /// Runs the passes of `optimise` over the JSON.
     pub optimise: bool,
@@ -129,7 +130,7 @@ pub struct Output {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Protobuf's text format, the usual one for a P4Info file.
+/// Prints P4Info in protobuf's text format, the usual format of a P4Info file.
 pub fn p4info_text(p4info: &P4Info) -> String {
     p4runtime_proto::text_format::print_p4info(p4info)
 }

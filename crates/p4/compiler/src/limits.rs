@@ -19,7 +19,7 @@ pub const EXPRESSION_HEIGHT: u16 = 256;
 /// Operators in a row that the parser groups from the left, as written. The parser regroups longer chains of one
 /// operator, so that their tree stays low.
 pub const CHAIN_IN_ORDER: usize = 64;
-/// Operators in a row: as many as a generated program has, and few enough to walk their tree quickly.
+/// Operators in a row. The limit allows as many as a generated program has, and their tree can still be walked quickly.
 pub const CHAIN: usize = 65_536;
 /// `else if`s in a row. Each is one level of the compiler's recursive walks, see [`STACK_BYTES`].
 pub const ELSE_IFS: usize = 16_384;
@@ -36,7 +36,7 @@ pub const INLINE_DEPTH: usize = 32;
 pub const KNOWN_ROUNDS: usize = 4_096;
 /// Iterations of a loop that the compiler unrolls; a longer loop jumps back.
 pub const UNROLLED_ROUNDS: usize = 32;
-/// Elements of a header stack. A real program, an attack detector, has as many.
+/// Elements of a header stack. One real program, an attack detector, has a stack of this size.
 pub const STACK_SIZE: u32 = 8_192;
 /// Transitions to which one `select` with ranges may expand.
 pub const SELECT_CASES: usize = 4_096;

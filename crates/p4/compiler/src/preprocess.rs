@@ -106,8 +106,8 @@ pub struct Preprocessor<'a> {
     budget: usize,
     exhausted: bool,
     out: Vec<PpToken>,
-    /// `None` if no expansion began or ended after the last token. Otherwise whether that leaves a space there; an
-    /// inner `None` leaves it to the next token.
+    /// `None` if no macro's expansion began or ended after the last token. Otherwise the inner value says whether that
+    /// place counts as a space; an inner `None` means that the next token decides.
     edge: Option<Option<bool>>,
     line_begins: bool,
     same_lines: bool,

@@ -435,8 +435,8 @@ impl Assembler {
         self.add(code, to, add, offset, i32::from(Alu::Add.code()) | FETCH);
     }
 
-    /// If `*(to + offset)`, 8 bytes, is what `R0` is, replaces it by `new`, atomically. The old value goes to `R0`.
-    /// Linux 5.12.
+    /// If the 8 bytes at `to + offset` equal `R0`, replaces them by `new`, atomically. The old value goes to `R0`.
+    /// Needs Linux 5.12 or later.
     pub fn compare_exchange(&mut self, to: Reg, offset: i16, new: Reg) {
         let code = STX | ATOMIC | Size::B8.code();
         self.add(code, to, new, offset, CMPXCHG);
@@ -590,7 +590,7 @@ mod tests {
         asm.exit();
         let code = asm.finish().expect("there are no jumps");
         let found: Vec<_> = code.instructions.into_iter().map(bytes).collect();
-        // As llvm-mc prints `r1 += -1`, `r2 = *(u16 *)(r1 + 12)` and so on.
+        // The encodings that llvm-mc prints for `r1 += -1`, `r2 = *(u16 *)(r1 + 12)` and so on.
         assert_eq!(
             found,
             [

@@ -43,9 +43,9 @@ pub struct MapConfig<'a> {
     pub kind: MapKind,
     /// Bytes of a key; an LPM trie's key begins with its prefix length, four bytes.
     pub key_bytes: u32,
-    /// Bytes of a value; in a per-CPU map, of one processor's value.
+    /// Bytes of a value. In a per-CPU map this is the size of one processor's value.
     pub value_bytes: u32,
-    /// The most entries; for a ring buffer, its bytes.
+    /// The most entries; for a ring buffer, its size in bytes.
     pub n_entries_max: u32,
     /// `BPF_F_*` flags in addition to those that the kind needs.
     pub flags: u32,
@@ -86,7 +86,7 @@ pub struct Map {
     fd: OwnedFd,
     kind: MapKind,
     key_bytes: usize,
-    /// Bytes of a value as bpf(2) copies it: in a per-CPU map, of the values of all processors.
+    /// Bytes of a value as bpf(2) copies it. In a per-CPU map bpf(2) copies the values of all processors together.
     value_bytes: usize,
     n_entries_max: u32,
 }
@@ -222,12 +222,13 @@ impl Map {
         self.key_bytes
     }
 
-    /// Bytes of a value; in a per-CPU map, of all processors' values, each padded to a multiple of eight.
+    /// Returns the bytes of a value. In a per-CPU map these are the bytes of all processors' values together, each
+    /// padded to a multiple of eight.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// The most entries; for a ring buffer, its bytes.
+    /// Returns the most entries; for a ring buffer, its size in bytes.
     pub fn n_entries_max(&self) -> u32 {
         self.n_entries_max
     }

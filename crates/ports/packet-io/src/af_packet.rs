@@ -59,8 +59,9 @@ pub enum WayOut {
     /// Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
     #[default]
     Driver,
-    /// Through the interface's queueing discipline, like the host's own frames: `tc` acts on them. If it sends slower
-    /// than frames come, the socket's buffer (`net.core.wmem_default`) fills, and the port is full ([`Port::is_full`]).
+    /// Through the interface's queueing discipline, like the host's own frames: `tc` acts on them. If the discipline
+    /// sends slower than frames come, the socket's buffer (`net.core.wmem_default`) fills, and the port is full
+    /// ([`Port::is_full`]).
     Discipline,
 }
 
@@ -201,8 +202,9 @@ impl AfPacketPort {
         })
     }
 
-    /// A port on the sockets that another process has passed. Neither receives nor sends before
-    /// [`Port::go_on_from`]; only ports that send straight to the driver and receive no outgoing frames can pass.
+    /// Makes a port from the sockets that another process has passed. The port neither receives nor sends before
+    /// [`Port::go_on_from`]. A process can pass only ports that send straight to the driver and receive no outgoing
+    /// frames.
     ///
     /// # Errors
     /// [`PortError::System`]: what was passed is no AF_PACKET port, or cannot be mapped.

@@ -235,12 +235,12 @@ impl AfXdpPort {
         }
     }
 
-    /// The port's interface, for a caller that runs an XDP program of its own there.
+    /// Returns the port's interface, for a caller that runs an XDP program of its own there.
     pub fn interface(&self) -> XdpInterface {
         self.attached.interface()
     }
 
-    /// The common mode of ports that share an interface.
+    /// Returns the common mode of ports that share an interface.
     pub fn mode_of(ports: &[AfXdpPort]) -> AfXdpMode {
         AfXdpMode {
             is_native: ports.iter().all(|port| port.mode().is_native),

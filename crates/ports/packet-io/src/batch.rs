@@ -86,14 +86,13 @@ impl TxBatch {
         self.frames.len()
     }
 
-    /// Length of the frame at this position.
+    /// Returns the length of the frame at this position.
     pub(crate) fn bytes_of(&self, place: usize) -> usize {
         let [first, second] = self.frames[place];
         first.len + second.len - self.header_bytes
     }
 
-    /// All frames from this position on, with their headers, in two pieces; the second may be
-    /// empty.
+    /// Returns all frames from this position on, with their headers, in two pieces; the second may be empty.
     pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
         let frames = self.frames[first..].iter();
         frames.map(|parts| parts.map(|part| self.part(part)))

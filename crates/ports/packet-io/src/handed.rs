@@ -1,8 +1,8 @@
 //! Ports that pass from one process to another while frames come.
 //!
 //! The sockets pass as descriptors, so the kernel goes on queueing frames in the same ring or buffer. The other process
-//! may have them before the first process stops receiving, as long as it neither receives nor sends: only the position
-//! in the receive ring and what the port has learned pass at the end.
+//! may have the sockets before the first process stops receiving, as long as it neither receives nor sends. Only the
+//! position in the receive ring and what the port has learned pass at the end.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// A port as another process needs it.
+/// What another process needs to take over a port.
 #[derive(Debug)]
 pub struct HandedPort {
     /// Duplicates of the port's descriptors, in an order that the port's kind knows.
@@ -56,7 +56,7 @@ pub struct UdpState {
 }
 
 impl PortState {
-    /// Whether both states are of the same socket: a port whose interface was lost has another one meanwhile.
+    /// Whether both states are of the same socket. A port that lost its interface in between has another socket now.
     pub fn is_of_same_socket(&self, other: &PortState) -> bool {
         let inode = |state: &PortState| match state {
             PortState::Packet(state) => state.inode,

@@ -94,8 +94,8 @@ pub const XDP_SHARED_PAYLOADS: usize = 16;
 /// The most frames that share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
-/// The kernel limits a process's memory mappings (`vm.max_map_count`, usually 65,530). Divided by this number, the
-/// limit is what queues may use for shared payloads: a half is enough for 15 queues of 2,049 mappings each. The process
+/// The kernel limits a process's memory mappings (`vm.max_map_count`, usually 65,530). Queues may use this limit
+/// divided by the number here for shared payloads: a half is enough for 15 queues of 2,049 mappings each. The process
 /// needs the other mappings for everything else; without free mappings it gets no more memory.
 pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 

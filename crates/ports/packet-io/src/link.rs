@@ -1,4 +1,4 @@
-//! Changes of network interfaces: created, removed, up, down, new addresses; as rtnetlink(7) reports them.
+//! Reports changes of network interfaces, which rtnetlink(7) announces: created, removed, up, down, new addresses.
 //!
 //! A [`LinkMonitor`] reports all interfaces of its thread's network namespace. An interface that moves to
 //! another namespace is reported as removed.
@@ -73,7 +73,7 @@ impl LinkMonitor {
         Ok(LinkMonitor { socket })
     }
 
-    /// Readable when there are events.
+    /// Returns a descriptor that is readable when there are events.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -103,7 +103,7 @@ impl LinkMonitor {
     }
 }
 
-/// All interfaces and addresses that exist now.
+/// Returns all interfaces and addresses that exist now.
 ///
 /// # Errors
 /// As [`LinkMonitor::new`]; [`io::ErrorKind::Interrupted`] if interfaces came and went all the time.

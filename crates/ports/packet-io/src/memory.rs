@@ -23,7 +23,7 @@ pub struct MemoryPort {
     statistics: PortStatistics,
 }
 
-/// Two ports: each receives what the other transmits, in order and at once.
+/// Makes two ports. Each receives what the other transmits, in order and at once.
 ///
 /// # Errors
 /// If the process has no descriptor left.

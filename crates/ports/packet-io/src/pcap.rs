@@ -5,8 +5,8 @@
 //! so that several files replay in step. A timestamp before the previous frame's counts as equal to it: frames stay in
 //! the file's order.
 //!
-//! [`PcapPort::replay_at`] is for a clock that runs on by itself: all frames arrive at one time, in the order of the
-//! timestamps of all captures, and a flush writes the sent frames to the file.
+//! [`PcapPort::replay_at`] is for a clock that advances independently of the captures: all frames arrive at one time,
+//! in the order of the timestamps of all captures, and a flush writes the sent frames to the file.
 
 mod order;
 mod reader;
@@ -133,7 +133,7 @@ impl PcapPort {
         })
     }
 
-    /// The first frame's timestamp in nanoseconds of the capture's clock, usually since 1970.
+    /// Returns the first frame's timestamp in nanoseconds of the capture's clock, usually since 1970.
     pub fn first_timestamp_ns(&self) -> Option<u64> {
         self.next.as_ref().map(|frame| frame.timestamp_ns)
     }
@@ -351,7 +351,7 @@ impl Output {
     }
 }
 
-/// The system's own error, if there is one.
+/// Returns the system's own error if `error` contains one; otherwise wraps `error`.
 fn of_system(error: PcapError) -> io::Error {
     match error {
         PcapError::IoError(source) => source,

@@ -75,7 +75,7 @@ pub(crate) fn get_option<T: Copy>(
 /// Since Linux 5.14, from `asm-generic/socket.h`.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
-/// A number that no other network namespace has had since this machine booted.
+/// Returns a number that no other network namespace has had since this machine booted.
 pub(crate) fn namespace_cookie() -> io::Result<u64> {
     let socket = open(libc::AF_UNIX, libc::SOCK_DGRAM, 0)?;
     let mut cookie = 0_u64;

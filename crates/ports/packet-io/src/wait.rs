@@ -23,7 +23,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker without a pending wake-up.
+    /// Makes a waker without a pending wake-up.
     ///
     /// # Errors
     /// If the process has no descriptor left.
@@ -57,7 +57,7 @@ impl Waker {
         let _ = (&self.event).read(&mut [0; 8]);
     }
 
-    /// Readable after a wake-up.
+    /// Returns a descriptor that is readable after a wake-up.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -143,7 +143,7 @@ impl PollSet {
         Ok(PollSet { epoll })
     }
 
-    /// Readable when any descriptor of the set is.
+    /// Returns a descriptor that is readable when any descriptor of the set is readable.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

@@ -1,5 +1,5 @@
-//! AF_XDP ports on real veth pairs. The kernel lets only root outside any user namespace load an XDP
-//! program, so these tests make a network namespace alone.
+//! AF_XDP ports on real veth pairs. The kernel lets only root outside any user namespace load an XDP program, so these
+//! tests make a network namespace without a user namespace.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -335,8 +335,8 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
     });
 }
 
-/// More copies than can share a payload at once, more payloads than places, two alternating payloads, and the same
-/// memory again with another payload.
+/// Sends more copies than can share a payload at once, more payloads than there are places, frames with two alternating
+/// payloads, and frames whose payload uses the memory of an earlier payload.
 #[test]
 fn frames_that_share_payloads_leave_whole_and_in_order() {
     on_cable(|mut outside, mut port| {

@@ -21,7 +21,7 @@ const PASS: i32 = 2;
 /// `XDP_TX`: a frame goes back to where it comes from.
 const BACK: i32 = 3;
 
-/// A program that ends with this verdict.
+/// Loads a program that ends with this verdict.
 fn program(verdict: i32, has_fragments: bool) -> Program {
     let instruction = |code, immediate| Instruction {
         code,
@@ -39,7 +39,7 @@ fn program(verdict: i32, has_fragments: bool) -> Program {
     Program::load(&config).expect("a program that does nothing else")
 }
 
-/// A veth pair. Its end `v0` takes what programs send back, as long as the returned program runs there.
+/// Makes a veth pair. Its end `v0` takes what programs send back, as long as the returned program runs there.
 fn cable() -> Link {
     veth_pair("v0", "v1");
     attach("v0", &program(PASS, false))

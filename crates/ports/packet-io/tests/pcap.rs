@@ -57,7 +57,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A pcapng with one interface and one packet at `ticks`.
+/// Makes a pcapng file with one interface and one packet at `ticks`.
 fn next_generation(tsresol: Option<u8>, ticks: u64, bytes: &[u8]) -> Vec<u8> {
     let mut section = vec![0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
     section.extend([0xff; 8]);

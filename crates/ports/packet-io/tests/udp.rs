@@ -101,7 +101,7 @@ fn copies_go_to_the_address_and_port_of_their_headers() {
     }
 }
 
-/// The kernel accepts an IPv6 address as its own some time after `ip` has added it.
+/// Waits until the kernel accepts an IPv6 address as its own, which it does some time after `ip` has added the address.
 fn wait_for_route_to(address: &str) {
     let is_local = || {
         let output = Command::new("ip")

@@ -281,7 +281,7 @@ fn the_vlan_tag_that_the_kernel_takes_out_is_put_back() {
         };
         let sent = [
             tagged(&[0x81, 0x00, 0xe0, 0x05]),
-            // Of VLAN 0: a tag of zeros is a tag.
+            // The tag of VLAN 0: a tag of zeros is a tag too.
             tagged(&[0x81, 0x00, 0x00, 0x00]),
             tagged(&[0x81, 0x00, 0xa0, 0x00]),
             tagged(&[0x88, 0xa8, 0x00, 0x63]),

@@ -22,26 +22,27 @@ use tokio_tungstenite::{
 use ureq::http::{StatusCode, header};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-/// Requests at a time, and so connections and threads.
+/// The most requests at the same time; each needs a connection and a thread.
 const CONNECTIONS_MAX: usize = 16;
-/// A connection that nobody has used for so long is not used any more: the service closes quiet ones after 10 s.
+/// A connection that has been idle for this long is not used again: the service closes idle connections after 10 s.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// The longest answer: a conference in which 4,096 participants receive 4,096 tracks is longer, and of no use here.
+/// The most bytes of an answer. Only a conference in which 4,096 participants receive 4,096 tracks has a longer one,
+/// and this client has no use for it.
 const ANSWER_MAX: u64 = 256 << 20;
 
-/// A stream of events that is quiet for longer is dead: the service says that it is there every 15 s.
+/// A stream of events that is quiet for longer counts as dead: the service sends a sign of life every 15 s.
 const QUIET_MAX: Duration = Duration::from_secs(45);
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a backup may take, and how long it may be.
+/// How long the request for a backup may take, and how many bytes a backup may have.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(600);
 const BACKUP_BYTES_MAX: u64 = 1 << 30;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The service refused it.
+    /// The service refused the request.
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
     /// The service does not answer.
@@ -76,14 +77,14 @@ impl ApiError {
         match self {
             ApiError::Refused(problem) => matches!(problem.status, 429 | 503),
             ApiError::Unreachable { .. } => true,
-            // What stands before a service that is away.
+            // The answer of a proxy in front of a service that is away.
             ApiError::NoService { status, .. } => matches!(status, 502..=504),
             ApiError::BadToken(_) | ApiError::Certificates(_) => false,
         }
     }
 }
 
-/// Whose token it is. The service checks tokens; this only reads one.
+/// The participant to whom a token belongs. The service verifies tokens; this client only reads what a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     /// The conference.
@@ -111,7 +112,7 @@ impl Bearer {
         })
     }
 
-    /// Reads what a token says, an administrator's too.
+    /// Reads what a token says; it may be an administrator's, too.
     ///
     /// # Errors
     /// It is no token.
@@ -126,7 +127,7 @@ impl Bearer {
     }
 }
 
-/// Requests with one token.
+/// Makes requests to the service with one token.
 #[derive(Clone)]
 pub struct Api {
     url: String,
@@ -134,7 +135,7 @@ pub struct Api {
     agent: ureq::Agent,
     /// A permit for each connection.
     connections: Arc<Semaphore>,
-    /// For event streams over TLS; `None`: what browsers trust.
+    /// The TLS settings of event streams; `None`: they trust the authorities that browsers trust.
     connector: Option<Connector>,
 }
 
@@ -145,13 +146,13 @@ impl std::fmt::Debug for Api {
 }
 
 impl Api {
-    /// For the service at `http://HOST:PORT` or `https://HOST:PORT`.
+    /// Makes a client for the service at `http://HOST:PORT` or `https://HOST:PORT`.
     #[must_use]
     pub fn new(url: &str, token: &str) -> Api {
         Api::of(url, token, TlsConfig::default(), None)
     }
 
-    /// For a service whose certificate one of a file (PEM) has signed.
+    /// Makes a client for a service whose certificate is signed by one of the certificates in a PEM file.
     ///
     /// # Errors
     /// The file cannot be read, or has no certificate.
@@ -184,7 +185,7 @@ impl Api {
         }
     }
 
-    /// Requests with another token, over the same connections.
+    /// Returns a client that makes requests with another token, over the same connections.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Api {
         Api {
@@ -196,7 +197,7 @@ impl Api {
     /// Shows a conference.
     ///
     /// # Errors
-    /// The service refuses it, or does not answer.
+    /// The service refuses the request, or does not answer.
     pub async fn conference(&self, conference: &Name) -> Result<Conference, ApiError> {
         self.get(format!("/v1/conferences/{conference}")).await
     }
@@ -242,7 +243,7 @@ impl Api {
         self.put("/v1/drain".to_owned(), Drain { draining }).await
     }
 
-    /// All records of the service, as text.
+    /// Fetches all records of the service, as text.
     ///
     /// # Errors
     /// As [`Api::conference`], or the answer was cut off.
@@ -280,7 +281,7 @@ impl Api {
             .await
     }
 
-    /// Receives a track.
+    /// Subscribes a participant to a track.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -293,7 +294,7 @@ impl Api {
         self.put(subscription_path(whose, path), spec).await
     }
 
-    /// Receives a track no longer.
+    /// Ends a participant's subscription to a track.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -386,8 +387,8 @@ impl Api {
         .await
     }
 
-    /// Makes a call on another thread once a connection is free. A call that was begun is made to its end, even if
-    /// nobody waits for it any more.
+    /// Makes a call on another thread once a connection is free. A call that has begun runs to its end, even if nobody
+    /// waits for its result any more.
     async fn blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Api) -> Result<T, ApiError> + Send + 'static,
@@ -475,8 +476,8 @@ fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath
     )
 }
 
-/// Makes a request again when the service has too many of them, as long as a request may take. All requests can be made
-/// twice.
+/// Makes a request, and repeats it when the service answers that it has too many requests, until the time that a
+/// request may take is over. All requests can be made twice without harm.
 fn patiently(mut call: impl FnMut() -> Answer) -> Answer {
     let began = Instant::now();
     loop {
@@ -498,9 +499,9 @@ fn patiently(mut call: impl FnMut() -> Answer) -> Answer {
     }
 }
 
-/// A conference's events.
+/// The stream of a conference's events.
 pub struct Watch {
-    /// The service's.
+    /// The service's URL.
     url: String,
     stream: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
 }
@@ -512,7 +513,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Why there is no next event.
+    /// The error that says why no event follows: the stream has ended.
     #[must_use]
     pub fn ended(&self) -> ApiError {
         ApiError::Unreachable {

@@ -1,5 +1,6 @@
-//! Connects programs on this machine, each of which exchanges datagrams with one peer, with legs. JackTrip is such a
-//! program: a musician runs one for each other musician.
+//! Connects programs on this machine with legs. A leg is a participant's connection to the conference service by one
+//! UDP socket. Each program exchanges datagrams with one peer. JackTrip is such a program: a musician runs one JackTrip
+//! for each other musician.
 
 use std::convert::Infallible;
 use std::io;
@@ -42,7 +43,7 @@ impl First {
 }
 
 impl Published {
-    /// On a leg of its own.
+    /// Makes a track that is published on this leg, which carries nothing else.
     #[must_use]
     pub fn new(leg: MediaSocket) -> Published {
         Published {
@@ -77,7 +78,7 @@ pub struct Near {
 }
 
 impl Near {
-    /// The program listens on port `program` and sends to `port`.
+    /// Binds `port` for a program that listens on port `program` and sends to `port`.
     ///
     /// # Errors
     /// The port is taken.
@@ -89,7 +90,7 @@ impl Near {
         })
     }
 
-    /// Sends what the leg receives to the program, for ever. What the program sends goes nowhere.
+    /// Sends what the leg receives to the program, for ever. What the program sends is dropped.
     ///
     /// # Errors
     /// A socket of this machine cannot be used any more.
@@ -107,7 +108,8 @@ impl Near {
         }
     }
 
-    /// The same, and what the program sends goes to `published`. Tells of each datagram that is too long to be sent.
+    /// Does the same as `receive`, and also sends what the program sends to `published`. Calls `too_long` for each
+    /// datagram that is too long to be sent.
     ///
     /// # Errors
     /// A socket of this machine cannot be used any more.

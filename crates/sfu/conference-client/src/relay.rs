@@ -1,4 +1,5 @@
-//! Connects programs on this machine that speak plain RTP, each on its two UDP ports, with legs.
+//! Connects programs on this machine that speak plain RTP, each on its two UDP ports, with legs. A leg is a
+//! participant's connection to the conference service by one UDP socket.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -11,7 +12,7 @@ use crate::arrival::give_room;
 use crate::media::DATAGRAM_MAX;
 use crate::{MediaSocket, NotSent};
 
-/// The tries to find two free ports next to each other.
+/// How many times to try to find two free ports next to each other.
 const PAIR_TRIES: usize = 64;
 
 /// Two sockets of the loopback interface: the even port for RTP, the next one for RTCP (RFC 3550, section 11).
@@ -69,8 +70,8 @@ pub(crate) async fn bind(port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends what a program sends to the pair through a leg, and the reports that come back to the program, for ever. Tells of
-/// each packet that is too long to be sent.
+/// Forwards what a program sends to the pair through the leg, and the reports that come back through the leg to the
+/// program, for ever. Calls `too_long` for each packet that is too long to be sent.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.
@@ -86,7 +87,8 @@ pub async fn publish(
             let packet = tokio::select! {
                 read = program.rtp.recv_from(&mut rtp) => {
                     let (n, from) = read?;
-                    // Until it reports itself, a program gets reports where its media comes from.
+                    // Until the program sends reports itself, it gets reports at the address from which its media
+                    // comes.
                     let mut to = lock(&reports_to);
                     to.get_or_insert(from);
                     &rtp[..n]
@@ -120,8 +122,8 @@ pub async fn publish(
     }
 }
 
-/// Sends what a leg receives from the pair to a program that listens on `port` and `port + 1`, and its reports back, for
-/// ever.
+/// Forwards what the leg receives to a program that listens on `port` and `port + 1`, and forwards the program's
+/// reports through the leg, for ever. The pair's sockets exchange the packets with the program.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.

@@ -1,14 +1,14 @@
-//! What of a sequence of numbered packets has come.
+//! Tells which packets of a numbered sequence have come.
 
 use std::ops::Range;
 
-/// So many numbers back, a late packet is still told from a second copy.
+/// How many numbers below the highest a packet may be so that we can still tell whether it is late or a repetition.
 pub const WINDOW: u64 = 128;
 
-/// What a number means.
+/// What the number of a packet that comes says about the packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// It is new; these numbers, between it and the others, have not come yet.
+    /// The number is new; the numbers in `skipped`, between it and those that have come, have not come yet.
     New {
         /// The numbers that are lost unless they come late.
         skipped: Range<u64>,
@@ -73,7 +73,7 @@ impl Sequence {
         self.highest - self.first + 1 - self.n_received
     }
 
-    /// Takes a number.
+    /// Records that a number has come. Returns what the number says about its packet.
     pub fn take(&mut self, number: u64) -> Seen {
         if number > self.highest {
             return self.take_higher(number);
@@ -108,7 +108,8 @@ impl Sequence {
     }
 }
 
-/// Extends a 16-bit number of RTP to the one that is nearest to `near` (RFC 3550, appendix A.1).
+/// Extends a 16-bit RTP sequence number to the number nearest to `near` that has the same lower 16 bits (RFC 3550,
+/// appendix A.1).
 #[must_use]
 pub fn extended(number: u16, near: u64) -> u64 {
     let near_low = u16::try_from(near & 0xffff).unwrap_or(u16::MAX);

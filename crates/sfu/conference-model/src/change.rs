@@ -11,7 +11,7 @@ use crate::{Key, Record};
 pub struct Change {
     /// Records to write; `None` deletes.
     pub writes: Vec<(Key, Option<Record>)>,
-    /// What to tell, each with its conference.
+    /// The events to send, each with its conference.
     pub events: Vec<(Name, EventKind)>,
 }
 

@@ -1,4 +1,4 @@
-//! All records in memory, and what belongs together.
+//! Keeps all records in memory, and finds which of them belong together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,11 +12,13 @@ use crate::{
     Receiver, Record, Refusal, Socket, TrackRecord, Undo, limits,
 };
 
-/// What a leg may send that publishes nothing: receiver reports and requests for pictures, in kbit/s.
+/// The rate, in kbit/s, that a leg may send if it publishes nothing: it sends receiver reports and requests for
+/// pictures.
 const REPORTS_KBPS: u32 = 256;
 
-/// Where frames of a socket come from: the switch's port, the socket's address, and the station. So nobody takes the entry
-/// of another station by using its address.
+/// Where frames of a socket come from: the switch's port, the socket's address and UDP port, and the station's MAC
+/// address. As the MAC address is part of the key, a station that uses the address of another cannot take over its
+/// entry.
 type SocketKey = (u16, IpAddr, u16, [u8; 6]);
 
 /// Conferences in memory.
@@ -27,7 +29,7 @@ pub struct Model {
     bindings: BTreeMap<u16, BindingRecord>,
     /// The leg of each socket: a socket is signed in to one.
     by_socket: HashMap<SocketKey, u16>,
-    /// The leg that was given last. A number is given again as late as possible.
+    /// The number that was given to a leg last. A number is used again as late as possible.
     last_leg: u16,
 }
 
@@ -35,11 +37,11 @@ pub struct Model {
 struct Conference {
     record: ConferenceRecord,
     participants: BTreeMap<Name, ParticipantRecord>,
-    /// Who has subscribed to each track, also of those that are not there.
+    /// Who has subscribed to each track; also to tracks that do not exist at present.
     subscribers: BTreeMap<TrackPath, BTreeSet<Name>>,
 }
 
-/// Whose a leg is.
+/// Tells to whom a leg belongs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegPlace {
     /// The conference.
@@ -110,7 +112,7 @@ impl Model {
         subscribers.into_iter().flatten()
     }
 
-    /// Whose a leg is.
+    /// Tells to whom a leg belongs.
     #[must_use]
     pub fn leg(&self, number: u16) -> Option<&LegPlace> {
         self.legs.get(&number)
@@ -141,8 +143,8 @@ impl Model {
         self.by_socket.get(&socket_of(binding)).copied()
     }
 
-    /// The legs between which a track goes to a participant: the publisher's, with the quality that the participant gets
-    /// or would get, and the receiver's.
+    /// The two legs between which a track goes to a participant: the publisher's leg, which sends the quality that the
+    /// participant gets or would get, and the receiver's leg.
     #[must_use]
     pub fn path_legs(
         &self,
@@ -532,7 +534,7 @@ impl Model {
         }
     }
 
-    /// Who receives a quality of a track: port and leg of each signed-in one.
+    /// Who receives a quality of a track: the port and the number of each signed-in leg that does.
     fn receivers(
         &self,
         conference: &Name,
@@ -556,7 +558,7 @@ impl Model {
         members.into_iter().collect()
     }
 
-    /// Whose tracks a leg receives: port and leg of each signed-in one.
+    /// Whose tracks a leg receives: the port and the number of each signed-in leg that sends one of them.
     fn publishers(&self, place: &LegPlace, record: &ParticipantRecord) -> Vec<(u16, u16)> {
         let mut members = BTreeSet::new();
         for (path, subscription) in &record.subscriptions {
@@ -569,7 +571,7 @@ impl Model {
             let Some(track) = publisher.tracks.get(&path.track) else {
                 continue;
             };
-            // JackTrip's clients, for example, would take reports for sound.
+            // Reports go to publishers of RTP only: JackTrip's clients, for example, would take reports for sound.
             if track.transport == Transport::Rtp
                 && track.muted_by.is_none()
                 && let Some(quality) = chosen(track, subscription.quality.as_ref())
@@ -625,7 +627,7 @@ fn socket_of(binding: &BindingRecord) -> SocketKey {
     (binding.port, binding.address, binding.udp_port, binding.mac)
 }
 
-/// Sound goes first: it needs little, and people hear what it lacks.
+/// Sound has the highest priority: it needs little bandwidth, and people hear when something is missing.
 fn priority(kind: TrackKind) -> u8 {
     match kind {
         TrackKind::Audio => 6,

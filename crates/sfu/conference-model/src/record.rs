@@ -1,4 +1,4 @@
-//! What the store has, as JSON.
+//! The records that the store has, as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use conference_api::{MutedBy, Name, Route, TrackKind, TrackPath, Transport};
 use hello::{KEY_LEN, Origin};
 use serde::{Deserialize, Serialize};
 
-/// Where the store has a record.
+/// The key under which the store has a record.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
     /// `conference/CONFERENCE`
@@ -49,7 +49,7 @@ impl std::str::FromStr for Key {
     }
 }
 
-/// Why what the store has is no record.
+/// Why something in the store is not a record.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadRecord {
     /// A key that no version of the service writes.
@@ -87,7 +87,7 @@ impl Record {
             Record::Participant(record) => serde_json::to_string(record),
             Record::Binding(record) => serde_json::to_string(record),
         };
-        // Records are maps with text as keys, which JSON has.
+        // Every record is a map with text as keys, which JSON can express.
         json.unwrap_or_else(|_| unreachable!())
     }
 
@@ -128,7 +128,7 @@ pub struct ParticipantRecord {
     pub joined_ms: u64,
     /// When its token ends, in milliseconds since 1970.
     pub expires_ms: u64,
-    /// Its sockets.
+    /// Its legs, one for each of its UDP sockets.
     pub legs: BTreeMap<Name, LegRecord>,
     /// What it publishes.
     pub tracks: BTreeMap<Name, TrackRecord>,
@@ -137,11 +137,11 @@ pub struct ParticipantRecord {
     pub subscriptions: BTreeMap<TrackPath, SubscriptionRecord>,
 }
 
-/// A socket of a participant.
+/// A leg: a participant's connection by one UDP socket.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LegRecord {
-    /// Its number in the switch and in hellos.
+    /// Its number in the switch and in hellos, the datagrams with which its socket signs in.
     pub number: u16,
     /// The key of its hellos.
     #[serde(with = "hexadecimal")]
@@ -238,7 +238,7 @@ impl BindingRecord {
         socket(self) == socket(other)
     }
 
-    /// What others may know of it.
+    /// What others may know of the socket.
     #[must_use]
     pub fn route(&self) -> Route {
         Route {

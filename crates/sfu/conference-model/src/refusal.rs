@@ -24,7 +24,7 @@ pub enum Refusal {
     /// No such leg.
     #[error("there is no leg {0}")]
     NoLeg(u16),
-    /// A track's own publisher.
+    /// A participant asks to receive its own track.
     #[error("a participant does not receive its own tracks")]
     OwnTrack,
     /// No quality of this name.
@@ -34,10 +34,10 @@ pub enum Refusal {
         path: TrackPath,
         /// The quality that was asked for.
         quality: Name,
-        /// Those that the track has, with commas between.
+        /// The qualities that the track has, with commas between.
         there: String,
     },
-    /// A leg for two qualities.
+    /// One leg would have to send two qualities.
     #[error(
         "leg {leg} sends quality {quality} of track {track}: a leg sends one quality, so give the other one another leg"
     )]
@@ -98,9 +98,9 @@ impl Refusal {
 pub enum RefusalKind {
     /// What the request is about is not there.
     NotFound,
-    /// The request asks for what cannot be.
+    /// The request asks for something that is not possible.
     Invalid,
-    /// Somebody else may do it.
+    /// The one who asks may not do it, but somebody else may.
     Forbidden,
     /// There is no room.
     Full,

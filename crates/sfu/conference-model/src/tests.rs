@@ -70,7 +70,7 @@ impl World {
         )
     }
 
-    /// Does it; the events.
+    /// Makes a request, applies the change, and returns the events.
     fn done(&mut self, request: &Request) -> Vec<EventKind> {
         let change = self.plan(request).expect("no refusal");
         self.model.apply(&change);
@@ -264,7 +264,7 @@ fn a_socket_is_signed_in_to_one_leg_and_a_leg_has_one_socket() {
     assert_eq!(world.model.binding(bob), None);
     assert_eq!(world.model.leg_of_socket(&of_bob), Some(cid));
     assert_eq!(world.model.entries(bob), LegEntries::default());
-    // It moves to another address.
+    // Cid signs in from another address.
     let moved = binding(7, 77, 7_777);
     world.sign_in(cid, moved);
     assert_eq!(world.model.leg_of_socket(&of_bob), None);
@@ -483,7 +483,7 @@ fn random_request(rng: &mut Rng, model: &Model) -> Request {
         },
         10 if rng.u8(..3) == 0 => Request::SignOut {
             leg,
-            // This one, if it is there, or any.
+            // Only this socket, if the leg has it, or any.
             socket: rng.bool().then(|| binding(1, 1, 5_000)),
         },
         _ => Request::SignIn {

@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::presence::Presence;
 
-/// If two looks are further apart, this process was stopped or starved, and so perhaps were the signs of participants.
+/// If more time lies between two calls of `Absence::look`, this process was stopped or got too little CPU time, and
+/// perhaps did not receive signs of participants either.
 const LOOKS_APART_MAX: Duration = Duration::from_secs(5);
 
 /// When each participant was last seen.
@@ -21,7 +22,7 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Participants are gone after this time.
+    /// Makes an `Absence` for which a participant is gone after this time without a sign.
     #[must_use]
     pub fn new(gone: Duration) -> Absence {
         Absence {
@@ -31,8 +32,9 @@ impl Absence {
         }
     }
 
-    /// Looks at all participants. Returns the removal of those that are gone. `is_whole`: whether the switch has what it
-    /// must have; while it is away hosts cannot sign in, and nobody's silence counts.
+    /// Checks all participants. Returns requests that remove those that are gone. `is_whole` says whether the switch
+    /// has the entries that it must have. While the switch is away, hosts cannot sign in, so no participant's silence
+    /// counts.
     pub fn look(
         &mut self,
         model: &Model,
@@ -167,7 +169,7 @@ mod tests {
             });
         }
 
-        /// A look each second.
+        /// Lets so many seconds pass, and checks the participants once in each.
         fn pass(&mut self, seconds: u64, is_whole: bool) -> Vec<Request> {
             let mut gone = Vec::new();
             for _ in 0..seconds {

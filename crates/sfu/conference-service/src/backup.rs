@@ -1,5 +1,5 @@
-//! A backup: all records as lines of JSON. The first line says what it is and how many records follow, so a file that was
-//! cut off is known.
+//! A backup: all records as lines of JSON. The first line says that this is a backup, and how many records follow, so
+//! that a file that was cut off is recognized.
 
 use std::collections::BTreeSet;
 
@@ -33,10 +33,10 @@ struct Line {
 /// Why a text is no backup.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadBackup {
-    /// The first line is another one.
+    /// The first line is not that of a backup.
     #[error("line 1: expected a backup of a conference service, {0}")]
     Head(String),
-    /// It is of another version.
+    /// The backup has another format.
     #[error(
         "line 1: expected a backup of format {FORMAT}, found format {found} of version {version}: restore it with that version"
     )]
@@ -86,7 +86,7 @@ pub fn lines(model: &Model, time_ms: u64) -> Vec<String> {
         time_ms,
         records: lines.len() - 1,
     };
-    // It has only texts and numbers.
+    // The head has only texts and numbers, which JSON can express.
     lines[0] = serde_json::to_string(&head).unwrap_or_else(|_| unreachable!());
     lines
 }

@@ -7,7 +7,7 @@ use tls::Renewal;
 
 use crate::live::Live;
 
-/// How often the files are read. A new pair is used after two readings that are the same.
+/// How often the files are read. A new certificate and key are used when two readings in a row have found the same.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Reads the files again, for ever.

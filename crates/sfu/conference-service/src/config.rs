@@ -17,7 +17,7 @@ use crate::rows::OwnAddress;
 /// The UDP port for media, if none is given: RTP's (RFC 3551, section 8).
 pub const MEDIA_PORT: u16 = 5004;
 
-/// Webhooks of a service: each has a queue.
+/// The most webhooks of a service; each has a queue.
 pub const WEBHOOKS_MAX: usize = 16;
 
 /// A service's configuration. A key that it does not have is refused with its line.
@@ -30,10 +30,11 @@ pub struct Config {
     pub store: Option<PathBuf>,
     /// Where etcd is, if the store is there.
     pub etcd: Option<EtcdSection>,
-    /// Files with secrets whose tokens (HS256) are good; one of at least 32 bytes each.
+    /// Files with secrets, one in each, of at least 32 bytes. The service accepts tokens (HS256) that were signed with
+    /// one of them.
     #[serde(default)]
     pub secrets: Vec<PathBuf>,
-    /// Files with Ed25519 public keys (PEM) whose tokens (EdDSA) are good.
+    /// Files with Ed25519 public keys (PEM). The service accepts tokens (EdDSA) whose signature one of them verifies.
     #[serde(default)]
     pub public_keys: Vec<PathBuf>,
     /// After how many seconds a silent socket is signed out.
@@ -49,15 +50,15 @@ pub struct Config {
     /// How the log is written.
     #[serde(default)]
     pub log: LogFormat,
-    /// From which level on there are lines.
+    /// The lowest level of which the log has lines.
     #[serde(default)]
     pub log_level: LogLevel,
     /// The files for HTTPS; without it, HTTP is served.
     pub tls: Option<TlsConfig>,
-    /// How often others may ask.
+    /// How often clients may make requests.
     #[serde(default)]
     pub limits: LimitsConfig,
-    /// Who else gets events.
+    /// Addresses to which the service also sends events.
     #[serde(default)]
     pub webhooks: Vec<WebhookConfig>,
     /// The switch.
@@ -81,12 +82,12 @@ pub enum LogFormat {
 pub enum LogLevel {
     /// Only what has failed.
     Error,
-    /// What needs somebody, too.
+    /// Also what needs somebody's attention.
     Warn,
-    /// What the service does, too.
+    /// Also what the service does.
     #[default]
     Info,
-    /// Subscriptions, and hellos that are ignored, with their addresses, too.
+    /// Also subscriptions, and hellos that are ignored, with their addresses.
     Debug,
 }
 
@@ -119,10 +120,10 @@ pub struct WebhookConfig {
     pub url: String,
     /// The file with the secret that signs them; of at least 32 bytes.
     pub secret: PathBuf,
-    /// The events that go there; none named: all.
+    /// The kinds of events that go there; if none is named, all.
     #[serde(default)]
     pub events: Vec<String>,
-    /// The file with the certificates that sign the receiver's, if browsers do not trust it.
+    /// The file with the certificates that sign the receiver's certificate, if browsers do not trust that one.
     pub ca: Option<PathBuf>,
 }
 
@@ -231,17 +232,18 @@ pub enum BadConfig {
     /// It is no TOML, or a key is missing, unknown or of another type.
     #[error("{0}")]
     Text(String),
-    /// A value cannot be.
+    /// A value is not possible.
     #[error("{key}: expected {expected}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What can be.
+        /// Which values are possible.
         expected: &'static str,
     },
 }
 
-/// What is wrong in a text, and where: `toml` itself draws it in several lines, which a log would escape.
+/// Says in one line what is wrong in a text, and where. The message of `toml` itself has several lines, whose ends a
+/// log would escape.
 fn in_a_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join(" ");
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -262,7 +264,7 @@ impl Config {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The text is none; the message has line and column.
+    /// The text is no configuration; the message has line and column.
     pub fn read(text: &str) -> Result<Config, BadConfig> {
         let config: Config =
             toml::from_str(text).map_err(|error| BadConfig::Text(in_a_line(&error, text)))?;
@@ -347,7 +349,7 @@ impl Config {
     /// Where the records are.
     ///
     /// # Errors
-    /// Neither place is named, or both are, or etcd's cannot be.
+    /// Neither a file nor etcd is named, or both are, or the settings for etcd are not possible.
     pub fn store(&self) -> Result<StoreConfig, BadConfig> {
         match (&self.store, &self.etcd) {
             (Some(file), None) => Ok(StoreConfig::File(file.clone())),

@@ -10,7 +10,8 @@
 //! If the store fails in step 2, nobody knows whether it has the change. Then the model is read from the store again
 //! before anything else is changed.
 //!
-//! When another service leads, [`Core::ended`] returns, and nothing is changed here any more.
+//! Of the services that share a store, one leads, and only that one makes changes. When another service leads,
+//! [`Core::ended`] returns, and this one changes nothing any more.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,9 +29,9 @@ use crate::metrics::Metrics;
 const BATCH_MAX: usize = 256;
 /// Requests that wait; more are refused, so that what waits is answered in time.
 const QUEUE_MAX: usize = 4_096;
-/// Events that a reader may be behind.
+/// How many events a reader may be behind.
 const EVENTS_MAX: usize = 4_096;
-/// How long an answer waits for a switch that is not away. One that is slower gets the change later.
+/// How long the answer to a request waits for a connected switch. A slower switch gets the change after the answer.
 const SWITCH: Duration = Duration::from_secs(1);
 /// The pause before the store is read again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
@@ -38,13 +39,13 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Why a request was not done.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CoreError {
-    /// It asks for what cannot be.
+    /// The request asks for something that is not possible.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// More requests wait than the service can answer in time.
     #[error("the service has more requests than it can answer in time: try again in a second")]
     Busy,
-    /// The store cannot write what it changes at once.
+    /// The request changes more than the store can write at once.
     #[error("{0}")]
     TooLarge(String),
     /// The store failed. Whether the request was done is not known.
@@ -71,8 +72,8 @@ struct AtSwitch {
 /// The connection to the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Connection {
-    /// It is being made, by a service that has just begun to lead, for one. The switch may be there and forward as it
-    /// did, so that requests wait for it.
+    /// The connection is being made, for example by a service that has just begun to lead. The switch may be running
+    /// and forward as before, so requests wait for it.
     #[default]
     Begins,
     There,
@@ -85,7 +86,8 @@ impl AtSwitch {
         self.connection == Connection::There && self.change >= self.answered
     }
 
-    /// Whether the request of a change is to be answered: the switch has it, or will have it nobody knows when.
+    /// Whether the request of a change is to be answered now: because the switch has the change, or because nobody
+    /// knows when it will.
     fn ends_wait(&self, change: ChangeNumber) -> bool {
         self.change >= change || (self.connection != Connection::Begins && !self.is_whole())
     }
@@ -102,7 +104,7 @@ pub enum BeginError {
     Record(#[from] conference_model::BadRecord),
 }
 
-/// The way to the conferences. Clones are the same one.
+/// The access to the conferences. All clones share the same conferences.
 #[derive(Clone, Debug)]
 pub struct Core {
     shared: Arc<Shared>,
@@ -181,8 +183,8 @@ impl Core {
         })
     }
 
-    /// Makes a change, if the request needs one. It is in the store when this returns; in the switch, too, if that is
-    /// not away and writes it within a second.
+    /// Makes a change, if the request needs one. When this returns, the change is in the store. It is in the switch,
+    /// too, if the switch is connected and writes it within a second.
     ///
     /// # Errors
     /// It is refused, or the store failed.
@@ -190,7 +192,7 @@ impl Core {
         let change = self.make(request).await?;
         let mut at_switch = self.shared.at_switch.subscribe();
         let has_it = at_switch.wait_for(|it| it.ends_wait(change));
-        // What is late is on its way; until it is there, the switch is not whole.
+        // A late change is on its way to the switch; until the switch has it, `is_switch_whole` is false.
         let _ = tokio::time::timeout(SWITCH, has_it).await;
         let at_switch = &self.shared.at_switch;
         at_switch.send_modify(|it| it.answered = it.answered.max(change));
@@ -236,8 +238,8 @@ impl Core {
         self.shared.tell(conference, kind, now_ms());
     }
 
-    /// Waits until legs may need other entries in the switch than before. Each is returned once. The number is for
-    /// [`switch_has`](Self::switch_has).
+    /// Waits until legs may need other entries in the switch than before. Returns each such leg once, and the number of
+    /// the last change, which [`switch_has`](Self::switch_has) takes.
     pub async fn touched(&self) -> (BTreeSet<u16>, u64) {
         loop {
             let notified = self.shared.is_touched.notified();
@@ -251,13 +253,13 @@ impl Core {
         }
     }
 
-    /// The number of the last change that touched legs: what is read of the model from now on has it.
+    /// The number of the last change that touched legs: what is read of the model from now on includes that change.
     #[must_use]
     pub fn last_change(&self) -> u64 {
         self.shared.lock_touched().change
     }
 
-    /// The switch has what the conferences needed after a change.
+    /// Records that the switch has what the conferences needed after a change.
     pub fn switch_has(&self, change: u64) {
         self.shared.at_switch.send_modify(|it| {
             it.connection = Connection::There;
@@ -265,12 +267,12 @@ impl Core {
         });
     }
 
-    /// No switch is connected, or it does not have what the conferences need.
+    /// Records that no switch is connected, or that the switch does not have what the conferences need.
     pub fn switch_is_away(&self) {
         self.set_connection(Connection::Away);
     }
 
-    /// A connection to the switch is made anew, although nothing says that the switch is away.
+    /// Records that a connection to the switch is made anew, although nothing says that the switch is away.
     pub fn switch_connection_begins(&self) {
         self.set_connection(Connection::Begins);
     }
@@ -303,7 +305,7 @@ impl Shared {
             .last_event
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Below 2^53, which JavaScript holds exactly, for 200 years.
+        // The number stays below 2^53, up to which JavaScript holds integers exactly, for 200 years.
         *last = (*last + 1).max(time_ms.saturating_mul(1_000));
         let event = Event {
             number: *last,
@@ -311,7 +313,8 @@ impl Shared {
             conference,
             kind,
         };
-        // Sent before another one gets a number: numbers grow for each reader. Nobody reads, perhaps.
+        // The event is sent before another event gets a number, so that each reader sees growing numbers. Sending fails
+        // if nobody reads.
         let _ = self.events.send(Arc::new(event));
     }
 
@@ -564,7 +567,7 @@ mod tests {
         let store = loop {
             match Embedded::open(&path) {
                 Ok(store) => break store,
-                // The writer's task ends.
+                // The writer's task has not ended yet.
                 Err(StoreError::InUse(_)) => tokio::task::yield_now().await,
                 Err(error) => unreachable!("{error}"),
             }
@@ -577,7 +580,8 @@ mod tests {
         );
     }
 
-    /// Asks, and checks that the answer comes when the switch has the change, which is returned.
+    /// Makes a request, and checks that the answer comes when the switch has the change. Returns the number of the
+    /// change.
     async fn waits_for_the_switch(core: &Core, request: Request) -> ChangeNumber {
         let asked = {
             let core = core.clone();

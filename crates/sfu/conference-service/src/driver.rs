@@ -1,5 +1,5 @@
-//! The connection to a switch: brings it to what the conferences need, again after each restart of either, and serves the
-//! hellos that it passes on.
+//! The connection to a switch. It brings what the conferences need into the switch, again after each restart of the
+//! switch or the service, and answers the hellos that the switch passes on. With hellos a host signs a socket in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::rows::{OwnAddress, Rows, Tables};
 use crate::sign_in::{Clocks, Outcome, decide};
 
-/// The pause before another try to reach a switch: a restarted one is whole again within a second.
+/// The pause before another try to reach a switch: a restarted switch has what it needs again within a second.
 const RETRY: Duration = Duration::from_millis(200);
 /// How often the switch's counters are read.
 const LOOK: Duration = Duration::from_secs(1);
@@ -79,14 +79,14 @@ pub enum SessionError {
         "another controller is primary (election id {0}): end it, or give this service another switch"
     )]
     NotPrimary(u128),
-    /// The store cannot give a greater term.
+    /// The store cannot give a greater term, which serves as the election id.
     #[error(
         "another controller had election id {highest}, and the store gives no greater one: {error}"
     )]
     Term {
         /// The switch's highest election id.
         highest: u128,
-        /// Why not.
+        /// Why the store cannot.
         error: String,
     },
     /// The program has no header for packets to and from the controller.
@@ -104,7 +104,7 @@ pub struct Observers {
 }
 
 impl Observers {
-    /// Nobody is connected to the switch.
+    /// Records that nobody is connected to the switch.
     pub fn is_away(&self) {
         let away = |it: &mut Arc<Activity>| *it = Arc::new(it.away());
         self.activity.send_modify(away);
@@ -188,7 +188,7 @@ struct Session<'s> {
     fields: PacketFields,
     /// What the switch has for each leg.
     written: BTreeMap<u16, LegEntries>,
-    /// Welcomes for when the switch has the entries of the leg.
+    /// Welcomes, the answers to hellos, that are sent when the switch has the entries of the leg.
     welcomes: BTreeMap<u16, (u16, Vec<u8>)>,
     verdicts: Verdicts,
     observers: &'s Observers,
@@ -209,7 +209,8 @@ impl Session<'_> {
         let cookie = match client.pipeline(ResponseType::CookieOnly).await {
             Ok(config) => config.cookie.map(|it| it.cookie),
             Err(ClientError::NoPipeline | ClientError::NoP4Info) => None,
-            // A new program would end all forwarding: a switch that only answers late keeps its own.
+            // A new program would end all forwarding, so a switch that only answers late must keep the program that it
+            // has.
             Err(error) => return Err(error.into()),
         };
         if cookie != Some(program.cookie) {
@@ -238,7 +239,8 @@ impl Session<'_> {
         };
         let change = core.last_change();
         session.reconcile().await?;
-        // Each time: a service that was killed after it had set the program may have set no limit.
+        // The limits are written each time: a service that was killed after it had set the program may have set no
+        // limit.
         let limits = session.tables.hello_limits();
         session.write(limits).await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
@@ -292,7 +294,8 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what legs need now, in one piece, and welcomes those who wait for it.
+    /// Writes the entries that the touched legs need now, all together, and sends the welcomes that wait for these
+    /// entries.
     async fn rewrite(
         &mut self,
         touched: impl IntoIterator<Item = u16>,
@@ -395,7 +398,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A sign-in is stored, or was refused. The welcome goes when the switch has the entries.
+    /// Is called when a sign-in was stored or refused. The welcome is sent when the switch has the entries.
     async fn signed_in(
         &mut self,
         leg: u16,
@@ -423,7 +426,7 @@ impl Session<'_> {
         let entities = self.client.read(wildcards).await?;
         let counters = match self.client.counters().await {
             Ok(counters) => counters,
-            // Another make of switch, whose ports nobody knows.
+            // This is a switch of another make, which does not tell of its ports.
             Err(error) => {
                 tracing::debug!(%error, "the switch does not tell of its ports");
                 GetCountersResponse::default()
@@ -449,8 +452,8 @@ impl Session<'_> {
     }
 }
 
-/// With the store's term as election id. If another controller had a greater one and is gone, the store raises its term
-/// first: a service that does not lead any more cannot do that.
+/// Becomes the primary controller with the store's term as election id. If another controller had a greater election id
+/// and is gone, the store raises its term first; a service that does not lead any more cannot raise it.
 async fn become_primary(client: &mut Client, store: &Store) -> Result<(), SessionError> {
     loop {
         match client.become_primary_as(store.term().into()).await? {

@@ -1,4 +1,5 @@
-//! Hellos as frames: the switch passes whole frames on, and sends whole frames.
+//! Frames with hellos and their answers: the switch passes whole frames to the service, and sends whole frames for it.
+//! With hellos a host signs a socket in.
 
 use std::net::IpAddr;
 

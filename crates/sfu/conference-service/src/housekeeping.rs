@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Housekeeping {
     /// The conferences.
     pub core: Core,
-    /// Signs of participants.
+    /// Signs that participants are still there.
     pub presence: Presence,
     /// After how long without a sign a participant is gone; `None`: never.
     pub gone: Option<Duration>,
@@ -60,7 +60,7 @@ impl Housekeeping {
     }
 }
 
-/// The removal of participants whose tokens have ended.
+/// Returns requests that remove the participants whose tokens have ended.
 #[must_use]
 pub fn ended(model: &Model, now_ms: u64) -> Vec<Request> {
     let mut ended = Vec::new();

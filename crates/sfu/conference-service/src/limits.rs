@@ -1,4 +1,5 @@
-//! How often strangers and participants may ask. The memory for that is bounded, whatever addresses they have.
+//! Limits how often strangers and participants may make requests. The memory for the counts is bounded, whatever
+//! addresses the requests come from.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 /// Sources, or participants, whose requests are counted at a time.
 const KEYS_MAX: usize = 65_536;
 
-/// A rate: so many at once, and so many a second for ever.
+/// A limit: how many requests may come at once, and how many a second for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
@@ -28,11 +29,11 @@ pub struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Of a source address, before its token is looked at; of IPv6 a network of 64 bits.
+    /// The limit of a source address, before the token of a request is checked; with IPv6 that of a network of 64 bits.
     pub address: Rate,
-    /// Of a source address, of requests without a good token.
+    /// The limit of a source address for requests without a good token.
     pub bad_tokens: Rate,
-    /// Of a participant, wherever its requests come from.
+    /// The limit of a participant, wherever its requests come from.
     pub participant: Rate,
 }
 
@@ -45,8 +46,8 @@ fn rate(per_second: u32, burst: u32) -> Rate {
 }
 
 impl Default for LimitsConfig {
-    /// 500 participants behind one address translator who join at 100 a second: each makes some ten requests, and reads
-    /// the conference now and then.
+    /// Enough for 500 participants behind one address translator who join at 100 a second. Each of them makes some ten
+    /// requests, and reads the conference now and then.
     fn default() -> LimitsConfig {
         LimitsConfig {
             address: rate(4_000, 20_000),
@@ -80,11 +81,11 @@ impl From<IpAddr> for Source {
 pub struct TooMany {
     what: &'static str,
     rate: Rate,
-    /// After how many seconds one is served again.
+    /// After how many seconds a request is served again.
     pub retry_s: u32,
 }
 
-/// What has been asked lately.
+/// The counts of recent requests.
 #[derive(Default)]
 pub struct Limits {
     counted: Mutex<Option<Counted>>,
@@ -137,7 +138,7 @@ impl Limits {
         self.with(config, |counted| counted.participants.take(&key, what))
     }
 
-    /// With other limits than before, all begin anew.
+    /// Calls `take` with the counts. If the limits have changed, all counts begin anew.
     fn with<T>(&self, config: LimitsConfig, take: impl FnOnce(&mut Counted) -> T) -> T {
         let mut counted = self.lock();
         if counted.as_ref().is_none_or(|it| it.config != config) {
@@ -183,8 +184,9 @@ impl<K: Hash + Eq + Clone> Keyed<K> {
         })
     }
 
-    /// Forgets who has asked nothing for a while. If too many are left, forgets all: who has so many addresses is not
-    /// limited by them anyway, and nobody is kept out. Each look at all keys is paid for by half of them.
+    /// Forgets the keys that have made no request for a while. If too many are left, forgets all: somebody who has so
+    /// many addresses is not limited by their counts anyway, and nobody is kept out. At most half of the keys are left
+    /// then, so all keys are looked through again only after as many new ones.
     fn make_room(&mut self) {
         if self.limiter.len() < KEYS_MAX {
             return;
@@ -238,7 +240,7 @@ mod tests {
         );
         limits.request(config, other).expect("another one");
         limits.bad_token(config, one).expect("another count");
-        // Other limits begin anew.
+        // With other limits the counts begin anew.
         let wider = LimitsConfig {
             address: rate(2, 4),
             ..config

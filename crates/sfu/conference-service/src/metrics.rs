@@ -15,11 +15,12 @@ use prometheus::{
 use crate::activity::Activity;
 use crate::sign_in::{Ignored, Outcome};
 
-/// A request takes less than a millisecond, or as long as the store writes; at most ten seconds.
+/// Buckets for the time of a request. It takes less than a millisecond, or as long as the store writes; at most ten
+/// seconds.
 const REQUEST_S: [f64; 10] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0,
 ];
-/// A disk or etcd's nodes write within milliseconds.
+/// Buckets for the time of a write of the store. A disk or etcd's nodes write within milliseconds.
 const STORE_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 5.0];
 
 const DONE: &str = "done";
@@ -83,7 +84,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All at zero, of a process that starts now.
+    /// The metrics of a process that starts now, all at zero.
     #[must_use]
     pub fn new() -> Metrics {
         let all = Registered(Registry::new());
@@ -155,7 +156,7 @@ impl Metrics {
         metrics
     }
 
-    /// A series that begins with its first event has no increase then.
+    /// Begins each series at 0: a series that begins with its first event would show no increase for that event.
     fn begin_series(&self) {
         for outcome in HELLO_OUTCOMES {
             self.hellos.with_label_values(&[outcome]).inc_by(0);
@@ -171,7 +172,7 @@ impl Metrics {
         let name = match outcome {
             Outcome::Answered(answer) if answer.kind == hello::Kind::Challenge => "challenged",
             Outcome::Answered(_) => "welcomed",
-            // Counted when it is stored.
+            // A sign-in is counted when it is stored.
             Outcome::SignsIn { .. } => return,
             Outcome::Ignored(Ignored::NoHello(_)) => "ignored_no_hello",
             Outcome::Ignored(Ignored::Answer) => "ignored_answer",
@@ -182,7 +183,7 @@ impl Metrics {
         self.hellos.with_label_values(&[name]).inc();
     }
 
-    /// Counts a hello that signs a socket in, or could not.
+    /// Counts a hello that has signed a socket in, or that failed to do so.
     pub fn sign_in(&self, is_done: bool) {
         let name = if is_done { "signed_in" } else { FAILED };
         self.hellos.with_label_values(&[name]).inc();
@@ -258,14 +259,14 @@ impl Metrics {
         self.store_s.observe(took.as_secs_f64());
     }
 
-    /// An event stream is open while the result lives.
+    /// Counts an event stream as open while the result lives.
     #[must_use]
     pub fn websocket(&self) -> OpenWebsocket {
         self.websockets.inc();
         OpenWebsocket(self.websockets.clone())
     }
 
-    /// Counts events that a stream lacks.
+    /// Counts events that a stream did not get.
     pub fn events_lost(&self, n: u64) {
         self.events_lost.inc_by(n);
     }
@@ -276,7 +277,7 @@ impl Metrics {
         self.webhooks.tries.with_label_values(&[result]).inc();
     }
 
-    /// Counts events that a webhook lacks.
+    /// Counts events that a webhook did not get.
     pub fn webhook_events_lost(&self, n: u64) {
         self.webhooks.events_lost.inc_by(n);
     }
@@ -377,7 +378,7 @@ impl Registered {
         metric
     }
 
-    /// What a process is, and since when.
+    /// Adds the time at which the process started, and the program's version.
     fn of_process(&self) {
         let started = self.add(Gauge::new(
             "process_start_time_seconds",

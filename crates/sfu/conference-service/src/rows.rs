@@ -1,5 +1,5 @@
-//! What the switch must have: entries of the tables of `p4/conference.p4`, and multicast groups; and the writes that bring
-//! it there.
+//! What the switch must have: entries of the tables of `p4/conference.p4`, and multicast groups. Also makes the writes
+//! that bring them into the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,15 +16,17 @@ use p4runtime_proto::p4::v1::{
     CounterData, Entity, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry, Update,
 };
 
-/// Bytes that a leg may send at once, at least: a picture's first packets.
+/// The least that a leg (a participant's connection by one UDP socket) may send at once, in bytes: enough for a
+/// picture's first packets.
 const BURST_BYTES_MIN: u64 = 64 * 1024;
 /// A leg may send at once what it may send in this time.
 const BURST_MS: u64 = 100;
 
-/// Hellos a second of a sender's address (more precisely, of all with the same hash): an office behind one address whose
-/// hundred sockets sign in at once.
+/// The most hellos a second from a sender's address (more precisely, from all addresses with the same hash). With
+/// hellos a host signs a socket in. The limit is enough for an office behind one address whose hundred sockets sign in
+/// at once.
 const HELLOS_OF_A_SOURCE_PER_S: i64 = 400;
-/// Hellos a second of a port of the switch. Checking one takes some microseconds.
+/// The most hellos a second from a port of the switch. Checking a hello takes some microseconds.
 const HELLOS_OF_A_PORT_PER_S: i64 = 4_000;
 
 /// The tables of `p4/conference.p4` that the service writes.
@@ -72,7 +74,7 @@ impl MeterArray {
 }
 
 impl Tables {
-    /// Finds them.
+    /// Finds the tables in a program's P4Info.
     ///
     /// # Errors
     /// The program is another one.
@@ -96,7 +98,7 @@ impl Tables {
         })
     }
 
-    /// The limits of hellos that go to the service.
+    /// The writes that limit how many hellos go to the service.
     pub(crate) fn hello_limits(&self) -> Vec<Update> {
         let of_sources = self.hello_source_rate.set_all(HELLOS_OF_A_SOURCE_PER_S);
         of_sources
@@ -110,7 +112,7 @@ impl Tables {
         &self.sockets
     }
 
-    /// The table of the addresses that copies go to.
+    /// The table of the addresses to which the multicast copies of packets go.
     #[must_use]
     pub fn receivers(&self) -> &Table {
         &self.receivers
@@ -138,7 +140,7 @@ impl Tables {
 /// An entry of a table: its key, its arguments, and the rate of its meter in kbit/s, if it has one.
 type Entries<const K: usize, const A: usize> = BTreeMap<[u128; K], ([u128; A], Option<u32>)>;
 
-/// What a switch has or must have.
+/// The entries and multicast groups that a switch has or must have.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rows {
     own_addresses: Entries<2, 2>,
@@ -231,10 +233,10 @@ impl Rows {
         }
     }
 
-    /// The writes that bring a switch from what it has here to `desired`, in an order in which no copy lacks its
-    /// receiver if they are not done at once: receivers first, then groups, then sockets; what goes in the other order.
-    /// Before all of them, legs that are at another port now leave their groups: their copies would leave by the old port
-    /// with the new addresses.
+    /// Returns the writes that bring a switch from what it has here to `desired`. The switch may not do them all at
+    /// once, so they are in an order in which no copy of a packet lacks its receiver: receivers are written first, then
+    /// groups, then sockets; what is deleted goes in the opposite order. Before all of these writes, legs that are at
+    /// another port now leave their groups: otherwise their copies would leave by the old port with the new addresses.
     #[must_use]
     pub fn updates(&self, desired: &Rows, tables: &Tables) -> Vec<Update> {
         let mut updates = Vec::new();
@@ -270,7 +272,7 @@ impl Rows {
             &tables.sockets,
             &self.sockets,
             &desired.sockets,
-            // The leg is the first argument. A socket may have signed in to another one.
+            // The leg is the first argument. A socket may have signed in to another leg.
             |before, now| before[0] == now[0],
         );
         take(
@@ -320,8 +322,8 @@ impl Rows {
     }
 }
 
-/// Inserts what is new and modifies what differs. `is_same` says of the arguments before and now whether they are of the
-/// same leg, whose counters go on.
+/// Inserts what is new and modifies what differs. `is_same` gets the arguments before and now, and says whether both
+/// are of the same leg; if they are, the counters go on.
 fn put<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,
@@ -351,7 +353,8 @@ fn put<const K: usize, const A: usize>(
     }
 }
 
-/// With counters that begin at zero: the switch keeps those of an entry that is modified.
+/// Returns the entry with counters that begin at zero. Without them the switch keeps the counters of an entry that is
+/// modified.
 fn counting_anew(entry: TableEntry) -> TableEntry {
     let zero = Some(CounterData::default());
     TableEntry {
@@ -365,7 +368,7 @@ fn counting_anew(entry: TableEntry) -> TableEntry {
     }
 }
 
-/// Deletes what is no longer there.
+/// Deletes the entries that `desired` does not have any more.
 fn take<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,

@@ -43,9 +43,9 @@ pub struct Settings {
     pub switch: SwitchAddress,
     /// The switch's P4Runtime device id.
     pub device_id: u64,
-    /// What it runs.
+    /// The program that the switch runs.
     pub program: Program,
-    /// Its addresses for media.
+    /// The switch's addresses for media.
     pub own_addresses: Vec<OwnAddress>,
     /// After how long a participant is removed that gives no sign; `None`: never.
     pub gone: Option<Duration>,
@@ -92,7 +92,7 @@ pub async fn serve(
     let (leading, front) = watch::channel(None);
     let (stopping, stopped) = watch::channel(false);
     let until_stopped = |mut stopped: watch::Receiver<bool>| async move {
-        // The sender's end is an end, too.
+        // If the sender is gone, the service stops, too.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
     let metrics = Arc::new(Metrics::new());
@@ -156,7 +156,8 @@ enum Role {
     Lost,
 }
 
-/// Leads until `stop` is done, or until another service may lead. The switch has no connection from this one then.
+/// Leads until `stop` is done, or until another service may lead. When this returns, the service has no connection to
+/// the switch any more.
 async fn lead(
     settings: &Settings,
     store: Store,
@@ -222,8 +223,8 @@ async fn lead(
     Ok(role)
 }
 
-/// Serves the switch for ever; over a new connection when the time of silence has changed. The switch keeps its entries
-/// meanwhile, and forwards.
+/// Serves the switch for ever. Makes a new connection when the setting has changed after how long a silent socket is
+/// signed out. Meanwhile the switch keeps its entries, and forwards.
 fn drive(
     settings: &Settings,
     core: Core,

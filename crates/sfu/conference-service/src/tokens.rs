@@ -35,7 +35,7 @@ pub enum BadKey {
     NoKey(jsonwebtoken::errors::Error),
 }
 
-/// The keys whose tokens are good.
+/// The keys that verify tokens.
 #[derive(Default)]
 pub struct Keys {
     keys: Vec<(Algorithm, DecodingKey)>,
@@ -147,7 +147,7 @@ impl Caller {
         self.claims.conference.as_ref()
     }
 
-    /// The participant that it is.
+    /// The participant whose token it is.
     #[must_use]
     pub fn participant(&self) -> Option<&Name> {
         self.claims.sub.as_ref()

@@ -1,5 +1,5 @@
-//! Tells participants when what stands between them and a track has changed: once a second, in conferences that somebody
-//! watches.
+//! Tells participants when the reasons have changed for which they do not receive a track. Compares once a second, in
+//! conferences that somebody watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use crate::why::{Question, causes_of, why};
 
 /// How often causes are compared: as often as the switch is read.
 const LOOK: Duration = Duration::from_secs(1);
-/// Subscriptions that are compared at one look, and at most those of one participant more: some 10 ms of work. The next
-/// look goes on with the others.
+/// How many subscriptions are compared at one look, the check that is made once a second. Those of one more participant
+/// may be added. The work takes some 10 ms. The next look goes on with the other subscriptions.
 const SUBSCRIPTIONS_PER_LOOK: usize = 20_000;
-/// Events of one look: a switch that goes away changes every subscription, and readers hold only some thousand events.
+/// The most events of one look: when a switch goes away, every subscription changes, and the queues of readers hold
+/// only some thousand events.
 const EVENTS_PER_LOOK: usize = 500;
 
 /// Compares causes for ever.
@@ -45,10 +46,10 @@ pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence:
 /// The causes of a subscription.
 #[derive(Debug, Default)]
 struct Known {
-    /// What was told last; at first nothing stood in the way.
+    /// The causes that were told last; none at first.
     told: Vec<Cause>,
-    /// What the last look found. It is told when the next look finds it, too: a socket that has just signed in is in the
-    /// switch before the next reading.
+    /// The causes that the last look found. They are told only if the next look finds them, too: the switch has the
+    /// entries of a socket that has just signed in before the next reading.
     found: Vec<Cause>,
 }
 
@@ -96,7 +97,7 @@ impl Watcher {
                     n_left = n_left.saturating_sub(n);
                     self.after = Some((conference.clone(), participant.clone()));
                 }
-                // One that is before the start comes in the second round.
+                // A conference before the start is looked at in the second round.
                 if after.is_none_or(|(start, _)| conference >= start) {
                     self.complete.insert(conference.clone());
                 }
@@ -134,7 +135,7 @@ impl Watcher {
         let Ok(record) = model.participant(conference, participant) else {
             return 0;
         };
-        // Whoever begins to watch reads what is; changes from then on are told.
+        // Whoever begins to watch reads the present causes; only changes after that are told.
         let is_first = !self.complete.contains(conference);
         let known = self.known.entry(conference.clone()).or_default();
         let known = known.entry(participant.clone()).or_default();

@@ -80,7 +80,7 @@ fn conference(text: &str) -> Request {
     }
 }
 
-/// What a path answers, with status and headers; empty while the service does not listen.
+/// Returns the answer to a request for a path, with status and headers; empty while the service does not listen.
 async fn get(address: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address).await {

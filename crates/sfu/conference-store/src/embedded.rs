@@ -14,7 +14,7 @@ const FORMAT: u32 = 1;
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("reprise conference service");
 const RECORDS: TableDefinition<'_, &str, &str> = TableDefinition::new("records");
 
-/// A store in a file that only its owner can read: it has the keys of legs.
+/// A store in a file that only its owner can read, since it has the keys with which participants' sockets sign in.
 #[derive(Clone)]
 pub struct Embedded {
     file: Arc<OpenFile>,
@@ -100,7 +100,7 @@ impl Embedded {
         Ok(Embedded { file })
     }
 
-    /// The number of this opening of the file, from 1 on; more, if it was raised.
+    /// The term: the number of this opening of the file, from 1 on, or more if the term was raised.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.file.term.load(Ordering::Relaxed)
@@ -204,7 +204,7 @@ impl Embedded {
         self.blocking(OpenFile::expect_there).await
     }
 
-    /// Runs what waits for the disk on a thread for that.
+    /// Runs a call that waits for the disk on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&OpenFile) -> Result<T, Trouble> + Send + 'static,

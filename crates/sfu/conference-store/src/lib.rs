@@ -1,8 +1,8 @@
 //! Where the conference service keeps its records.
 //!
-//! A store has texts under keys. One service at a time may write: the one that leads. Its *term* grows with each service
-//! that leads, and is its election id at the switch, so a service that has been replaced can write neither here nor
-//! there.
+//! A store has texts under keys. One service at a time may write: the one that leads. The store's *term* grows with
+//! each service that leads. The leading service uses the term as its election id at the switch, so a service that has
+//! been replaced can write neither to the store nor to the switch.
 #![warn(missing_docs)]
 
 mod embedded;
@@ -23,7 +23,7 @@ pub enum Existing {
     Replaced,
 }
 
-/// A store. Clones are the same one.
+/// A store. All clones share one store.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// In a file.
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// All records, in the order of their keys. No write from before this call is done after it.
+    /// Reads all records, in the order of their keys. No write that began before this call is done after it.
     ///
     /// # Errors
     /// The store does not answer, or another service leads.
@@ -100,10 +100,12 @@ impl Store {
         }
     }
 
-    /// Writes a backup's records in the place of all that there are: all of them, or nothing that a service would use.
+    /// Replaces all records by those of a backup. If the restore is cut off, it has written nothing that a service
+    /// would use.
     ///
     /// # Errors
-    /// There are records and they are not to be replaced. Or the store does not answer: then a restore is made again.
+    /// There are records and they are not to be replaced. Or the store does not answer: then the restore must be made
+    /// again.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -126,7 +128,8 @@ impl Store {
         }
     }
 
-    /// Waits until this service does not lead any more. One with a file leads as long as it has that.
+    /// Waits until this service does not lead any more. A service with a store in a file leads as long as it has the
+    /// file.
     pub async fn lost(&self) {
         match self {
             Store::Embedded(_) => std::future::pending().await,
@@ -208,7 +211,8 @@ pub enum StoreError {
     /// Another service leads now.
     #[error("another service leads now")]
     NoLeader,
-    /// The store does not answer, the disk is full, for example. Whether the last write was done is not known.
+    /// The store failed; for example, it does not answer, or the disk is full. Whether the last write was done is not
+    /// known.
     #[error("the store failed: {0}")]
     Failed(String),
 }

@@ -10,7 +10,7 @@ use conference_store::{Etcd, EtcdConfig, StoreError, Write};
 use testkit::etcd::EtcdCluster;
 use tokio::time::timeout;
 
-/// Names the cluster to the process that leads in its place.
+/// The environment variable that names the cluster's nodes to the other process, which leads.
 const ENDPOINTS: &str = "REPRISE_TEST_ETCD_ENDPOINTS";
 
 fn config(endpoints: Vec<String>) -> EtcdConfig {
@@ -35,7 +35,7 @@ async fn lead(config: &EtcdConfig) -> Etcd {
     leads.await.expect("it leads within 10 s").unwrap()
 }
 
-/// Writes under a number until that is acknowledged; how long that took.
+/// Writes a record with this number until the write is acknowledged. Returns how long that took.
 async fn write_until_done(store: &Etcd, number: usize) -> Duration {
     let began = Instant::now();
     loop {
@@ -58,7 +58,7 @@ async fn nothing_acknowledged_is_lost_when_any_node_is_killed() {
     let store = lead(&config(cluster.endpoints())).await;
     let term = store.term();
     let mut number = 0;
-    // The first is the one that the store calls; one of the three leads the cluster.
+    // The first node is the one that the store calls; one of the three leads the cluster.
     for node in 0..3 {
         for _ in 0..20 {
             write_until_done(&store, number).await;
@@ -88,7 +88,7 @@ struct Other {
 }
 
 impl Other {
-    /// Starts this test again, which leads and writes: [`lead_and_write`].
+    /// Starts this test again in another process, which leads and writes: [`lead_and_write`].
     fn start(test: &str, config: &EtcdConfig) -> Other {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
@@ -104,7 +104,7 @@ impl Other {
         }
     }
 
-    /// The rest of the next line that begins so.
+    /// Reads up to the next line that begins with `what`, and returns the rest of that line.
     fn expect(&mut self, what: &str) -> String {
         for line in &mut self.lines {
             let line = line.unwrap();
@@ -124,7 +124,7 @@ impl Other {
         assert!(sent.unwrap().success());
     }
 
-    /// Ends it, and reads what it still said.
+    /// Kills the process, and reads its remaining lines. Returns the last number whose write was acknowledged.
     fn kill(mut self) -> usize {
         self.child.kill().unwrap();
         for line in self.lines.map_while(Result::ok) {
@@ -150,7 +150,7 @@ async fn lead_and_write(endpoints: &str) {
             Ok(()) => println!("acknowledged {number}"),
             Err(StoreError::NoLeader) => break,
             Err(_) => {
-                // This may be what finds out that another one leads.
+                // Perhaps this call is the one that finds out that another service leads.
                 let _ = store.read_all().await;
             }
         }

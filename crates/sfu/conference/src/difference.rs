@@ -54,7 +54,7 @@ pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     } else {
         address_lines(current.address(), desired.address())
     };
-    // A line names the port only if there are several.
+    // A line names the port only if there are several ports.
     let show = Shown {
         ports: own.iter().any(|own| own.len() > 1),
     };

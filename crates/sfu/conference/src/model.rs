@@ -55,7 +55,7 @@ impl Capabilities {
     }
 }
 
-/// The SFU's own address on a port: presenters send to it, copies come from it.
+/// The SFU's own address on a port: presenters send their packets to it, and the copies for viewers come from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct OwnAddress {
     /// Port of the switch.
@@ -77,7 +77,7 @@ pub struct Presenter {
     pub udp_port: Option<u16>,
 }
 
-/// A receiver of copies.
+/// A receiver of copies of a presenter's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Viewer {
     /// Destination address of its copies.

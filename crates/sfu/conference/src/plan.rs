@@ -13,7 +13,7 @@ use p4runtime_proto::p4::v1::{Entity, Update, entity};
 /// The purpose of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Writes the SFU's own address and the output port of copies.
+    /// Writes the SFU's own address and the output port of the packets' copies for viewers.
     Address,
     /// Records the planned changes of presenters, for a command that finds the change interrupted.
     Journal,

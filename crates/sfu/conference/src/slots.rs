@@ -71,8 +71,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// A pool of `size` free slots, of which allocations leave a free run of `reserve` slots (the longest
-    /// block).
+    /// Makes a pool of `size` free slots. Each allocation leaves a free run of at least `reserve` slots (the length of
+    /// the longest block).
     pub fn new(size: u32, reserve: u32) -> Slots {
         let free = if size > 0 {
             BTreeMap::from([(0, size)])
@@ -118,8 +118,8 @@ impl Slots {
         }
     }
 
-    /// Takes `len` slots of the first free run that is long enough, so that the reserve is left; `None`
-    /// if there is none.
+    /// Takes `len` slots of the first free run that is long enough and from which they can be taken so that the reserve
+    /// is left; `None` if there is no such run.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
         let run = self
             .runs()
@@ -147,9 +147,9 @@ impl Slots {
         }
     }
 
-    /// Returns the next move: the group beside the longest free run goes to that run's other end, so that
-    /// the run, one step on, meets the next free slots. `None` if no group can be moved in this
-    /// direction. The group's old block stays in use until the caller unlinks it.
+    /// Returns the next move: the group beside the longest free run goes to that run's other end. So the free run moves
+    /// on by the length of the group, and meets the next free slots. `None` if no group can be moved in this direction.
+    /// The group's old block stays in use until the caller unlinks it.
     pub fn slide(&mut self, way: Slide) -> Option<Move> {
         let run = self.runs().max_by_key(|run| run.len)?;
         let (neighbour, group, base) = match way {

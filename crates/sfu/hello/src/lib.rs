@@ -1,8 +1,9 @@
 //! The datagrams by which a host signs a socket in to a conference (docs/join.md, "Sign a socket in").
 //!
-//! A host sends a hello from the very socket that its media uses. The service answers with a challenge, whose nonce only
-//! the owner of the socket's address sees. A hello with this nonce proves that the host has the leg's key and receives
-//! at the address: the socket is signed in, and a welcome says so. From then on the switch itself answers hellos.
+//! A host sends a hello from the very socket that its media uses. The hello names a leg, which is a participant's
+//! connection by one UDP socket, with a number and a key. The service answers with a challenge, whose nonce only the
+//! owner of the socket's address sees. A hello with this nonce proves that the host has the leg's key and receives at
+//! the address: the socket is signed in, and a welcome says so. From then on the switch itself answers hellos.
 //!
 //! All numbers are in network byte order:
 //!
@@ -99,7 +100,7 @@ impl Hello {
         bytes
     }
 
-    /// Decodes it. The signature is not checked ([`is_signed_with`]).
+    /// Decodes a datagram. Does not check its signature: [`is_signed_with`] does.
     ///
     /// # Errors
     /// The bytes are no datagram of this protocol.

@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{KEY_LEN, NONCE_LEN, signature};
 
-/// How long a nonce is taken, at least; at most twice as long.
+/// How long a nonce is accepted at least. It is accepted for at most twice this time.
 pub const NONCE_LIFE_MS: u64 = 10_000;
 
 /// Where a hello came from, as the switch saw it. A nonce is good for one origin.
@@ -38,19 +38,21 @@ impl std::fmt::Debug for Nonces {
 }
 
 impl Nonces {
-    /// With a secret that nobody else has; a new one makes all nonces void.
+    /// Makes nonces with a secret that nobody else has. With a new secret, all earlier nonces are void.
     #[must_use]
     pub fn new(secret: [u8; KEY_LEN]) -> Nonces {
         Nonces { secret }
     }
 
-    /// The nonce for a hello of this leg that came from there at `now_ms`, of any clock that does not go back.
+    /// Returns the nonce for a hello of this leg that came from this origin at `now_ms`, the time of any clock that
+    /// does not go back.
     #[must_use]
     pub fn nonce(&self, leg: u32, origin: &Origin, now_ms: u64) -> [u8; NONCE_LEN] {
         self.nonce_of(leg, origin, now_ms / NONCE_LIFE_MS)
     }
 
-    /// Whether this is the nonce for that leg and origin, from this period or the one before.
+    /// Whether this is the nonce for that leg and origin, made in the present period of `NONCE_LIFE_MS` or the one
+    /// before.
     #[must_use]
     pub fn is_nonce(
         &self,

@@ -54,8 +54,8 @@ impl Failure {
         }
     }
 
-    /// Returns the document of a failed command: its findings and `error`. If the findings have a member `error`, it is
-    /// kept, because it leaves out the parts of the line that other members have.
+    /// Returns the document of a failed command: its findings and `error`. If the findings already have a member
+    /// `error`, that member is kept, because its text leaves out the parts of the line that other members have.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         if document["error"].is_null() {
@@ -87,7 +87,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Makes a failure of an error. The libraries' messages already say what to do next.
+/// Makes a failure from an error. The libraries' messages already say what to do next.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error.to_string())

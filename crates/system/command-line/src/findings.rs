@@ -91,7 +91,7 @@ pub fn to_json(findings: &[Finding]) -> Value {
     findings.iter().map(Finding::to_json).collect()
 }
 
-/// The first one that says that nothing works.
+/// Returns the first finding that says that nothing works.
 pub fn unusable(findings: &[Finding]) -> Option<&Finding> {
     let mut findings = findings.iter();
     findings.find(|finding| finding.level == Level::Unusable)

@@ -81,7 +81,7 @@ pub fn print(error: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// Returns clap's text with a better reason; `None` if there is none.
+/// Returns clap's text with a better reason; `None` if there is no better reason.
 fn with_expected(error: &clap::Error, text: &str) -> Option<String> {
     let reason = error.source()?.to_string();
     let (_, expected) = WORDS.iter().find(|(words, _)| *words == reason)?;

@@ -84,7 +84,8 @@ impl SocketFile {
         Ok((listener, file))
     }
 
-    /// The file of a socket that another process has passed. It stays that process's until [`SocketFile::own`].
+    /// Returns the file of a socket that another process has passed. The file belongs to that process until
+    /// [`SocketFile::own`] is called.
     ///
     /// # Errors
     /// The file is not there any more, or is no socket.
@@ -100,7 +101,8 @@ impl SocketFile {
         })
     }
 
-    /// The file of a socket that this process goes on with alone, so that it is removed when dropped.
+    /// Makes the file belong to this process, which goes on listening alone. The file is then removed when this value
+    /// is dropped.
     #[must_use]
     pub fn own(mut self) -> SocketFile {
         self.is_left = false;
@@ -235,10 +237,10 @@ mod tests {
         let (listener, file) = SocketFile::listen(&path, OWNERS).expect("a socket");
         let refused = SocketFile::listen(&path, OWNERS);
         assert!(matches!(refused, Err(BindError::InUse)), "{refused:?}");
-        // As after kill -9.
+        // The file stays, as after kill -9.
         drop(listener);
         let (listener, later) = SocketFile::listen(&path, OWNERS).expect("a dead one's place");
-        // The file belongs to the later one, so dropping the earlier one leaves it.
+        // The file belongs to the later `SocketFile`, so dropping the earlier one leaves the file in place.
         drop(file);
         UnixStream::connect(&path).expect("somebody listens");
         drop((listener, later));

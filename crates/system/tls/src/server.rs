@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// Reads the files again, and uses them if they have changed. New files are used only after two calls in a row have
-    /// read the same, so that a new certificate is not used without its key. May block, since it reads files.
+    /// read the same content, so that a new certificate is not used without its key. May block, since it reads files.
     pub fn renew(&self) -> Renewal {
         let found = self.files.read();
         let mut state = self.state();

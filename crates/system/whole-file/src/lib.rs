@@ -1,6 +1,6 @@
-//! Writes a file completely or not at all: the new contents are written to a temporary file with an unpredictable name
-//! in the same folder, which then replaces the old file. Symbolic links and a file's permissions are kept. Anything but
-//! a regular file, such as a pipe, is written directly.
+//! Writes a file completely or not at all: the new contents are written to a temporary file, which then replaces the
+//! old file. The temporary file is in the same folder and has an unpredictable name. Symbolic links and a file's
+//! permissions are kept. Anything but a regular file, such as a pipe, is written directly.
 //!
 //! The crate also reads files up to a size limit, and refuses devices, which may have no end.
 
@@ -34,7 +34,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Reads a file that a person has named, of at most `bytes_max` bytes: a regular file or a pipe.
+/// Reads a file that a person has named, of at most `bytes_max` bytes. The file may be a regular file or a pipe.
 ///
 /// # Errors
 /// The system's error; or the file is of another kind, or longer.
@@ -42,7 +42,8 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_if(path, bytes_max, |kind| kind.is_file() || kind.is_fifo())
 }
 
-/// Reads a file that another file has named, of at most `bytes_max` bytes: a regular file, since a pipe may never end.
+/// Reads a file that another file has named, of at most `bytes_max` bytes. It must be a regular file, since a pipe may
+/// never end.
 ///
 /// # Errors
 /// As [`read`].
@@ -197,7 +198,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
-    /// If the name were predictable, another user could make a link with it to somebody's file.
+    /// If the name were predictable, another user could make a link with this name that leads to somebody's file.
     #[test]
     fn new_contents_have_a_name_of_their_own_each_time_and_the_permissions_of_the_file() {
         let folder = tempfile::tempdir().expect("a folder");

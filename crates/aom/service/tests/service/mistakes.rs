@@ -1,4 +1,5 @@
-//! Requests and members that the service refuses, and mistakes with which a service does not run, or goes on.
+//! Requests and members that the service refuses, mistakes that keep a service from running, and mistakes that it
+//! survives.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -153,13 +154,13 @@ async fn who_is_no_member_does_not_join() {
         let error = stranger.join(&service, (of, name), "1", None).await;
         assert!(error.is_err_and(|it| it.contains("it was removed")));
     }
-    // The certificate of another member.
+    // A join with the certificate of another member.
     let file = &group.files[&member_name(1)];
     let error = stranger
         .join(&service, ("counter", "m00"), file, None)
         .await;
     assert!(error.is_err_and(|it| it.contains("not the newest certificate")));
-    // A second connection replaces the first, and a new file the old one.
+    // A second connection replaces the first connection, and a new member file replaces the old file.
     group.join(&service).await;
     let again = TestMember::default();
     let file = group.files[&member_name(0)].clone();

@@ -69,7 +69,7 @@ async fn an_advance_that_is_cut_off_anywhere_is_gone_on_with() {
         let name = "counter".to_owned();
         let request = Request::EpochAdvance { group: name };
         stopped_at((&switch, &state), point, &mut group, request).await;
-        // Requests meanwhile belong to the old epoch or the new one, or are dropped.
+        // Requests that are sent meanwhile belong to the old or to the new epoch, or are dropped.
         send(&mut switch, &group, &mut stamps, "meanwhile");
         let service = start(options(&switch, &state)).expect("it opens");
         group.join(&service).await;

@@ -273,7 +273,7 @@ async fn with_file(
     Ok(())
 }
 
-/// Why a new file cannot be created, and the next step.
+/// Says why a new file cannot be created, and what the user can do next.
 fn why_not_new(error: &std::io::Error) -> String {
     let why = files::why(error);
     match error.kind() {

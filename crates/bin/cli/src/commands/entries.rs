@@ -235,8 +235,8 @@ impl Apply {
         })??)
     }
 
-    /// The switch's entries in the tables that the file uses, and its groups and sessions if the file has some; with
-    /// `--replace` all entries.
+    /// Reads the switch's entries in the tables that the file uses, and the switch's multicast groups and clone
+    /// sessions if the file has any of them. With `--replace` it reads all entries.
     async fn state(&mut self, index: &P4InfoIndex, entries: &Entries) -> Result<State, Failure> {
         let is_asked = |wanted: fn(&Key) -> bool| self.replaces || entries.order.iter().any(wanted);
         let mut asked = Vec::new();

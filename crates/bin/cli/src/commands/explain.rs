@@ -55,7 +55,7 @@ fn list(global: &Global) {
     }
 }
 
-/// The failure for a text that is not a code, but may be the name of several.
+/// The failure for a text that is not a code. The text may be the name of a warning, which several codes may share.
 fn unknown(word: &str) -> Failure {
     let codes: Vec<&str> = explanations()
         .map(|found| found.code)

@@ -134,8 +134,8 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
 }
 
 /// The viewers whose last ARP packet came from another MAC or port. In a switch with several workers, each worker has
-/// its own records. If they differ, the switch refuses the read; then only the look-up of all viewers finds one that
-/// moved.
+/// its own records of ARP packets. If the workers' records differ, the switch refuses the read; then only the look-up
+/// of all viewers finds a viewer that moved.
 async fn heard(
     session: &mut Session,
     known: &Macs,
@@ -184,7 +184,8 @@ async fn ask(
     Ok(moved)
 }
 
-/// The message about a viewer that cannot be followed; its copies stay unchanged.
+/// The message about a viewer whose new place is in doubt. The switch still sends the viewer's copies of packets as
+/// before.
 fn message(
     conference: &Conference,
     host: Neighbour,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{self, bytes, grouped};
 use crate::session::Session;
 
-/// Time between the two readings of a rate.
+/// Time between the two readings from which a rate is computed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output::{self, grouped};
 
-/// Time between the two readings of a rate.
+/// Time between the two readings from which a rate is computed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of streams shown, busiest first, so that a page fits a terminal.
@@ -362,7 +362,7 @@ fn shortened(name: &str) -> String {
 }
 
 fn per_second(rate: Option<f64>) -> String {
-    // Rates are not negative; larger ones saturate at 64 bits.
+    // Rates are not negative; a rate that does not fit into 64 bits becomes the largest 64-bit number.
     rate.map_or_else(|| "-".to_owned(), |rate| grouped(rate.round() as u64))
 }
 

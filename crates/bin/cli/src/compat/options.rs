@@ -44,7 +44,7 @@ pub enum Does {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// One argument, attached or the next word, with its name in the help.
+    /// One argument, attached to the option or given as the next word. The text is the argument's name in the help.
     Value(&'static str),
     /// An optional argument, which must be attached.
     Optional(&'static str),

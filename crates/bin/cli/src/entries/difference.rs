@@ -154,7 +154,7 @@ fn in_order(
     all.map(|(_, change)| change).collect()
 }
 
-/// Texts of keys and contents, by the program's names.
+/// Describes keys and contents as text, with the names that the P4 program gives to tables, actions and fields.
 struct Names<'p>(&'p P4InfoIndex);
 
 impl Names<'_> {

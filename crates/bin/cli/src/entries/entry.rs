@@ -33,7 +33,7 @@ pub enum Content {
         action_id: u32,
         params: BTreeMap<u32, Vec<u8>>,
     },
-    /// Replicas, in the order of the copies.
+    /// The replicas of a multicast group or clone session, in the order in which the packet is copied to them.
     Replicas {
         replicas: Vec<(u16, u32)>,
         packet_length_bytes: i32,
@@ -49,7 +49,8 @@ pub struct Held {
     pub entity: Entity,
 }
 
-/// Converts an entity of a switch; `None` if it is of another kind.
+/// Converts an entity that was read from a switch. Returns `None` if the entity is not a table entry, default action,
+/// multicast group or clone session.
 pub fn of_entity(entity: Entity) -> Option<(Key, Held)> {
     let (key, content, is_const) = match entity.entity.as_ref()? {
         entity::Entity::TableEntry(entry) => {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 pub struct FileError {
     /// For example `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty for the file as a whole.
     pub at: String,
-    /// What was expected and found, and the next step.
+    /// What was expected, what was found, and what the user can do about it.
     pub message: String,
 }
 

@@ -217,7 +217,7 @@ fn arguments(schema: &Schema, usage: &Usage, args: &[Token]) -> Place {
     }
 }
 
-/// What may follow in a command with a file: the file, or attributes after a program.
+/// What may follow in a command that takes a file: the file's name or, after the name of a program's file, attributes.
 fn file(usage: &Usage, args: &[Token]) -> Place {
     match named(args) {
         _ if args.is_empty() => Place::File,
@@ -446,7 +446,8 @@ fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     }
 }
 
-/// What may follow in a key: the value of the field before the cursor, or else fields without a value and attributes.
+/// What may follow in a key: the value of the field whose name stands before the cursor; otherwise the fields that have
+/// no value yet, and attributes.
 fn fields(
     schema: &Schema,
     fields: &[config::MatchField],

@@ -1,5 +1,5 @@
-//! Entities and messages of the stream as JSON: full names, and values as text in the shell's notation. Counts are
-//! numbers.
+//! Converts entities and messages of the stream to JSON. Names are full names, and values are text in the shell's
+//! notation. Counts are numbers.
 
 use data_encoding::HEXLOWER;
 use p4runtime_client::bytestring::hex;

@@ -231,8 +231,9 @@ impl Shell {
         Stop::from(error).and(why.as_deref().unwrap_or_default())
     }
 
-    /// Returns why the switch may not know a name in a refused request: it has another program than the shell, or may
-    /// soon have one. `None` if neither explains the refusal. Reads the switch's program to find out.
+    /// Returns why the switch may not know a name in a refused request: the switch has another program than the one
+    /// that the shell knows, or may soon have another one. Returns `None` if neither explains the refusal. Reads the
+    /// switch's program to find out.
     pub(super) async fn other_program(&mut self, code: Code, message: &str) -> Option<String> {
         let may_be = matches!(
             code,

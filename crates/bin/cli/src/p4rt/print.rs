@@ -229,7 +229,7 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
         Some(T::Optional(it)) => ty.text(&it.value),
         Some(T::Lpm(it)) => format!("{}/{}", ty.text(&it.value), it.prefix_len),
         Some(T::Ternary(it)) => {
-            // No name stands for a masked value, since the mask may leave out bits of it.
+            // A masked value is never printed as a name, since the mask may leave out some of the value's bits.
             format!(
                 "{}&&&{}",
                 ty.format.text(&it.value),

@@ -74,7 +74,7 @@ impl Script {
     /// Runs standard input, line by line as it arrives.
     pub async fn standard_input(&mut self, shell: &mut Shell) -> Result<bool, Failure> {
         let (sender, mut lines) = mpsc::channel(LINES_AHEAD);
-        // A separate thread, which the shell does not wait for if it ends first.
+        // A separate thread reads standard input. If the shell ends before this thread, the shell does not wait for it.
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
                 let is_end = line.is_err();

@@ -29,7 +29,7 @@ pub struct Choices {
     pub read_only: bool,
     pub election_id: Option<u128>,
     pub p4info: Option<PathBuf>,
-    /// A user types, so commands do not wait for other controllers.
+    /// Whether a user types the commands. If so, they do not wait for other controllers.
     pub is_interactive: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Place {
     pub file: Option<String>,
     pub line: Option<usize>,
     pub text: String,
-    /// The number of files that are nested at the command: 1 for a file that the command line names.
+    /// How many files are nested where the command stands: 1 if it stands in a file that the command line names.
     pub depth: usize,
 }
 

@@ -148,7 +148,7 @@ fn entry_attribute(
     Ok(())
 }
 
-/// Key fields, by name or in order.
+/// Collects the fields of a key, which a user gives by name or in the order of the P4Info.
 struct Key<'s> {
     schema: &'s Schema,
     fields: &'s [config::MatchField],

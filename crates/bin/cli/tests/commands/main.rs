@@ -139,7 +139,7 @@ fn answer_404(listener: &std::net::TcpListener) {
     stream
         .write_all(&[0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x8d])
         .expect("written");
-    // Until the client disconnects.
+    // Waits until the client disconnects.
     let _ = stream.read_to_end(&mut Vec::new());
 }
 

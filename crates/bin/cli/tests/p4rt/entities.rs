@@ -332,7 +332,7 @@ fn an_idle_entry_is_reported() {
     let ticks = std::sync::Arc::clone(&switch.frames);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let clock = std::thread::spawn(move || {
-        // Only this moves the switch's clock.
+        // Only this thread moves the switch's clock.
         while stopped
             .recv_timeout(std::time::Duration::from_millis(5))
             .is_err()

@@ -1,4 +1,5 @@
-//! The shell has names of another program than the switch's: its messages, and what continues to work.
+//! What happens if the shell has the names of another program than the switch's: its messages, and what continues to
+//! work.
 
 use crate::switch::{Switch, text};
 use testkit::text::{assert_ends, assert_has, assert_starts};

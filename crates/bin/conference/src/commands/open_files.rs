@@ -4,10 +4,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 
-/// Files of a process beside the sockets that it counts.
+/// Number of files that a process may have open beside the sockets that it counts.
 const OTHERS: u64 = 64;
 
-/// Allows so many sockets.
+/// Raises the limit so that this process can open so many sockets.
 ///
 /// # Errors
 /// The system allows fewer.
@@ -30,13 +30,13 @@ pub fn allow(n_sockets: u64) -> Result<(), Failure> {
     })
 }
 
-/// Allows as many files as the system does.
+/// Raises the limit to the maximum that the system allows.
 pub fn allow_most() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Otherwise fewer must do.
+    // If this fails, the process goes on with the lower limit.
     let _ = setrlimit(Resource::Nofile, raised);
 }

@@ -37,7 +37,7 @@ const DEV_SILENCE: Duration = Duration::from_secs(30);
 /// After how long a participant without a sign is removed, with `--dev`.
 const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
-/// How the names of the crates begin whose debug lines are the service's.
+/// The names of the service's own crates begin with this. It tells their debug lines from those of other crates.
 const OWN_CRATES: &str = "conference";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
@@ -51,7 +51,7 @@ pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> 
 }
 
 async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(), Failure> {
-    // Before anything else: until then the signal ends the process.
+    // This comes before anything else: SIGHUP ends the process as long as it has no handler.
     let reload = signal(SignalKind::hangup())?;
     // Core dumps must be forbidden before keys are in memory.
     secret_memory::no_core_dumps()?;
@@ -119,7 +119,7 @@ fn warn_of_open_keys(config: &Config) {
     }
 }
 
-/// A switch of this process' own. It ends with it.
+/// A switch that this process has started. The switch ends with this process.
 struct OwnSwitch {
     child: Child,
     p4runtime: String,
@@ -128,14 +128,14 @@ struct OwnSwitch {
 
 impl Drop for OwnSwitch {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The switch may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl OwnSwitch {
-    /// Starts it. Only this user reaches its P4Runtime socket, which is in the folder.
+    /// Starts a switch. Only this user can reach the switch's P4Runtime socket, which is in the folder.
     fn start(media: SocketAddr, folder: &Path) -> Result<OwnSwitch, Failure> {
         let program = beside_this("reprise-switch");
         let failed = |error: &dyn std::fmt::Display| {
@@ -271,7 +271,7 @@ fn name(text: &'static str) -> Name {
     Name::new(text).unwrap_or_else(|_| unreachable!())
 }
 
-/// Prints the address, and what to paste.
+/// Prints the service's address, and texts with tokens that a user can paste.
 fn say(url: &str, secret: &[u8], json: bool) {
     let token = |participant: Option<&'static str>| {
         let claims = Claims {

@@ -100,7 +100,7 @@ pub(crate) struct Bmv2 {
 pub(crate) struct NotificationsAt {
     /// In nanomsg's syntax.
     pub(crate) address: String,
-    /// The command line names the address, so a failure to publish there is an error.
+    /// Whether the command line names the address. If it does, a failure to publish there is an error.
     pub(crate) is_asked: bool,
 }
 
@@ -447,7 +447,8 @@ impl Request {
         Ok(())
     }
 
-    /// Like BMv2, ignores certificates without `--grpc-server-ssl`, and requires a certificate and its key with it.
+    /// Checks the options for TLS as BMv2 does: without `--grpc-server-ssl` certificates are ignored; with this option
+    /// a certificate and its key are required.
     fn check_tls(&mut self) -> Result<(), Mistake> {
         let Tls {
             is_on,

@@ -47,7 +47,7 @@ pub(super) enum Does {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
-    /// One word, with its name in the help.
+    /// One word. The text is the word's name in the help.
     Value(&'static str),
     /// An optional word.
     Optional(&'static str),

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{EventLoop, LoopError, Share};
 
-/// How long a loop may need until its switch is empty, in nanoseconds. Without rates and with ports that take what they
-/// get it needs less than a millisecond.
+/// How long a loop may need until its switch is empty, in nanoseconds. If no rates are set and the ports accept all
+/// frames, a loop needs less than a millisecond.
 const EMPTYING_NS_MAX: Nanos = 50_000_000;
 
-/// Pause between two looks at a switch whose packets wait for a time or for a port.
+/// Pause between two checks of a switch whose packets wait for a time or for a port.
 const EMPTYING_POLL: Duration = Duration::from_micros(100);
 
 /// A request of a takeover to an event loop.
@@ -67,7 +67,7 @@ struct EntryCount {
 }
 
 impl PacketState {
-    /// Whether its ports are those of an offer, on the same sockets.
+    /// Whether the ports of this state are the ports of an offer, on the same sockets.
     pub(crate) fn is_of_offer<'a>(
         &self,
         offered: impl ExactSizeIterator<Item = &'a (u16, PortState)>,
@@ -127,7 +127,7 @@ impl PacketState {
                 CellValue::Counter(counter, value) => {
                     switch.set_counter_cells(*counter, cells, *value)
                 }
-                // Buckets of meters do not pass.
+                // The buckets of meters are not handed over.
                 CellValue::Meter(..) | CellValue::MeterAnew(..) => Ok(()),
             };
             written.map_err(|error| error.message)?;
@@ -192,7 +192,7 @@ impl EventLoop {
 
     fn pause(&mut self, pause: &Pause) -> Result<(), LoopError> {
         self.is_pausing = true;
-        // Packet-outs that have come before.
+        // Send the packet-outs that have come before the request.
         self.run_work()?;
         let is_empty = self.empty()?;
         self.is_pausing = false;

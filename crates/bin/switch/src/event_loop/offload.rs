@@ -46,7 +46,7 @@ pub(super) struct Offloading {
     /// Called once, when the offload has loaded or refused the first program.
     when_ready: Option<Box<dyn FnOnce() + Send>>,
     keeps_forwarding: bool,
-    /// Programs of an earlier switch may still forward in the kernel.
+    /// Whether programs of an earlier switch process may still forward in the kernel.
     has_earlier: bool,
     /// Whether the offload's programs go on forwarding when the offload is stopped.
     leaves: Arc<AtomicBool>,

@@ -293,8 +293,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Selection {
-    /// Logs each name once that the program lacks or whose series are partly left out, and again if that had ended in
-    /// between.
+    /// Logs the names that the program lacks, and those whose series are partly left out. Each name is logged once, and
+    /// again only if the fault had ended in between.
     fn log(&self, selected: &Selected) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *logged);

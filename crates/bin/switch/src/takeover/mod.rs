@@ -12,9 +12,9 @@
 //! | 5. [`Message::Taken`]. | new | the new one is the switch |
 //! | 6. The new one forwards. The old one closes the state file and ends; the new one opens the file. | both | the new one is the switch; control calls that write wait for the file |
 //!
-//! Step 5 is the commit. The old process reads it, or shuts its end of the connection and then looks once more: a
-//! message that is not there then can no longer be sent ([`wire`]). So there is no moment at which both processes
-//! forward. Each step has a deadline, after which the old process goes on.
+//! Step 5 is the commit. The old process reads the message, or it shuts its end of the connection and then checks once
+//! more whether the message has come. If it has not come by then, it can no longer be sent ([`wire`]). So there is no
+//! moment at which both processes forward. Each step has a deadline, after which the old process goes on.
 
 mod new;
 mod old;
@@ -44,7 +44,7 @@ enum Message {
     Refused(String),
 }
 
-/// The new process. What the old process has differently, it refuses.
+/// Describes the new process. The old process refuses a switch that differs from its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Hello {
     version: String,

@@ -29,7 +29,7 @@ const STATE_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct TakingOver {
     path: PathBuf,
     connection: Connection,
-    /// The old process.
+    /// The id of the old process.
     process: u32,
 }
 

@@ -36,7 +36,8 @@ const HELLO_MAX: Duration = Duration::from_secs(5);
 /// wait for as long.
 const PREPARE_MAX: Duration = Duration::from_secs(60);
 
-/// How long no process may forward. A receive ring of 4,096 slots holds what comes in that time at 16,000 frames/s.
+/// The longest time for which neither process may be forwarding. A receive ring of 4,096 slots holds what comes in that
+/// time at 16,000 frames/s.
 pub(super) const HANDOVER_MAX: Duration = Duration::from_millis(250);
 
 /// Pause after a failed accept: without a free descriptor the kernel would fail again at once.

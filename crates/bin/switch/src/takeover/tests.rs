@@ -133,7 +133,7 @@ impl Old {
             passed = loop {
                 match connection.receive().expect("an offer") {
                     (Message::Offer(_), descriptors) => break descriptors,
-                    // The switch may not have seen yet that the one before has gone.
+                    // The switch may not have seen yet that the connection before this one is closed.
                     (Message::Refused(reason), _) if reason.contains("is in progress") => {
                         assert!(began.elapsed() < TIMEOUT, "{reason}");
                         connection = self.connect();

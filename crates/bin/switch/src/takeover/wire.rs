@@ -73,7 +73,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` blocks. The first step has `timeout`.
+    /// Makes `stream` blocking. The first step must be over after `timeout`.
     pub(super) fn new(stream: UnixStream, timeout: Duration) -> io::Result<Connection> {
         stream.set_nonblocking(false)?;
         Ok(Connection {
@@ -159,9 +159,9 @@ impl Connection {
         Ok((message, descriptors))
     }
 
-    /// Waits for [`Message::Taken`] until the step is over. Returns true if the other process has sent it. After false
-    /// the other process can no longer send it: shutting the receiving end makes its send fail, and a message that the
-    /// kernel has taken before is read.
+    /// Waits for [`Message::Taken`] until the step is over. Returns true if the other process has sent this message.
+    /// Once this function has returned false, the other process can no longer send the message: its send fails because
+    /// the receiving end is shut, and a message that the kernel had taken before that has been read.
     pub(super) fn is_taken(&mut self) -> bool {
         let is_taken = |received: Result<(Message, Vec<OwnedFd>), WireError>| {
             matches!(received, Ok((Message::Taken, _)))
@@ -209,7 +209,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The time until the deadline, which is not zero: a timeout of zero would mean none.
+    /// The time until the deadline. It is never zero, because a timeout of zero would mean that there is no timeout.
     fn time_left(&self) -> Result<Duration, WireError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left < Duration::from_micros(1) {

@@ -360,7 +360,7 @@ fn waits(process: u32) -> BTreeMap<OsString, u64> {
         .collect()
 }
 
-/// How long the threads that a process has now have waited for a processor since then.
+/// How long the present threads of a process have waited for a processor since `before` was read.
 fn waited_since(before: &BTreeMap<OsString, u64>, process: u32) -> Duration {
     let now = waits(process);
     let since = now
@@ -369,8 +369,8 @@ fn waited_since(before: &BTreeMap<OsString, u64>, process: u32) -> Duration {
     Duration::from_nanos(since.sum())
 }
 
-/// Fails if frames did not arrive, other than those for which the switch, which waited so long for a processor, or the
-/// cable had no room meanwhile. Returns how many these were.
+/// Fails if frames are missing for another reason than lack of room in the switch or in the cable. `waited` is how long
+/// the switch has waited for a processor; it limits how many frames may be missing. Returns how many are missing.
 fn assert_all_came((n_sent, came): (u32, Vec<u32>), totals: &Value, waited: Duration) -> u32 {
     let n_lost = n_sent - u32::try_from(came.len()).expect("no more than were sent");
     let first = (0..n_sent).zip(&came).find(|(n, came)| n != *came);

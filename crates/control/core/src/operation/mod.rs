@@ -128,7 +128,7 @@ impl<T: Identified> Update<T> {
 
 /// How the updates of one kind of entity are executed, undone and stored.
 pub(crate) trait Rules {
-    /// The cost of the update: how many updates of a table entry take as long.
+    /// The cost of the update, as the number of table entry updates that would take the same time.
     fn n_updates(&self) -> usize {
         1
     }
@@ -211,13 +211,13 @@ impl Operation {
         })
     }
 
-    /// The cost of the operation: how many updates of a table entry take as long.
+    /// The cost of the operation, as the number of table entry updates that would take the same time.
     pub(crate) fn n_updates(&self) -> usize {
         self.with_rules(|rules| rules.n_updates())
     }
 
-    /// Returns the operation as a new process may repeat it; `None` if it must not repeat it. A new process starts
-    /// without the state that packets have written.
+    /// Returns the operation in the form in which a new process may repeat it, or `None` if a new process must not
+    /// repeat the operation. A new process starts without the state that packets have written.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
             // Packets have changed the register since the controller wrote it. If a sequencer's counter were restored,

@@ -13,7 +13,7 @@ use testkit::memory_loop::MemoryLoop;
 /// Timeout of a test: longer than anything takes here.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Yields after which every task that can go on has gone on.
+/// After this number of yields every task that is able to continue has continued.
 const N_YIELDS: usize = 100;
 
 /// A program with tables, counters and registers.
@@ -155,7 +155,7 @@ impl Harness {
         .await;
     }
 
-    /// Lets every task go on that can, and checks that no more work is queued.
+    /// Lets every task continue that is able to, and checks that meanwhile exactly this many pieces of work are queued.
     pub async fn stays_held(&self, n_held: usize) {
         for _ in 0..N_YIELDS {
             tokio::task::yield_now().await;

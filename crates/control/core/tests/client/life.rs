@@ -39,7 +39,7 @@ async fn a_device_lives_from_no_program_to_another() {
         client_data
     );
 
-    // Packets count at the entry and in the program's array.
+    // Packets are counted at the entry and in the program's array.
     harness.switch.receive(1, &frame(0xa));
     let ports = harness.switch.transmitted().into_iter();
     assert!(ports.map(|sent| sent.port).eq([PortId(2)]));
@@ -170,7 +170,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
         assert!(aborted.message.contains("update 21"), "{aborted:?}");
         assert_eq!(harness.entries().await, entries);
 
-        // More updates than frames can wait for.
+        // So many updates that frames would wait too long.
         let slots = (0..).map(|n| harness.slot(n % N_SLOTS, 1));
         let operations = slots.take(limits::UNDIVIDED_UPDATES_MAX + 1).collect();
         let Err(Error::Refused(refused)) = whole(operations).await else {
@@ -205,7 +205,7 @@ async fn while_packets_wait_between_two_passes_no_batch_is_whole_for_them() {
     };
     assert_eq!(refused.kind, ControlErrorKind::Unimplemented);
     assert_eq!(harness.addresses().await, [1]);
-    // `Whole` does not wait for a moment between passes.
+    // `Whole` does not wait for a moment when no packet is between two passes through ingress and egress.
     assert_eq!(write(Atomicity::Whole).await, Ok(vec![Ok(()); 2]));
     harness
         .write(vec![harness.delete(2), harness.delete(3)])

@@ -1,4 +1,5 @@
-//! The primary role: the stream on which a client bids for it, and waiting for it among several controllers.
+//! How a client becomes primary: the stream on which it bids for the primary role, and how it waits while another
+//! controller has the role.
 //!
 //! A command bids one more than the highest election id that the switch has seen. A bid without an id returns that
 //! highest id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
@@ -184,7 +185,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until there is no primary. Returns the stream on which the switch said so, and the highest election id.
+    /// Waits until there is no primary. Returns the stream on which the switch reported this, and the highest election
+    /// id.
     async fn await_no_primary(
         &mut self,
         until: Instant,

@@ -10,7 +10,7 @@ use testkit::p4runtime::{self, DEVICE_ID};
 use testkit::text::assert_has;
 use tokio::net::TcpListener;
 
-/// Serves at an address of the loopback interface, which it returns.
+/// Serves at an address of the loopback interface, and returns this address.
 async fn serve(tls: Option<tls::Server>) -> String {
     let (_, server) = p4runtime::server(1);
     p4runtime::serve(server.with_tls(tls)).await
@@ -204,7 +204,7 @@ async fn serve_raw(shown: &testkit::certificates::Issued) -> String {
     let address = listener.local_addr().expect("an address").to_string();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a client");
-        // The client refuses it.
+        // The client refuses the certificate.
         let _ = acceptor.accept(stream).await;
     });
     address

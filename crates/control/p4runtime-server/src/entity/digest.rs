@@ -16,7 +16,7 @@ use crate::pipeline::{Digest, Pipeline};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DigestConfig {
-    /// How long a digest may wait for others.
+    /// How long a digest may wait for further digests before its list is sent.
     pub(crate) max_timeout: Duration,
     pub(crate) max_list_size: usize,
     /// How long a digest without acknowledgement is not sent again.

@@ -236,7 +236,8 @@ pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesI
     }
 }
 
-/// The number of an exact, ternary or optional match, which controllers may write as a name; `None` if it has none.
+/// The number of an exact, ternary or optional match, which controllers may write as a name; `None` for a match that
+/// has no such number.
 fn number(given: &MatchField) -> Option<&[u8]> {
     match given {
         MatchField::Exact(value)
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(matches(&fields, &found), around_zero);
         let reversed = key_of(&[given(3, 0xfd)]).unwrap_err();
         assert!(reversed.message.contains("low bound above"), "{reversed}");
-        // A range of all values must be omitted, and reads as omitted.
+        // A controller must omit a range of all values, and a Read omits it too.
         let whole = key_of(&[given(0x80, 0x7f)]).unwrap_err();
         assert!(whole.message.contains("is left out"), "{whole}");
         let left_out = key_of(&[]).unwrap();

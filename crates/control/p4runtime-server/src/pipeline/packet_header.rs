@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(header.decode(&[0xff]), None);
     }
 
-    /// As in simple_switch_grpc: fields from the first bit on, zeros after the last.
+    /// As in simple_switch_grpc, the fields begin at the first bit, and zeros follow the last field.
     #[test]
     fn a_header_that_is_not_whole_bytes_is_filled_up_at_its_end() {
         let header = header(&[32, 1, 6]);

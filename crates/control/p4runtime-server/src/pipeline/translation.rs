@@ -586,7 +586,7 @@ mod tests {
         assert_eq!(number(&names, "8"), Err(Code::OutOfRange));
         let unknown = names.number(b"x", NewNames::Refused, "f").unwrap_err();
         assert_eq!(unknown.code, Code::NotFound);
-        // A leading zero makes it a name.
+        // Digits with a leading zero are a name, not a number.
         assert_eq!(number(&names, "03"), Ok(vec![3]));
     }
 

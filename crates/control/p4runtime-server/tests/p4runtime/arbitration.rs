@@ -266,7 +266,7 @@ async fn more_controllers_than_there_may_be_are_reported() {
     };
     let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
     let mut live = Vec::new();
-    // The highest first, so that later controllers cause no notifications.
+    // The controller with the highest election id joins first, so that later controllers cause no notifications.
     for election_id in (1..=n_max).rev() {
         let joined = join(election_id).await;
         joined.0.as_ref().unwrap();

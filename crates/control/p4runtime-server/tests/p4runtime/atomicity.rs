@@ -239,7 +239,7 @@ pub fn everything() -> Vec<Update> {
     inserted.into_iter().chain(modified).collect()
 }
 
-/// Changes to all of these entities; some entries and members are deleted and inserted again.
+/// Changes to all entities of `everything`; some entries and members are deleted and inserted again.
 fn changes() -> Vec<Update> {
     let changes = [
         (Delete, masked(1, 5, 1)),
@@ -444,7 +444,8 @@ async fn what_frames_cannot_wait_for_is_refused_whole() {
     assert_eq!(codes(&status.unwrap_err()), [Aborted, Unimplemented]);
 }
 
-/// A packet between ingress and egress would see the state before the batch in one and after it in the other.
+/// If a packet were between ingress and egress, it would see the state before the batch in ingress and the state after
+/// the batch in egress.
 #[tokio::test]
 async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
     let limits = SwitchConfig {

@@ -12,7 +12,7 @@ use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound};
 use crate::every_entity::{config, frame, id, kinds, start};
 use crate::harness::{Harness, until};
 
-/// An hour: no test waits for it.
+/// An hour: no test waits so long.
 const LONG_NS: i64 = 3_600_000_000_000;
 
 fn digest(name: &str, config: Option<Config>) -> Kind {
@@ -197,7 +197,7 @@ async fn another_pipeline_begins_without_digests() {
     assert_eq!(primary.digests().await.data, [seen_data(2), seen_data(3)]);
 }
 
-/// The digest is counted as dropped. The next primary receives later ones.
+/// The digest is counted as dropped. The next primary receives only later digests.
 #[tokio::test]
 async fn without_a_primary_a_digest_is_lost() {
     let harness = start().await;
@@ -209,7 +209,8 @@ async fn without_a_primary_a_digest_is_lost() {
     next.arbitrate(None);
     while next.arbitration().await.status.unwrap().code != Code::NotFound as i32 {}
     seen(&harness, 1);
-    // The digest is still in the queue: a primary that arrives before it is counted would receive it.
+    // The digest may still be in the queue. A primary that arrives before the digest is counted as dropped would
+    // receive it.
     dropped_in_the_end(&harness, "digest_no_primary", 1).await;
     next.arbitrate(Some(1));
     assert_eq!(
@@ -221,7 +222,7 @@ async fn without_a_primary_a_digest_is_lost() {
     assert_eq!(dropped(&harness, "digest_no_primary"), 1);
 }
 
-/// A configuration whose values are all 0 may be omitted, as finsy does.
+/// A client may omit a configuration whose values are all 0. The client finsy omits it.
 #[tokio::test]
 async fn a_configuration_may_be_left_out() {
     let harness = start().await;

@@ -152,7 +152,7 @@ async fn externs_of_programs_are_refused_by_name() {
     assert_eq!(primary.read_error(entry).await, NotFound);
 }
 
-/// Clients that clear a switch request every kind of entity; the fixture lacks these.
+/// Clients that clear a switch request every kind of entity; the fixture's program has no entities of the kinds below.
 // spec: read.wildcards-of-nothing
 #[tokio::test]
 async fn a_wildcard_over_what_the_program_does_not_have_finds_none() {

@@ -94,7 +94,8 @@ impl Harness {
         Self::with_all(switch, ServerLimits::default(), None).await
     }
 
-    /// Starts a server with the fixture's pipeline. Packets write its registers, so each worker has its own.
+    /// Starts a server with the fixture's pipeline. Packets write its registers, so each worker has registers of its
+    /// own.
     pub async fn with_workers(n_workers: usize) -> Self {
         let switch = MemoryLoop::start_workers(SwitchConfig::default(), 4, n_workers);
         let harness = Self::with_all(switch, ServerLimits::default(), None).await;
@@ -283,7 +284,7 @@ impl Controller {
         }
     }
 
-    /// Sets a pipeline that is accepted.
+    /// Sets a pipeline, which the server must accept.
     pub async fn commit(&mut self, config: ForwardingPipelineConfig) {
         let set = self.set_pipeline(Action::VerifyAndCommit, Some(config));
         set.await.unwrap();
@@ -338,12 +339,12 @@ impl Controller {
         self.write_one(Type::Delete, entity).await.unwrap();
     }
 
-    /// Writes an update that is refused. Returns the code.
+    /// Writes an update, which the server must refuse. Returns the code.
     pub async fn refused(&mut self, kind: Type, entity: Kind) -> Code {
         self.write_one(kind, entity).await.unwrap_err().0
     }
 
-    /// Writes updates one by one. Each is refused with its code.
+    /// Writes updates one by one, and checks that each is refused with the code beside it.
     pub async fn expect_refused(&mut self, cases: impl IntoIterator<Item = (Type, Kind, Code)>) {
         for (kind, entity, expected) in cases {
             match self.write_one(kind, entity.clone()).await {
@@ -353,7 +354,7 @@ impl Controller {
         }
     }
 
-    /// Reads a request that is not refused.
+    /// Reads the entities that match one entity of a request. The server must not refuse the request.
     pub async fn found(&mut self, entity: Kind) -> Vec<Kind> {
         self.read(entity).await.unwrap()
     }

@@ -45,7 +45,7 @@ fn count(packets: i64, byte_count: i64) -> Option<CounterData> {
     })
 }
 
-/// The colors of frames that enter a port. The port's cell of `rates` meters them.
+/// Sends frames into a port and returns their colors. The port's cell of the meter array `rates` meters the frames.
 fn colors(harness: &Harness, port: u16, n_frames: usize) -> Vec<u8> {
     let metered = frame(7, 0, 0x800, kinds::METERED);
     let colors = (0..n_frames).map(|_| pass(harness, port, &metered).color);
@@ -146,7 +146,7 @@ async fn wrong_meters_are_refused() {
     assert_eq!(primary.read_error(of(every_at)).await, InvalidArgument);
 }
 
-/// The program with all meters of one type.
+/// Starts a server whose program has only meters of this type.
 async fn start_with_meters_of(kind: MeterType) -> Harness {
     let mut p4info = p4info();
     for meter in &mut p4info.meters {
@@ -325,7 +325,7 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
     };
     let read = primary.found(request(false, true)).await;
     assert_eq!(read, [counts(1, 64)]);
-    // A Modify without rates makes the meter green; one with zeros resets the counts.
+    // A Modify without rates makes the meter green; a Modify whose counts are zeros resets the counts.
     let reset = TableEntry {
         meter_counter_data: Some(MeterCounterData::default()),
         ..limited(Some(RATES))

@@ -175,7 +175,7 @@ fn raw_client(
     tokio_rustls::TlsConnector::from(Arc::new(config))
 }
 
-/// The first byte that the server sends after the handshake.
+/// Connects with TLS, and returns the first byte that the server sends after the handshake.
 async fn speak(address: SocketAddr, tls: tokio_rustls::TlsConnector) -> std::io::Result<u8> {
     let stream = TcpStream::connect(address).await?;
     let name = tls::server_name("localhost").unwrap();

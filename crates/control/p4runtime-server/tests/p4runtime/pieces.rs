@@ -77,7 +77,7 @@ async fn large_tables_and_many_groups_are_read_in_pieces_and_whole() {
 
     let before = harness.switch.n_pieces();
     let read = primary.found(group(0, Vec::new())).await;
-    // Pieces of 64 groups with their replicas, and a last empty one.
+    // Each piece reads up to 64 groups with their replicas, and a last piece reads none.
     assert_eq!(harness.switch.n_pieces() - before, 11);
     let written = groups(600).map(|update| update.entity.unwrap().entity.unwrap());
     assert!(read.into_iter().eq(written));

@@ -76,7 +76,7 @@ async fn a_pipeline_that_cannot_have_the_state_changes_nothing() {
     assert_eq!(other.unwrap_err().code(), InvalidArgument);
     assert_eq!(state(&mut primary).await, before);
 
-    // It works once the missing objects have no entries.
+    // The pipeline is accepted once the missing objects have no entries.
     for key in [1, 2] {
         let entry = crate::atomicity::limited(key, 10);
         primary.delete(entry).await;

@@ -239,7 +239,7 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     assert_eq!(copies(), [(1, 10), (0, 40)]);
     assert_eq!(primary.found(group.clone()).await, from_ref(&group));
     primary.modify(group).await;
-    // A new pipeline knows ports that were down before.
+    // A new pipeline knows which ports were already down before it was set.
     set(1, false);
     use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
     let config = crate::every_entity::config();

@@ -292,7 +292,7 @@ async fn a_config_lists_what_a_role_has() {
     assert_eq!(found, PermissionDenied);
     other.set_pipeline().await.unwrap();
 
-    // A backup is notified of the primary's config, and again when a new primary has another one.
+    // A backup is notified of the primary's config, and is notified again when a new primary sends another config.
     let (mut backup, answer) = Member::join(&harness, role("mine", None), low(0)).await;
     assert_eq!(
         answer.role.unwrap().config,

@@ -262,7 +262,8 @@ fn a_file_of_another_format_is_refused_and_left() {
     }
 }
 
-/// The bytes of a file with some groups: closed by a switch that was stopped, or left by one that was killed.
+/// Returns the bytes of a file with some groups, and the operations in it. The file was closed by a switch that was
+/// stopped, or left by a switch that was killed.
 fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec<Operation>) {
     let (file, _) = open(path);
     let all: Vec<Operation> = (1..=n_groups).map(group).collect();
@@ -333,7 +334,7 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             match found(&damaged, is_killed, &what) {
                 None => n_refused += 1,
                 Some((operations, is_rolled_back)) => {
-                    // If the last commit is damaged and the switch was killed, redb takes the one before.
+                    // If the last commit is damaged and the switch was killed, redb uses the commit before it.
                     let is_before = is_killed && operations.is_empty();
                     assert!(operations == all || is_before, "{what}: {operations:?}");
                     assert_eq!(is_rolled_back, is_before, "{what}");

@@ -123,7 +123,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Sets how long samples wait for others. `None` waits until the buffer is full.
+    /// Sets how long a sample waits for further samples. With `None` it waits until the buffer is full.
     pub(crate) fn set_timeout(
         &mut self,
         list: i32,

@@ -13,7 +13,7 @@ fn refuse(what: &str, instead: &str) -> Answered {
     Err(Exception::new(PortCode::Error, message).into())
 }
 
-/// Always refused.
+/// Refuses to add a port, whatever the arguments are.
 pub(crate) fn add(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}@{}", args.i32(2)?, args.text(1)?),
@@ -21,7 +21,7 @@ pub(crate) fn add(args: Args<'_>) -> Answered {
     )
 }
 
-/// Always refused.
+/// Refuses to remove a port, whatever the arguments are.
 pub(crate) fn remove(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}", args.i32(1)?),

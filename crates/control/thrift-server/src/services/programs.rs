@@ -1,5 +1,5 @@
-//! Reads, swaps and resets the program. A loaded program is P4Runtime's saved pipeline: from then on calls refer to
-//! it, and after the swap packets use it.
+//! Reads, swaps and resets the program. A loaded program becomes the saved pipeline that P4Runtime has too: calls refer
+//! to it as soon as it is loaded, and packets use it after the swap.
 
 use std::sync::Arc;
 

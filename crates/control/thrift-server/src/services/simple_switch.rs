@@ -46,8 +46,8 @@ fn session(args: Args<'_>) -> Result<u32, Refusal> {
     Ok(args.i32(1)?.cast_unsigned())
 }
 
-/// The port with this number. A number of more than 16 bits becomes the highest, which the data plane refuses as no
-/// valid port.
+/// The port with this number. A number of more than 16 bits becomes the highest port number, which the data plane
+/// refuses as invalid.
 fn port(found: i32) -> PortId {
     PortId(u16::try_from(found).unwrap_or(u16::MAX))
 }

@@ -177,7 +177,7 @@ pub struct Client {
     pub stream: TcpStream,
     received: Vec<u8>,
     number: i32,
-    /// The service of calls whose name has none.
+    /// The service that is called if a call's name contains no service.
     pub service: &'static str,
 }
 
@@ -272,7 +272,8 @@ impl Client {
     }
 }
 
-/// Checks that every exception has a reason beside its code.
+/// Returns the value in an answer, or why the call was refused. Checks that every exception has a reason beside its
+/// code.
 pub fn result(answer: &Message) -> Result<Option<Value>, Refused> {
     if answer.kind == Some(Kind::Exception) {
         return Err(Refused::Failure(i32_of(&answer.fields, 2)));

@@ -90,7 +90,7 @@ impl Harness {
         self.device.pipeline().unwrap()
     }
 
-    /// Writes what must succeed, as another protocol would.
+    /// Writes an operation as another protocol would. The operation must succeed.
     pub async fn write(&self, operation: Operation) {
         let batch = Batch::new(vec![operation]);
         let results = self.device.write(self.pipeline(), batch).await.unwrap();

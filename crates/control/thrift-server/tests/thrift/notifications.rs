@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
         tokio::time::timeout(TIMEOUT, read).await.unwrap()
     }
 
-    /// Skips messages up to the next one of a topic.
+    /// Skips messages until one has this topic, and returns that message.
     async fn of(&mut self, topic: &[u8; 4]) -> Vec<u8> {
         loop {
             let message = self.message().await;

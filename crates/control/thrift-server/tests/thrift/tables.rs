@@ -72,7 +72,7 @@ async fn handles_are_bmv2_s() {
     for gone in [2, 0] {
         client.call("bm_mt_delete_entry", at(FORWARD, gone)).await;
     }
-    // The lowest free position is used first, and its version, in the eight bits above it, grows by one.
+    // The lowest free position is used first. Its version, in the highest eight bits of the handle, grows by one.
     assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
     assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
     assert_eq!(add(&mut client, 10, 1).await, 4);
@@ -184,7 +184,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         .unwrap();
     let of = |entry: &TableEntry| (entry.key.clone(), entry.action.call().unwrap().args.clone());
     let found: Vec<_> = entries.iter().map(of).collect();
-    // As in P4Runtime, without leading zeros.
+    // As in P4Runtime, the values have no leading zeros.
     let expected = [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])];
     assert_eq!(found, expected);
     let key = EntryKey {

@@ -120,7 +120,7 @@ impl State {
 }
 
 impl State {
-    /// Every entry of a table; among equal priorities the older comes first, and wins.
+    /// Every entry of a table; among entries of equal priority, the older comes first and wins.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = (EntryIndex, EntryView<'_>)> {
         let table = self.tables.table(table);
         table.into_iter().flat_map(|table| {

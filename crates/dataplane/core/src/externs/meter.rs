@@ -284,7 +284,7 @@ mod tests {
         }));
         let burst = colors(&mut meter, PACKETS, 0, 60, 4);
         assert_eq!(burst, [GREEN, GREEN, YELLOW, RED]);
-        // The committed bucket is filled first: 2 tokens in 2 ms, the third is the excess bucket's.
+        // The committed bucket is filled first: it gets 2 tokens in 2 ms. Only a third token goes to the excess bucket.
         let later = colors(&mut meter, PACKETS, 2_000, 60, 3);
         assert_eq!(later, [GREEN, GREEN, RED]);
         let later = colors(&mut meter, PACKETS, 5_000, 60, 4);

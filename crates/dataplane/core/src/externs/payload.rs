@@ -15,7 +15,8 @@
 //! (e) *Headers.* The extern gets the headers as bytes, because it may authenticate them. It may overwrite the bytes,
 //!     but not change their number: a checksum over the payload (UDP's over IPv6) can only be completed here. For UDP
 //!     over IPv4, the program may write the checksum 0, which means no checksum.
-//! (f) *Failure.* A copy without [`PayloadCopy::finish`] is dropped and counted ([`DropReason::PayloadExternFailed`]).
+//! (f) *Failure.* A copy for which the extern does not call [`PayloadCopy::finish`] is dropped and counted
+//! ([`DropReason::PayloadExternFailed`]).
 //! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone that
 //!     the egress pass made was made before the extern ran, and has the old payload.
 //! (h) *State* belongs to the extern and survives a change of program. All calls come from the thread that runs the
@@ -119,7 +120,7 @@ pub struct PayloadCopy<'a> {
     pub args: &'a [u64],
     /// The headers as the deparser wrote them.
     pub head: &'a mut [u8],
-    /// Buffer for the result: the payload's length plus the extern's growth.
+    /// Buffer for the result; its length is the payload's length plus the extern's growth.
     pub room: &'a mut [u8],
     result_bytes: &'a mut Option<usize>,
 }

@@ -21,7 +21,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// One pass of one packet: the state that primitives read and write.
+/// The state that primitives read and write during one pass of one packet through ingress or egress.
 pub struct Pass<'a> {
     pub(crate) ir: &'a Ir,
     pub(crate) action_infos: &'a [ActionInfo],

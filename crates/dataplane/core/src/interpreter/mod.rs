@@ -1,5 +1,5 @@
-//! The reference interpreter: an engine written for reading. It defines the semantics; every faster
-//! engine must agree with it, packet for packet.
+//! The reference interpreter: an engine written to be easy to read. It defines the semantics; every faster engine must
+//! agree with it, packet for packet.
 //!
 //! This file has the packets, and the values of v1model's metadata at the start of each control.
 //! Each part of the pipeline has its own file.
@@ -72,7 +72,7 @@ struct Interpreter {
     payload_ids: PayloadIds,
 }
 
-/// Writes the metadata that the architecture defines at a moment; skips those without a value.
+/// Writes the metadata fields whose values the architecture defines at this moment; skips fields without a value.
 fn write_metadata(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Option<Int>) {
     for (meaning, field) in ir.metadata.written_at(moment) {
         if let Some(value) = value(*meaning) {

@@ -1,5 +1,5 @@
-//! The parser reads headers from bytes, as section 13 of P4_16 describes. As in BMv2, an error ends
-//! the parser and sets `parser_error`, but ingress still runs.
+//! The parser reads headers from bytes, as section 13 of the P4-16 language specification describes. As in BMv2, an
+//! error ends the parser and sets `parser_error`, but ingress still runs.
 
 use super::{control_flow::Pass, packet, trace::header_values};
 use crate::{

@@ -1,9 +1,10 @@
 //! Action profiles and selectors: members that entries share, and groups from which a hash selects a member.
 //!
-//! The selection is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its weights), counted
-//! along the members in the order of their handles. A new member gets the lowest free handle, so handles are in order
-//! of creation until a member is deleted. Members that watch a port that is down count neither in the size nor in the
-//! order, as BMv2's server removes them from the group. A group without remaining members behaves like an empty one.
+//! The selection is BMv2's. The hash of the selector's fields modulo the group's size (the sum of its members' weights)
+//! gives a position; the members take positions in the order of their handles (internal numbers), each as many as its
+//! weight. A new member gets the lowest free handle, so handles are in order of creation until a member is deleted.
+//! Members that watch a port that is down count neither in the size nor in the order, as BMv2's server removes them
+//! from the group. A group without remaining members behaves like an empty one.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -386,7 +386,8 @@ impl Table {
         self.default.as_ref()
     }
 
-    /// Sets the default action, or the program's for `None`; returns the previous one.
+    /// Sets the default action, or for `None` restores the program's default action; returns the previous default
+    /// action.
     pub(crate) fn set_default(&mut self, action: Option<EntryAction>) -> Option<EntryAction> {
         let action = action.or_else(|| self.initial_default.clone());
         std::mem::replace(&mut self.default, action)

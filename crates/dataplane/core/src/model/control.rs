@@ -265,7 +265,7 @@ pub struct CloneSession {
     pub replicas: Vec<Replica>,
     /// Clones are truncated to this length when they leave; `None` is no truncation.
     pub truncate_bytes: Option<u32>,
-    /// The output queue for the clones; 0: the one that the packet's priority selects.
+    /// The output queue for the clones; 0 means the queue that the packet's priority selects.
     pub class_of_service: u32,
 }
 

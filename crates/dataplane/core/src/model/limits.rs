@@ -117,7 +117,7 @@ pub const COPIES_PER_LOOK: u32 = 4;
 /// passes.
 pub const COPIES_PER_LOOK_IN_VAIN: u32 = 20;
 
-/// Look-aheads with a dropped packet that may run in a row, after enough egress passes without one.
+/// Look-aheads with a dropped packet that may run in a row, after enough egress passes without such a look-ahead.
 pub const LOOKS_IN_VAIN_BURST: u32 = 8;
 
 /// Frames to keep available for look-aheads, if the caller delivers frames every sixteen copies.

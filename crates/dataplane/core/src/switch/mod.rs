@@ -10,16 +10,16 @@
 //! - `transmit(now, ...)` or `poll_transmit(now)` until they report that nothing can run at `now`; always after
 //!   `handle_frame` and `handle_timeout`.
 //! - After `transmit`: `poll_packet_in`, `poll_digest`, `poll_idle_timeout`, until each returns `None`. With an
-//!   offload, `take_offloaded_digests` before `poll_digest`, when `offloaded_digests_fd` is readable, or in every
-//!   iteration.
+//!   offload, the caller also calls `take_offloaded_digests` before `poll_digest`, either when `offloaded_digests_fd`
+//!   is readable or in every iteration.
 //! - `poll_timeout()`, which returns the time at which the caller must call `handle_timeout(now)` and `transmit` even
 //!   if no frame arrives.
 //! - Control calls (`control/`) between any two of these calls. A packet sees a control call wholly or not at all.
 //! - `begin_drain`, then `is_drained(token)` after each `transmit` until it returns true. With an offload, the caller
 //!   must ask again even if no frame arrives.
 //! - `set_offload` with an offload as soon as frames may arrive, and with `None` before the caller reads the last
-//!   numbers. `begin_batch` and `end_batch` around control calls that an offload must show at once. `collect` before
-//!   the caller reads numbers.
+//!   numbers. `begin_batch` and `end_batch` around control calls that the packets in an offload must see together.
+//!   `collect` before the caller reads numbers.
 //!
 //! Time never goes back: if `now` is earlier than in a previous call, the switch uses the latest time instead.
 
@@ -49,7 +49,7 @@ use crate::{
 pub struct DrainToken(u64);
 
 /// The switch: a pure state machine from (program, state, time, frame) to frames. Each control call is atomic and takes
-/// effect between two passes.
+/// effect between two passes. A pass is one run of a packet through ingress or through egress.
 ///
 /// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted packets, then new
 /// frames. So the passes of one packet run back to back unless a rate holds a queue. If the program sets priorities,
@@ -176,7 +176,7 @@ impl Switch {
         self.generation
     }
 
-    /// Makes the engine for the loaded program: the chosen one, or the interpreter while a trace needs it.
+    /// Makes the chosen engine for the loaded program, or the interpreter while a trace needs it.
     fn load_engine(&mut self) {
         self.load_engine_as(self.is_interpreted());
     }
@@ -305,8 +305,9 @@ impl Switch {
         Some(work(&mut run))
     }
 
-    /// Runs passes until a frame leaves or nothing can run at `now`. The caller must call it until it returns `None`,
-    /// after every `handle_frame` and `handle_timeout`. It copies the frame; [`Switch::transmit`] does not.
+    /// Runs passes until a frame leaves or nothing can run at `now`. After every `handle_frame` and `handle_timeout`,
+    /// the caller must call this method until it returns `None`. This method copies the frame; [`Switch::transmit`]
+    /// does not.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         let (mut bytes, mut n_head) = std::mem::take(&mut self.sent);
         let mut port = None;
@@ -420,8 +421,8 @@ impl Switch {
         self.sweep_idle_entries();
     }
 
-    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived; clones, replicas and
-    /// recirculated packets inherit it.
+    /// Starts a new epoch. Every packet carries the epoch in which its root frame (the received frame that the packet
+    /// comes from) arrived; clones, replicas and recirculated packets inherit it.
     pub fn begin_drain(&mut self) -> DrainToken {
         if let Some(offload) = &mut self.offload {
             offload.begin_drain(self.epoch);

@@ -1,5 +1,6 @@
 //! Prepares a program apart from the switch, in any thread: loads and compiles the program, and writes its tables. The
-//! switch then swaps the prepared program in between two passes, which takes no longer for a large program.
+//! switch then swaps the prepared program in between two passes, which takes as long for a large program as for a small
+//! one.
 //!
 //! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
 //! that keeps addresses sees the same state before and after.
@@ -61,8 +62,8 @@ impl ProgramLoader {
 }
 
 impl ReadyProgram {
-    /// The switch that holds the program, for control calls: the program starts with what they write. Packet generators
-    /// must not be written here; they belong to the real switch.
+    /// Returns the switch that holds the program. The caller makes control calls on this switch, and the program starts
+    /// with what the calls write. Packet generators must not be written here; they belong to the real switch.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }

@@ -1,5 +1,5 @@
-//! Records the time that packets spend in the switch, from the arrival of their root frame until they leave: one
-//! histogram per output port and one per stream. The recording is always on.
+//! Records the time that packets spend in the switch, from the arrival of their root frame (the received frame that a
+//! packet comes from) until they leave: one histogram per output port and one per stream. The recording is always on.
 //!
 //! The switch does not parse RTP. Instead, the replicas of a multicast group are one stream, the clones of a session
 //! are one stream, and all other packets are one stream. So the switch need not look into packets, and the controller

@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
-    /// The drain epoch in which the root frame arrived.
+    /// The drain epoch in which the root frame (the received frame that this packet comes from) arrived.
     pub epoch: u64,
     /// The name in traces; `NONE` if no trace was on when the packet came.
     pub name: NameId,

@@ -308,7 +308,7 @@ impl EgressQueues {
         }
     }
 
-    /// Empty queues with the same capacities and rates; held ports stay held.
+    /// Returns empty queues with the same capacities and rates; held ports stay held.
     pub(crate) fn emptied(&self) -> Self {
         let held = self.holds.as_deref().map(|holds| holds.held.clone());
         let holds = held.filter(|held| !held.is_empty()).map(|held| {
@@ -475,8 +475,9 @@ impl EgressQueues {
         }
     }
 
-    /// Takes the next packet to a port without held packets; moves the packets to other ports that come before it
-    /// behind those held. If there is no such packet, takes a held packet whose port is released.
+    /// Takes the next packet whose port is not held and has no held packets. The packets before it go to other ports;
+    /// this method moves them behind the packets that are held already. If there is no such next packet, takes a held
+    /// packet whose port is released.
     #[cold]
     fn pop_past_holds(&mut self, now: Nanos) -> Option<Departure> {
         while let Some(departure) = self.pop_next(now) {
@@ -568,7 +569,7 @@ impl EgressQueues {
         take_one(&mut self.depths, place.port, batch.queue)
     }
 
-    /// Removes copies that have left from their batch.
+    /// Removes from a batch the copies that have left.
     pub(crate) fn end_batch(&mut self, batch: &ReplicaBatch, n_taken: usize) {
         let Rings { rings, filled } = &mut self.rings;
         let ring = &mut rings[batch.queue];

@@ -1,4 +1,5 @@
-//! The packet replication engine's objects: multicast groups and clone sessions. P4Runtime 1.4, section 9.5.
+//! The packet replication engine's objects: multicast groups and clone sessions. See section 9.5 of the P4Runtime
+//! specification 1.4.
 
 use std::{
     collections::{BTreeMap, HashSet},

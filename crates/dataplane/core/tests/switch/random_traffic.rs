@@ -166,7 +166,8 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             let mut frame: Vec<u8> = (0..seeded.below(12))
                 .map(|_| seeded.next().to_be_bytes()[0])
                 .collect();
-            // Byte 1 says how many passes the packet makes, bytes 2 and 3 the port: few, and one of those in use.
+            // Byte 1 says how many passes the packet makes; they should be few. Bytes 2 and 3 are the port, which
+            // should be one of those in use.
             if let Some(left) = frame.get_mut(1) {
                 *left %= 12;
             }

@@ -79,8 +79,8 @@ impl Emit<'_, '_, '_> {
         out
     }
 
-    /// Multiplies modulo the width of the words: long multiplication, with a row for each word of the
-    /// right operand.
+    /// Multiplies by long multiplication, with one row for each word of the right operand. Keeps only as many words of
+    /// the product as the left operand has.
     fn multiply(&mut self, left: &[Value], right: &[Value]) -> Words {
         let n = left.len();
         if let ([left], [right]) = (left, right) {

@@ -1,4 +1,4 @@
-//! Writes controls, with one basic block per node, and actions, whose primitives may jump.
+//! Generates code for controls, with one basic block per node, and for actions, whose primitives may jump.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -38,7 +38,7 @@ struct Running {
     /// One basic block for each primitive that is a jump's target.
     leaders: HashMap<usize, Block>,
     after: Block,
-    /// How many jumps backwards were made.
+    /// Counts the jumps backwards.
     rounds: Option<Variable>,
     exited: Option<Variable>,
     /// Where a packet goes when it leaves the control.
@@ -46,8 +46,9 @@ struct Running {
 }
 
 impl Emit<'_, '_, '_> {
-    /// Writes a whole control, from its first node to its end. A control with a flow cache is written
-    /// twice, so that a sleeping cache costs only the check whether it sleeps.
+    /// Generates the code of a whole control, from its first node to its end. If the control has a flow cache, its code
+    /// is generated twice, without the cache and with it. While packets bypass the cache (the cache sleeps), they run
+    /// the code without it, and the cache costs them only the check whether it sleeps.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
         if let Some(cache) = self.flow_cache(start, capacity) {
@@ -163,8 +164,8 @@ impl Emit<'_, '_, '_> {
         self.args = None;
     }
 
-    /// Continues after an action. Cached field values stay valid if the action `is_straight`: then only one way leads
-    /// here.
+    /// Continues after an action. If `is_straight`, only one path leads to this point, so cached field values stay
+    /// valid.
     fn leave_action(&mut self, running: &Running, reached: bool, is_straight: bool) {
         if is_straight {
             self.jump(running.after);

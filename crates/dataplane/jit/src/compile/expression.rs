@@ -1,6 +1,7 @@
 //! Expressions. A word has 64 bits. A caller says how many words of a number it needs and gets the lowest ones: the
 //! number modulo 2 to the power of their bits. Some operations depend on the whole number (comparison, shift to the
-//! right, division, saturation, index). For them the operand's range says how many words hold it exactly.
+//! right, division, saturation, index). For these operations, the operand's range says how many words hold the operand
+//! exactly.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
@@ -49,7 +50,7 @@ impl Emit<'_, '_, '_> {
         Ok((self.low(expr, range.words() as usize)?, range.is_signed()))
     }
 
-    /// An index or a count as one word. A number of more words becomes larger than every index.
+    /// Computes an index or a count as one word. A number that needs more words becomes a word larger than every index.
     pub(crate) fn index(&mut self, expr: &Expr) -> Emitted<Value> {
         let (words, _) = self.exact(expr)?;
         self.one_word(&words)
@@ -184,7 +185,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    /// A field of a header; zero beyond the end of a stack.
+    /// Loads a field of the header that was found. Gives zero if the index is beyond the end of the stack.
     fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Emitted<Words> {
         if let Found::Among(candidates, _) = found
             && candidates.len() * n > CANDIDATES_MAX
@@ -257,7 +258,8 @@ impl Emit<'_, '_, '_> {
         self.b.ins().iadd(base, offset)
     }
 
-    /// Cuts a number to `bits` bits, the highest in its last word, and extends that word, by the sign if `signed`.
+    /// Cuts a number to its lowest `bits` bits. The highest of these bits lies in the last word. Extends that word with
+    /// the sign if `signed`, otherwise with zeros.
     pub(crate) fn wrap(&mut self, mut words: Words, bits: u32, signed: bool) -> Words {
         let surplus = i64::from((64 - bits % 64) % 64);
         if bits == 0 {

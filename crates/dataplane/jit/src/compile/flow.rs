@@ -1,5 +1,6 @@
-//! The flow cache in generated code. When a control begins, its inputs, packed into a key, lead to the flow's cells:
-//! one for each table, with the entry that the flow found. A table whose cell is filled is not looked up.
+//! The flow cache in generated code. When a control begins, its code packs the control's inputs into a key and finds
+//! the flow's cells with the key. A flow has one cell for each table. The cell holds the number of the entry that an
+//! earlier packet of the flow found. If a table's cell is filled, the table is not looked up.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ pub(super) struct Flow {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The cache of a control that begins here, if it gets one.
+    /// Returns the flow cache of the control that begins at `start`, or `None` if the control gets no cache.
     pub(super) fn flow_cache(
         &self,
         start: Option<NodeId>,
@@ -30,8 +31,9 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Continues in the basic block for packets that bypass a sleeping cache, and counts such a packet down. Returns
-    /// the basic block for packets that use the cache.
+    /// Checks whether the cache sleeps, that is, whether packets bypass it for now. Continues in the basic block for
+    /// packets that bypass the cache. There, the code decrements the number of packets that are still to bypass it.
+    /// Returns the basic block for packets that use the cache.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
@@ -98,7 +100,8 @@ impl Emit<'_, '_, '_> {
         words.collect()
     }
 
-    /// The cell of a table: the number that an earlier packet of this flow found. `None` if the table is not cached.
+    /// Loads the cell of a table: the number of the entry that an earlier packet of this flow found. `None` if the
+    /// table is not cached.
     pub(super) fn cell(&mut self, table: TableId) -> Option<Value> {
         let flow = self.flow.as_ref()?;
         let (cells, place) = (flow.cells, *flow.places.get(&table)?);

@@ -1,4 +1,4 @@
-//! Egress of the copies of one packet, one after the other, in one call ([`Engine::fan_out`]).
+//! Takes the copies of one packet through egress, one after the other, in one call ([`Engine::fan_out`]).
 //!
 //! A copy that is only transmitted never takes a place in the pool of packets (`packet.rs`). It goes through egress in
 //! the *scratch packet*: a block (header vector) and a buffer for headers, which all copies use one after the other.

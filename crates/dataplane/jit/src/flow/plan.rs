@@ -206,7 +206,7 @@ impl<'p> Follower<'p> {
             }
             return;
         }
-        // Repeats until nothing is added: a jump may lead back.
+        // Repeats until nothing is added, since a jump may lead back to an earlier primitive.
         let reached = values.reached.clone();
         loop {
             let before = values.clone();

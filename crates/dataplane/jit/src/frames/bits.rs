@@ -283,8 +283,8 @@ pub(crate) fn load_number(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32)
     load_be(b, from, offset.cast_signed(), 8)
 }
 
-/// The summands, each below 2^49, of a part in a one's complement sum of 16-bit words, where
-/// `behind` bits of the input follow the part.
+/// Returns what a part adds to a one's complement sum of 16-bit words, as summands that are each below 2^49. `behind`
+/// is the number of bits of the input that follow the part.
 pub(crate) fn summand(b: &mut FunctionBuilder<'_>, part: &Part, behind: u32) -> Vec<Value> {
     let mut out = Vec::new();
     let mut from = 0;

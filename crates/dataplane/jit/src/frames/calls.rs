@@ -76,7 +76,7 @@ unsafe extern "C" fn copy_words(to: *mut u64, from: *const u64, n_words: u64) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, to_usize(n_words)) };
 }
 
-/// Reads a header without a varbit field from `bytes`; the frame has all of its bytes.
+/// Reads a header without a varbit field from `bytes`. The frame has all bytes of the header.
 unsafe extern "C" fn read_header(
     context: *mut PassContext,
     block: *mut u8,
@@ -282,7 +282,7 @@ unsafe extern "C" fn is_member(
     u64::from(found)
 }
 
-/// The low words of a numeric expression that has no native code.
+/// Computes a numeric expression that has no native code, and writes the low words of the result to `out`.
 unsafe extern "C" fn interpret_number(
     context: *mut PassContext,
     block: *mut u8,

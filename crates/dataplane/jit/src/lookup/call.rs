@@ -1,6 +1,6 @@
-//! How generated code calls a table's lookup: one function for each structure and number of words, so that a lookup
-//! checks neither. The words of a short key of exact fields or a prefix are passed in registers, those of other keys
-//! through a pointer.
+//! How generated code calls a table's lookup. There is one function for each structure and number of words, so that a
+//! lookup need not check either. If a key is short and has exact fields or a prefix, its words are passed in processor
+//! registers. For any other key, a pointer to the words is passed.
 #![expect(
     unsafe_code,
     reason = "generated code calls lookups with plain pointers"

@@ -168,8 +168,8 @@ impl ExactMap {
             if slot[self.words] == EMPTY {
                 break;
             }
-            // An entry may move to the gap if the gap is on the way from the entry's first
-            // position.
+            // An entry may move to the gap if probing from the entry's first position comes to the gap before it comes
+            // to the entry.
             let first = self.start(&slot[..self.words]);
             if (next.wrapping_sub(first) & self.mask) >= (next.wrapping_sub(gap) & self.mask) {
                 self.slots

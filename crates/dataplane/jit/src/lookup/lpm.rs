@@ -165,8 +165,8 @@ impl LpmTrie {
         entry.wrapping_sub(1)
     }
 
-    /// Sets the entry of the prefix of `len` bits of a key's field. Returns the old entry. No other prefix may have
-    /// this entry.
+    /// Sets the entry of the prefix that keeps the first `len` bits of the key's prefix field. Returns the old entry.
+    /// No other prefix may have this entry.
     pub fn insert(&mut self, key: &[u64], len: u32, entry: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         self.set_prefix(entry, &prefix);
@@ -223,7 +223,7 @@ impl LpmTrie {
         }
     }
 
-    /// Puts an entry into a node or below. A new entry is counted in the nodes that it passes.
+    /// Puts an entry into a node, or into a node below. Counts a new entry in each node on the way.
     fn place(&mut self, mut node: Node, prefix: &Prefix, entry: u32, old: Option<u32>) {
         while prefix.after < node.low {
             let slot = covered(node, prefix).start;

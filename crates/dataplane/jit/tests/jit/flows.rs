@@ -10,8 +10,8 @@ use fastrand::Rng;
 use testkit::p4::{json_of, program_of};
 
 /// The traffic: `steps` steps, of which one in `write_one_in` is a control call and the others are frames. The frames
-/// are of few flows or, if `alternates`, of many and few for 20,000 steps each. Up to `together` frames wait; some of
-/// them leave before others come, or before a control call.
+/// are of few flows. If `alternates`, they are of many flows for 20,000 steps, then of few flows for 20,000 steps, and
+/// so on. Up to `together` frames wait in the switch; some of them leave before others come, or before a control call.
 #[derive(Clone, Copy)]
 struct Traffic {
     steps: usize,
@@ -34,7 +34,7 @@ const TOGETHER: Traffic = Traffic {
     ..FEW_FLOWS
 };
 
-/// A cache that hits seldom sleeps for 65,536 packets, and wakes.
+/// With many flows, the cache seldom hits. It then sleeps, so that 65,536 packets bypass it, and wakes again.
 const MANY_FLOWS: Traffic = Traffic {
     steps: 160_000,
     write_one_in: 200,

@@ -159,7 +159,7 @@ fn checksums_over_payloads_of_any_length_are_those_of_the_interpreter() {
     assert!(left > frames.len());
 }
 
-/// A header of fields of random widths, whole bytes together.
+/// Returns a header whose fields have random widths and together are a whole number of bytes.
 fn random_header(random: &mut Rng, name: &str) -> (String, Vec<(String, u32)>) {
     let widths = [1, 3, 4, 8, 9, 13, 16, 20, 24, 32, 48, 63, 64, 65, 100, 128];
     let mut fields: Vec<(String, u32)> = (0..random.usize(1..7))

@@ -105,7 +105,8 @@ impl Emit<'_> {
         };
         self.asm.mov(R1, base);
         self.asm.alu_imm(Alu::Add, R1, (offset + end) as i32);
-        // The frame is never shorter, since the parser has found the header there; the verifier requires the check.
+        // The frame never ends before the header does, since the parser has found the header there. But the verifier
+        // requires this check.
         self.asm.jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
         for group in &groups {
             self.write_group(group, base, offset + group.at)?;
@@ -114,7 +115,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Converts an offset to an address in the frame, with a bound for the verifier.
+    /// Converts the offset in `reg` to an address in the frame. Jumps to `beyond` if the offset is above
+    /// `POSITION_MAX`, so that the verifier knows a bound.
     pub(super) fn bounded_pointer(&mut self, reg: Reg, beyond: Label) {
         self.asm
             .jump_if_imm(Jump::Gt, reg, POSITION_MAX as i32, beyond);
@@ -153,7 +155,7 @@ impl Emit<'_> {
             let invalid = self.asm.label();
             self.jump_if_valid(*header, false, invalid, R1);
             let bytes = self.header_bytes(*header);
-            // The position is in memory, so that the verifier does not track how it arose.
+            // The position is in memory, so that the verifier does not track how it was computed.
             self.load_word(R4, Word::Cursor);
             self.asm.mov(R1, R4);
             self.asm.alu_imm(Alu::Add, R1, bytes as i32);

@@ -1,8 +1,9 @@
 //! Meters: the two-rate three-colour marker of RFC 2698 with buckets that all processors share ([`MeterLayout`]).
 //!
-//! The code does what [`dataplane::offload::Bucket`] says, with a compare-and-exchange of the bucket's word. When other
-//! processors are always faster, it takes the packet's tokens by an addition: the packet keeps the colour of the last
-//! state that it read, and the bucket may owe tokens, so that it never gives more than its rate.
+//! The code does what [`dataplane::offload::Bucket`] says, with a compare-and-exchange of the bucket's word. If every
+//! attempt fails because other processors change the word first, the code takes the packet's tokens by an addition. The
+//! packet then keeps the colour that follows from the last state that the code has read. The bucket may then owe tokens
+//! (have given more than it had), so that it never gives more than its rate.
 
 use dataplane::{
     MeterId, MeterUnit,
@@ -24,14 +25,14 @@ const ATTEMPTS: u32 = 4;
 
 const MICROS_PER_SECOND: i32 = 1_000_000;
 
-/// The address of the cell's slot.
+/// The register that holds the address of the meter cell's slot.
 const CELL: Reg = R2;
 
 /// Bits of a colour.
 const COLOR_BITS: u32 = 2;
 
 impl Emit<'_> {
-    /// `execute_meter`. An index beyond the end of the array leaves the destination unchanged.
+    /// Generates the code of `execute_meter`. An index beyond the end of the array leaves the destination unchanged.
     pub(super) fn execute_meter(
         &mut self,
         to: &Place,
@@ -70,7 +71,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Stores the colour in `R0`.
+    /// Stores the colour, which is in `R0`, into a field.
     fn store_color(&mut self, field: FieldId) -> Emitted<()> {
         let declared = &self.ir.fields[field.index()];
         if declared.variable || declared.bits > 64 {
@@ -81,10 +82,10 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Colours the packet by the cell whose number is in `R1`, below the number of cells, and records in the journal
-    /// that the colour counts. Puts the colour into `R0`.
+    /// Colours the packet by the cell whose number is in `R1`, and records in the journal that the colour is to be
+    /// counted. The number must be below the number of cells. Puts the colour into `R0`.
     fn meter(&mut self, layout: &MeterLayout, kind: MeterKind) -> Emitted<()> {
-        // Copies cannot be punted, as some rates must be.
+        // With some rates a packet must be punted, and copies cannot be punted.
         if self.kind == Kind::Copies {
             return Err("a meter for copies".into());
         }

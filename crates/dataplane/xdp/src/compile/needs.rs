@@ -1,4 +1,5 @@
-//! Which fields the packet's state (`layout.rs`) must keep, and which headers the deparser may have to write anew.
+//! Finds out which fields the packet's state (`layout.rs`) must keep, and which headers the deparser may have to write
+//! anew.
 
 use std::collections::BTreeSet;
 

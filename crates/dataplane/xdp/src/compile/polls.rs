@@ -1,5 +1,5 @@
-//! The code at the beginning of a NAPI poll, and the code that drops a packet before its copies are made, because the
-//! port's device would refuse some or all copies in this poll. [`Polls`] describes the data;
+//! Generates the code that runs at the beginning of a NAPI poll, and the code that drops a packet before its copies are
+//! made, if the port's device would refuse some or all copies in this poll. [`Polls`] describes the data;
 //! `runtime/transmit/polls.rs` computes the limits.
 
 use dataplane::DropReason;
@@ -14,8 +14,9 @@ use crate::{
     image::{Body, FanOut, GroupArg, Heap, Polls},
 };
 
-/// How long a limit is used, in nanoseconds. Then the port is tried again, which loses some copies of one packet: with
-/// 5,000 packets per second, that is one packet in a hundred. An outdated limit drops packets for at most this long.
+/// How long a limit (the number of copies that a port's device takes in one poll) is used, in nanoseconds. After that
+/// time the port is tried again without the limit, and some copies of one packet are lost: with 5,000 packets per
+/// second, of one packet in a hundred. An outdated limit drops packets for at most this long.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
 /// Packets with fewer copies are always copied. Dropping such a packet costs nearly as much as copying it, and while it
@@ -90,8 +91,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R1, R0);
     }
 
-    /// Drops the packet, and has all later ones for this port in this poll dropped, so that no packet of a smaller
-    /// group overtakes it. If the limit is too old, forgets the limit instead.
+    /// Drops the packet, and makes the program drop all later packets for this port in this poll, so that no packet of
+    /// a smaller group overtakes the dropped packet. If the limit is too old, forgets the limit instead.
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();
         self.load_word(R2, Word::Arrival);

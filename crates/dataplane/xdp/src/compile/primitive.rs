@@ -1,4 +1,4 @@
-//! Statements of actions, parser states and the deparser.
+//! Generates code for the statements of actions, parser states and the deparser.
 
 use dataplane::{
     ActionId, CounterId, DropReason,
@@ -73,7 +73,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// If the action has loops, returns where iterations are counted and how many are allowed.
+    /// If the action has loops, returns the stack slot in which iterations are counted, and how many iterations are
+    /// allowed.
     fn begin_loops(&mut self, primitives: &[Primitive]) -> Emitted<Option<(i16, i32)>> {
         let goes_back = |(position, primitive): (usize, &Primitive)| match primitive {
             Primitive::Jump(to) | Primitive::JumpIfZero(_, to) => *to <= position,
@@ -257,7 +258,8 @@ impl Emit<'_> {
         self.for_found(&found, R1, some, |_| {})
     }
 
-    /// `setValid` or `setInvalid`. BMv2 adds the header's bytes to `packet_length`, or subtracts them.
+    /// Generates the code of `setValid` or `setInvalid`. Like BMv2, it adds the header's bytes to `packet_length`, or
+    /// subtracts them.
     fn change_validity_of(&mut self, header: HeaderId, valid: bool) {
         if self.ir.headers[header.index()].metadata {
             return;
@@ -404,7 +406,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// `push_front` and `pop_front`. P4_16 1.2.5, section 8.18.
+    /// Generates the code of `push_front` and `pop_front` (P4-16 language specification 1.2.5, section 8.18).
     fn shift_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Emitted<()> {
         let Expr::Const(count) = count else {
             return Err("a stack that is shifted by a variable".into());

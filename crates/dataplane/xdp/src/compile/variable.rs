@@ -1,5 +1,5 @@
-//! Parts of variable width in the frame: varbit fields, and bits that the parser skips. The parser's positions stay
-//! constant; [`FRAME`] moves by the variable parts.
+//! Generates code for parts of variable width in the frame: varbit fields, and bits that the parser skips. The parser's
+//! positions stay constant; instead, the code adds the widths of the variable parts to the address in [`FRAME`].
 
 use dataplane::engine::ir::{Expr, HeaderId, ParserOp};
 

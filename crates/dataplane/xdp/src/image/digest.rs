@@ -1,4 +1,4 @@
-//! Digests as programs send them.
+//! Decodes the digests that compiled programs send.
 
 use dataplane::Digest;
 use dataplane::engine::ir::Ir;
@@ -34,7 +34,7 @@ impl DigestRecord {
     }
 }
 
-/// A value's bytes in network order without leading zeros, at least one.
+/// Returns a value's bytes in network order without leading zeros, but at least one byte.
 fn canonical(words: &[u64]) -> Vec<u8> {
     let bytes = words.iter().rev().flat_map(|word| word.to_be_bytes());
     let mut bytes: Vec<u8> = bytes.skip_while(|byte| *byte == 0).collect();

@@ -23,7 +23,8 @@ pub enum EncodedKey {
     Position(u32),
     /// A key of the index's map.
     Bytes(Vec<u8>),
-    /// A mask, and a key of the map with 0 in its first 4 bytes, in place of the number that the mask is yet to get.
+    /// A mask, and a key of the map. The first 4 bytes of the key are 0; the mask's number will replace them once the
+    /// mask has a number.
     Masked {
         /// The mask, as long as `key`.
         mask: Vec<u8>,

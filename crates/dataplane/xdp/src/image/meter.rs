@@ -5,13 +5,13 @@ use dataplane::offload::Bucket;
 
 use super::layout::{ACTION_PUNT, Body, Index, TableLayout};
 
-/// A meter array, or the meters of a table's entries.
+/// The layout of a meter array, or of the meters of a table's entries.
 ///
-/// A cell is a [`Body`]; that of an entry has the number of the entry's body. Its action is a [`MeterLayout::GREEN`]
-/// or [`MeterLayout::TWO_RATES`], or [`ACTION_PUNT`] for rates that the program cannot apply. A cell neither of whose
-/// slots holds is green. The arguments are two [`Bucket`]s, each with rate, burst and the tokens that are gone, the
-/// committed one first. The program changes the last word of each bucket of the slot that holds, so a cell with new
-/// rates has new buckets.
+/// A cell is a [`Body`]. The cell of a table entry has the same number as the entry's body. A cell's action is
+/// [`MeterLayout::GREEN`] or [`MeterLayout::TWO_RATES`], or [`ACTION_PUNT`] for rates that the program cannot apply. If
+/// neither slot of a cell is valid for a packet's version, the colour is green. The arguments are two [`Bucket`]s,
+/// first the committed one, then the peak one. Each consists of the rate, the burst and the tokens that are gone. The
+/// program changes the last word of each bucket in the slot that is valid, so a cell with new rates has new buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterLayout {
     pub cells: TableLayout,

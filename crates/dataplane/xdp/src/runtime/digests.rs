@@ -1,4 +1,4 @@
-//! Digests from the kernel that the control plane has not taken yet.
+//! Reads the digests from the kernel that the control plane has not taken yet.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,7 +43,7 @@ impl Digests {
         )
     }
 
-    /// Readable while digests are waiting.
+    /// Returns a descriptor that is readable while digests are waiting.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().map(AsFd::as_fd)
     }

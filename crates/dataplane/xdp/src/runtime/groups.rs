@@ -1,5 +1,5 @@
-//! Multicast groups in the kernel: each version of a group is a fan-out, with a device map and the instances of its
-//! copies.
+//! Writes multicast groups into the kernel's maps. Each version of a group is a fan-out: a device map, and the
+//! instances (`egress_rid`) of the group's copies.
 //!
 //! Inserting a device map into the outer map (the map whose values are the device maps) takes a grace period of RCU;
 //! writing into a device map does not. So a fan-out that no packet sees any more (a spare) keeps its map, for a later
@@ -24,10 +24,11 @@ use super::messages::Interface;
 use super::ranges::Ranges;
 use crate::image::FanOut;
 
-/// The most spare fan-outs of one size: so many groups can change within one grace period without waiting.
+/// The most spare fan-outs of one size. This many groups of that size can change within one grace period without
+/// waiting.
 const SPARES_MAX: usize = 4;
 
-/// The most threads that wait for the kernel. Beyond that the writer waits itself.
+/// The most threads that wait for the kernel. If all of them are busy, the writer itself waits.
 const THREADS_MAX: usize = 16;
 
 /// How often the writer checks whether packets can find maps that are being inserted.
@@ -113,7 +114,7 @@ impl Target {
     }
 }
 
-/// Spares that a thread is inserting into the outer map, and the result.
+/// Spares that a thread is inserting into the outer map, and the result of the insertion.
 #[derive(Debug)]
 struct Coming {
     result: Arc<OnceLock<io::Result<()>>>,
@@ -185,7 +186,7 @@ impl FanOuts {
         }
     }
 
-    /// The longest frame that all interfaces of these replicas accept, in bytes.
+    /// Returns the length of the longest frame that all interfaces of these replicas accept, in bytes.
     pub(crate) fn longest(&self, replicas: &[Replica]) -> u32 {
         let devices = replicas
             .iter()
@@ -332,7 +333,7 @@ impl FanOuts {
         self.refused.take()
     }
 
-    /// How many spares there should be, by number of entries.
+    /// Returns how many spares there should be, by number of entries.
     fn wanted(&self) -> BTreeMap<u32, usize> {
         let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
         for (size, n) in &self.n_in_use {

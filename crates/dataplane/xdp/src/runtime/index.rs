@@ -164,13 +164,13 @@ impl Keys {
         };
         graces.wait_past(self.taken_out)?;
         self.masks[number].0 = write(number);
-        // Packets may see some bytes of the old mask and some of the new one.
+        // Until all packets from before are done, packets may see some bytes of the old mask and some of the new one.
         graces.wait_past(graces.now())?;
         Ok(number)
     }
 
-    /// Deletes a key that leads to this body, and which no packet sees any more. A key that leads to another body by
-    /// now stays.
+    /// Deletes a key that leads to this body, and which no packet sees any more. Keeps the key if it leads to another
+    /// body by now.
     ///
     /// # Errors
     /// The kernel's error.

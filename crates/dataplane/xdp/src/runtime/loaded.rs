@@ -70,7 +70,8 @@ pub(super) struct Loaded {
     progress: Arc<Progress>,
     /// Commits sent to the writer.
     n_commits: u64,
-    /// Drains of epochs from this one on were never requested.
+    /// The lowest epoch whose drain was never requested. A drain reports an epoch once no packet sees any more what
+    /// commits before the request have replaced.
     next_epoch: u64,
     /// Epochs below this one were already drained when requested.
     drained: u64,
@@ -350,8 +351,8 @@ impl Loaded {
         }
     }
 
-    /// Some bodies (entries' memory) now belong to another entry. Adds the counts that they still have from their
-    /// previous entries to the tables' counts.
+    /// Some bodies (entries' memory) now belong to another entry. Adds the counts of these bodies' previous entries to
+    /// the tables' counts.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -407,7 +408,7 @@ impl Loaded {
         self.digests.take(n_max, accounts)
     }
 
-    /// Readable while digests are waiting.
+    /// Returns a descriptor that is readable while digests are waiting.
     pub(super) fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
         self.digests.fd()
     }
@@ -431,8 +432,8 @@ impl Loaded {
         epoch >= self.next_epoch || epoch < drained.max(self.drained)
     }
 
-    /// Whether all packets see the last commit, and no counted packet is inside. Then a drain, such as the one before a
-    /// viewer joins, needs no grace period.
+    /// Whether all packets see the last commit, and no counted packet is inside the switch. If so, a drain, such as the
+    /// drain before a viewer joins a conference, needs no grace period.
     fn is_clear(&self) -> bool {
         let n_seen = self.progress.n_seen.load(Ordering::Acquire);
         let Ok(counters) = self.maps.get(self.counters) else {
@@ -463,8 +464,9 @@ impl Loaded {
         self.is_left = true;
     }
 
-    /// Detaches the programs; returns whether no packet reaches them any more. Replacing an interface's program waits
-    /// some milliseconds for the kernel, so with `wake` a thread does it.
+    /// With `wake`, detaches the programs in a thread, since replacing an interface's program waits some milliseconds
+    /// for the kernel. Returns true once that thread has finished, and also if there is no thread: then `stop` detaches
+    /// the programs.
     pub(super) fn withdraw(&mut self) -> bool {
         if self.wake.is_none() {
             return true;
@@ -557,7 +559,7 @@ impl Loaded {
     }
 }
 
-/// Waits until the last packet that these programs started has left them: usually below a millisecond.
+/// Waits until these programs have handled their last packet, which usually takes less than a millisecond.
 fn await_last_packets(graces: &Graces) -> io::Result<()> {
     let waited = graces.wait_past(graces.now());
     waited.or_else(|_| bpf::wait_for_programs())

@@ -10,10 +10,10 @@ use bpf::{Map, MapConfig, MapKind, Memory};
 use crate::asm::Code;
 use crate::image::{Image, MapRef, MapRole};
 
-/// Entries of the map that the kernel wants as a template for the maps in an array of maps.
+/// The number of entries of the template. The kernel requires a map as a template for the maps in an array of maps.
 const TEMPLATE_ENTRIES: u32 = 1;
 
-/// `struct bpf_devmap_val`: an interface, and a program that runs on frames leaving through it.
+/// The size of `struct bpf_devmap_val`, which names an interface and a program that runs on frames leaving through it.
 const DEVICE_BYTES: u32 = 8;
 
 enum Made {

@@ -26,7 +26,7 @@ pub(crate) enum TableRef {
     DirectMeter(usize),
 }
 
-/// An op: a part of a commit, which packets see wholly or not at all.
+/// An op is a part of a commit. Packets see a commit wholly or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     Table(TableRef, TableOp),
@@ -87,7 +87,7 @@ impl Op {
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Makes these ops visible as one.
+    /// Makes these ops visible to packets at the same time.
     Commit(Vec<Op>),
     /// Reports this epoch as drained once no packet sees what earlier commits have replaced.
     Drain(u64),
@@ -157,8 +157,8 @@ impl Progress {
     }
 }
 
-/// Commits that will become visible as one, and the messages that wait behind these commits. Merging commits keeps a
-/// writer that waits for grace periods from falling behind.
+/// Commits that will become visible at the same time, and the messages that wait until these commits are visible.
+/// Merging commits keeps a writer that waits for grace periods from falling behind.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) ops: Vec<Op>,
@@ -187,7 +187,8 @@ impl Waiting {
         }
     }
 
-    /// Takes the commits and drains that become visible as one, and leaves the messages that wait behind them.
+    /// Takes the commits and drains that become visible at the same time, and leaves the messages that wait behind
+    /// them.
     pub(crate) fn take(&mut self) -> Waiting {
         let behind = std::mem::take(&mut self.behind);
         let next = Waiting {
@@ -229,7 +230,7 @@ impl Waiting {
 }
 
 /// Whether a commit inserts keys for which removed keys must first make room: a key leads to one body only, and there
-/// are few masks. Then packets must see the removal first.
+/// are few masks. If so, packets must see the removal before the insertion.
 fn needs_place(removed: &HashSet<(TableRef, EncodedKey)>, ops: &[Op]) -> bool {
     let is_masked = |table, (other, key): &(TableRef, EncodedKey)| {
         table == *other && matches!(key, EncodedKey::Masked { .. })

@@ -34,7 +34,8 @@ pub struct KernelPort {
 }
 
 impl KernelPort {
-    /// Whether `self` and `other` are the same port on the same interface, which was not opened again.
+    /// Whether `self` and `other` are the same port on the same interface, and the interface was not opened again in
+    /// between.
     pub(super) fn is(&self, other: &KernelPort) -> bool {
         self.id == other.id && self.interface.is_same(&other.interface)
     }
@@ -114,7 +115,8 @@ type Beginning = Vec<[u8; 8]>;
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
-    /// The program for packets to one port, at their output device. It finds them complete, as egress has run.
+    /// The program that runs at the output device for packets to one port. These packets are complete already, as
+    /// egress has run.
     unicast: Program,
     programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
     state: Mutex<State>,
@@ -246,8 +248,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Attaches the program to all entered ports. Skips a port whose interface is gone; its owner will report that
-    /// soon.
+    /// Attaches the program to all entered ports. Skips a port whose interface is gone; the port's owner will report
+    /// that soon.
     pub(super) fn attach_all(&self) -> Result<(), Reason> {
         let entered = self.state();
         let ports: Vec<KernelPort> = entered.entered.iter().map(|it| it.port.clone()).collect();
@@ -422,7 +424,7 @@ impl Serving {
     }
 }
 
-/// Returns why the kernel would not serve a port well, if so.
+/// Checks whether the kernel would serve a port well. The error says why it would not.
 pub(super) fn check(port: &KernelPort) -> Result<(), Reason> {
     let KernelPort { id, interface } = port;
     let name = interface.name();

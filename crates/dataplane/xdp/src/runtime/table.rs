@@ -32,7 +32,7 @@ pub(crate) enum TableOp {
 struct BodyState {
     /// The slot written last, if any was.
     newest: Option<usize>,
-    /// The version from which that slot holds.
+    /// The version from which that slot is valid.
     version: u64,
     /// When that version became visible.
     shown: Moment,

@@ -1,6 +1,6 @@
-//! Translates control-plane changes into ops, the parts of the writer's next commit, and gives each entry a body, where
-//! the kernel has its action ([`crate::image::Body`]). The translation runs within the control call; the writer's
-//! thread does the work that takes time.
+//! Translates control-plane changes into ops, which are the parts of the writer's next commit. Gives each entry a body
+//! ([`crate::image::Body`]), the memory where the kernel finds the entry's action. The translation runs within the
+//! control call; the writer's thread does the work that takes time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender};
@@ -36,7 +36,7 @@ struct Bodies {
     removed: HashMap<EncodedKey, u32>,
     /// Number of entries inserted so far: a younger entry has a higher number.
     n_entries: u32,
-    /// Whether the older of two matching entries wins if their priorities are equal: in a ternary table.
+    /// Whether the older of two matching entries wins if their priorities are equal. This is so in a ternary table.
     has_age: bool,
     /// Number of bodies whose entries' removal was committed, but which are not free yet.
     n_awaited: usize,
@@ -114,7 +114,7 @@ impl Bodies {
         }
     }
 
-    /// Bodies without the default action's.
+    /// Returns the number of bodies, without the body of the default action.
     fn n_entries_max(&self) -> usize {
         self.layout.body.n.saturating_sub(1) as usize
     }
@@ -223,7 +223,8 @@ impl Translator {
         std::mem::take(&mut self.ops)
     }
 
-    /// Takes the bodies assigned since the last call. The counts that they have so far are their previous entries'.
+    /// Takes the bodies assigned since the last call. The counts that these bodies have so far belong to their previous
+    /// entries.
     pub(crate) fn take_taken(&mut self) -> Vec<Freed> {
         std::mem::take(&mut self.taken)
     }
@@ -530,8 +531,8 @@ impl Translator {
         }
     }
 
-    /// Members of a profile have changed: writes the actions of all entries that use a member or group, and the
-    /// default actions.
+    /// Call this after members of an action profile have changed. Writes the actions of all entries that use a member
+    /// or group, and the default actions.
     fn resolve_again(&mut self, state: &State) {
         for (table, _) in state.program().tables() {
             let used: Vec<EntryIndex> = state
@@ -630,7 +631,7 @@ fn left(at: TableRef, reason: String) -> ChangeError {
     }
 }
 
-/// Encodes an action and its arguments as a body has them: as one of its two slots.
+/// Encodes an action and its arguments as one slot of a body.
 fn slot(
     layout: &TableLayout,
     state: &State,

@@ -1,12 +1,13 @@
-//! Counts the frames that leave by the switch's ports, at the moment when this is known: when a device takes them.
+//! Counts the frames that leave by the switch's ports. A frame is counted when a device takes it, since only then is it
+//! known that the frame leaves.
 //!
 //! The kernel queues redirected frames, up to 16 for each device and processor. When it flushes a queue, it runs the
 //! device map's program on each frame, passes the remaining frames to the driver, and hits a tracepoint
-//! (`xdp_devmap_xmit`) that reports how many the driver took: the first ones. All of this happens without interruption
-//! on one processor. So the device map's program records the length of each frame that it passes. A second program, at
-//! the tracepoint, adds the taken and the refused frames to the port's counts, and adds the frames' residence times to
-//! a histogram, in one step for all frames with the same [`Origin`] (arrival time and stream), such as the copies of a
-//! packet.
+//! (`xdp_devmap_xmit`) that reports how many frames the driver took. These are always the first frames of the queue.
+//! All of this happens without interruption on one processor. So the device map's program records the length of each
+//! frame that it passes. A second program, at the tracepoint, adds the taken and the refused frames to the port's
+//! counts. It also adds the frames' residence times to a histogram, in one step for all frames with the same [`Origin`]
+//! (arrival time and stream), such as the copies of a packet.
 //!
 //! ```text
 //! queue of a device: | a | b | c |  ->  program: record 60, 1400, 90  ->  driver  ->  tracepoint: 2 taken, so
@@ -30,7 +31,7 @@ use crate::image::{MapRef, Origin};
 /// Frames in one device's queue on one processor, `DEV_MAP_BULK_SIZE`.
 const QUEUE_FRAMES: u32 = 16;
 
-// `struct xdp_md`, `enum xdp_action`.
+// Offsets in `struct xdp_md`, and a value of `enum xdp_action`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 const XDP_MD_DATA_META: i16 = 8;
@@ -247,8 +248,8 @@ impl Transmit {
             .try_for_each(|key| self.times.delete(&key.to_bytes()).map(drop))
     }
 
-    /// Loads the program of a device map's entries: `egress`, if given, then the recording of frames that it passes.
-    /// `egress` must keep the context in R6.
+    /// Loads the program for a device map's entries. It runs `egress`, if given, then records the frames that it
+    /// passes. `egress` must keep the context in R6.
     ///
     /// # Errors
     /// The kernel's error.

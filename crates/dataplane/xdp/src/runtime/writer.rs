@@ -1,8 +1,8 @@
 //! The thread that writes control-plane changes into the kernel's maps.
 //!
-//! The writer needs a thread of its own because it may block: it must not overwrite what packets may still see before a
-//! grace period has ended. It carries out commits in order. It merges commits that wait, including those that arrive
-//! meanwhile, into one. Between commits it removes what packets no longer see ([`Writer::tidy`]).
+//! The writer needs a thread of its own because it may block: until a grace period has ended, it must not overwrite
+//! what packets may still see. It carries out commits in order. It merges commits that wait, including those that
+//! arrive meanwhile, into one. Between commits it removes what packets no longer see ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,9 +24,9 @@ use crate::image::{EncodedKey, GroupArg, TableLayout};
 /// new key can be inserted, so a commit that needs one waits.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that drained
-/// will write next. If its commit joins those that wait, it need not wait for another grace period. Some control calls
-/// take 4 ms.
+/// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that requested
+/// the drain will write next. If its commit joins the commits that wait, it need not wait for another grace period.
+/// Some control calls take 4 ms.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
 /// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
@@ -74,7 +74,7 @@ pub(crate) struct Writer {
     shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
     last_commit: Instant,
-    /// Waiting commits stay hidden until then.
+    /// The time until which waiting commits stay hidden.
     held_until: Option<Instant>,
     /// Whether groups have changed since spares were last created.
     is_stock_due: bool,
@@ -318,7 +318,7 @@ impl Writer {
                     if let Some(table) = self.tables.get_mut(&freed.table) {
                         table.free(&self.maps, freed.body);
                     }
-                    // When the program has been replaced, nobody receives it.
+                    // When the program has been replaced, nobody receives this message.
                     let _ = self.freed.send(freed);
                 }
                 Grave::FanOut(number) => {
@@ -414,7 +414,7 @@ impl Writer {
         ops.iter().filter_map(of_one).max().unwrap_or_default()
     }
 
-    /// Makes commits visible as one, and starts the drains that wait for them.
+    /// Makes commits visible at the same time, and starts the drains that wait for them.
     fn show(&mut self, waiting: Waiting) -> Result<(), Failure> {
         if waiting.n_commits > 0 {
             self.commit(&waiting.ops)?;
@@ -454,7 +454,7 @@ impl Writer {
         }
     }
 
-    /// How long there is nothing to do without a message; `None` means forever.
+    /// Returns how long there is nothing to do without a message; `None` means forever.
     fn idle_for(&self, waiting: &Waiting) -> Option<Duration> {
         if self.is_ready(waiting) {
             return Some(self.held_for());
@@ -607,7 +607,7 @@ mod tests {
         rig.take(rig.changes(1));
         rig.take(Message::Drain(7));
         rig.take(rig.changes(1));
-        // Held back until the test ends it.
+        // Commits are held back until the test changes `held_until`.
         let held_until = Some(Instant::now() + Duration::from_secs(3600));
         rig.writer.held_until = held_until;
         assert_eq!(rig.period(), 1);

@@ -13,7 +13,7 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::in_root_namespace;
 use testkit::xdp::beside::{Beside, N_PORTS, frame, left};
 
-/// Descriptors of maps that this process has.
+/// Returns how many descriptors of maps this process has.
 fn n_maps() -> usize {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap();
     let targets = descriptors.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
@@ -28,7 +28,7 @@ fn await_spares(n_maps_then: usize) {
         assert!(start.elapsed() < TIMEOUT, "{} of {n_maps_then}", n_maps());
         thread::sleep(Duration::from_millis(1));
     }
-    // They are inserted in a grace period of RCU, after one that is already running.
+    // The spares are inserted in a grace period of RCU, after a grace period that is already running.
     (0..4).for_each(|_| bpf::wait_for_programs().unwrap());
 }
 

@@ -148,7 +148,7 @@ fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
             let token = beside.switch.begin_drain();
             assert!(beside.switch.is_drained(token));
         }
-        // A lost packet counts as inside until the loss is known.
+        // A lost packet counts as inside the switch until the loss is known.
         ip("link set out1 down");
         beside.send(0, [frame(1, 1)]);
         beside.drain();
@@ -307,7 +307,7 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
         for round in 1..=3 {
             beside.lose_port(2);
             beside.assert_forwards();
-            // A group written while the port is away has no copies for it either.
+            // A group that is written while the port is away has no copies for that port either.
             let id = 5 + round;
             let to = u8::try_from(id).unwrap();
             beside.insert(to, "flood", &[id as u16]);
@@ -479,7 +479,7 @@ fn a_table_with_entries_that_do_not_fit_is_left_and_the_others_are_not() {
                 assert_eq!(beside.receive(1, 1), [classified.clone()]);
             }
         }
-        // The same after the program is loaded again.
+        // The same holds after the program is loaded again.
         for _ in 0..2 {
             beside.send(0, [classified.clone(), frame(1, 3)]);
             assert_eq!(beside.receive(2, 1), [left(1, 3, 9)]);

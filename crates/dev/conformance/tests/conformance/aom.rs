@@ -207,7 +207,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
     assert_eq!(sequencers.verdicts()[0], RANDOM_PACKETS as u64);
 }
 
-/// Records the largest number of passes of a packet.
+/// Records the largest number of passes of a packet through the pipeline.
 struct Passes(Arc<Mutex<u32>>);
 
 impl TraceSink for Passes {

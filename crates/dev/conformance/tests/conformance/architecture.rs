@@ -1,6 +1,6 @@
-//! Checks that crates depend only on the rooms that ARCHITECTURE.md's table of crates allows, and files of the data
-//! plane only on their own and lower layers. Also checks that no untested target contains tests, and that no module is
-//! included by `#[path]`.
+//! Checks that crates depend only on crates in the rooms (groups of crates) that ARCHITECTURE.md's table of crates
+//! allows. Files of the data plane may depend only on files of their own layer and of lower layers. Also checks that no
+//! target with `test = false` contains tests, and that no module is included by `#[path]`.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,8 @@ use std::{
 use structure::{Crate, Layers, circles};
 use testkit::repository::root;
 
-/// The rooms in ARCHITECTURE.md's table of crates, in their order, and the folders of the crates below `crates/`.
+/// The rooms (groups of crates) in ARCHITECTURE.md's table of crates, in the order of the table, and the folders of the
+/// crates below `crates/`.
 struct Table {
     rooms: Vec<String>,
     folders: BTreeSet<String>,

@@ -87,7 +87,7 @@ fn pump(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
     let (mut copies, mut waiters) = (Copies::new(), DrainWaiters::default());
     let (mut now, mut presenting, mut running) = (0, false, true);
     let mut rest = None;
-    // Packets that are inside when the presenter stops must still leave.
+    // Packets that are inside the switch when the presenter stops must still leave.
     while running || switch.packets_inside() > 0 {
         while let Some(message) = rest.take().or_else(|| inbox.try_recv().ok()) {
             match message {

@@ -1,4 +1,4 @@
-//! Runs a switch with the kernel engine on real veth pairs.
+//! Runs a switch with the kernel engine, an offload that forwards with XDP programs in the kernel, on real veth pairs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -140,7 +140,7 @@ impl Beside {
             );
             self.switch.look_at_offload();
         }
-        // The switch looks at the offload once more, since the port is served only now.
+        // The switch must check the offload once more, since the port is served only now.
         self.switch.look_at_offload();
         self.drain();
     }

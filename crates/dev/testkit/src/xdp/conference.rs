@@ -1,4 +1,5 @@
-//! Sets up `p4/conference.p4` with a leg for each version of IP, and makes their frames.
+//! Sets up `p4/conference.p4` with legs for each version of IP, and makes the frames of the sending legs. A leg is the
+//! connection of one UDP socket of a participant to the conference service.
 
 use dataplane::{MulticastGroup, PortId, Replica, Switch};
 
@@ -31,8 +32,8 @@ fn address(ip: Ip, host: u16) -> [u8; 16] {
 const SFU_HOST: u16 = 100;
 const LEG_HOST: u16 = 1;
 
-/// Configures addresses, a leg that sends by each version of IP, and `n_receivers` legs that receive: by IPv4 and IPv6 in
-/// turn, every third one at another port.
+/// Configures addresses, one sending leg for each version of IP, and `n_receivers` receiving legs. The receiving legs
+/// use IPv4 and IPv6 in turn, and every third of them is at another port.
 pub fn set_up(switch: &mut Switch, n_receivers: u16) {
     let port = PORT.0.to_be_bytes();
     for (ip, leg) in [(Ip::V4, 1_u16), (Ip::V6, 2)] {

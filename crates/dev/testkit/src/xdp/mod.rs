@@ -1,5 +1,6 @@
-//! Tests the kernel engine in two ways. `BPF_PROG_TEST_RUN` runs its programs on given frames, and the results are
-//! compared with the interpreter's. A switch with the kernel engine runs on real veth pairs.
+//! Tests the kernel engine, an offload that forwards with XDP programs in the kernel, in two ways. `BPF_PROG_TEST_RUN`
+//! runs the kernel engine's programs on given frames, and the results are compared with the interpreter's. A switch
+//! with the kernel engine runs on real veth pairs.
 
 pub mod beside;
 pub mod by_hand;

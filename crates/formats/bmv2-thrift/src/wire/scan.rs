@@ -84,7 +84,7 @@ impl Scan {
     }
 
     /// The length of the message at the start of `bytes`. `None` if the message is not complete. When this method runs
-    /// again, `bytes` must begin with the bytes of the time before.
+    /// again, `bytes` must begin with the bytes that it was given the time before.
     ///
     /// # Errors
     /// The bytes do not begin with an acceptable message.

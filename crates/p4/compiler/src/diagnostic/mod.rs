@@ -80,9 +80,10 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// One line of JSON, for editors, without a newline: `severity`, `code`, `message`, `file`,
-    /// `line`, `column`, `end_line`, `end_column`, `length`, `source_line`, `label`, `notes` (each
-    /// with a `message` and, where it has a place, the same names), `help`, `suggestion`.
+    /// Returns the diagnostic as one line of JSON, without a newline, for editors. The keys are `severity`, `code`,
+    /// `message`, `file`, `line`, `column`, `end_line`, `end_column`, `length`, `source_line`, `label`, `notes`, `help`
+    /// and `suggestion`. Each of the `notes` has a `message` and, if the note has a place, the keys of the place
+    /// (`file`, `line` and so on).
     pub fn json_line(&self) -> String {
         // A struct of strings and numbers always serialises.
         serde_json::to_string(self).unwrap_or_default()
@@ -223,7 +224,8 @@ pub enum Judgement {
 #[derive(Default)]
 pub struct Sink {
     raw: Vec<Raw>,
-    /// Names whose declarations may be in text that could not be read, so a failed lookup is no error of its own.
+    /// Names whose declarations may be in text that could not be read. A failed lookup of such a name is not an error
+    /// of its own.
     unreliable: HashSet<Rc<str>>,
     /// An `#include` failed, so any name may be missing.
     include_failed: bool,
@@ -278,8 +280,8 @@ impl Sink {
         self.raw.len()
     }
 
-    /// Of the diagnostics after the first `since`, keeps only errors with one of `codes`, and of errors with the same
-    /// code and place only the first.
+    /// Filters the diagnostics that follow the first `since` ones: keeps only errors whose code is in `codes`. If
+    /// several errors have the same code and place, keeps only the first of these errors.
     pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
         let later = self.raw.split_off(since.min(self.raw.len()));
         for raw in later {

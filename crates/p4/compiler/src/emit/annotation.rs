@@ -16,7 +16,7 @@ pub enum Constant {
     Text(String),
 }
 
-/// An unstructured annotation in p4c's layout: a space between tokens, no empty parentheses.
+/// Returns the text of an unstructured annotation in p4c's layout: a space between tokens, no empty parentheses.
 pub fn plain(found: &Annotation) -> String {
     let name = &found.name;
     match &found.body {
@@ -125,7 +125,7 @@ pub fn size_semantics(list: &[Annotation]) -> Option<p4::action_profile::Selecto
     }
 }
 
-/// A structured annotation as a message; `None` for an unstructured one.
+/// Converts a structured annotation to P4Info's message; returns `None` for an unstructured annotation.
 pub fn structured(annotation: &Annotation) -> Option<p4::StructuredAnnotation> {
     use p4::expression::Value;
     let expression = |expr: &SyntaxExpr| p4::Expression {

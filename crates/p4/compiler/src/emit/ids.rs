@@ -1,8 +1,8 @@
 //! P4Info's ids and aliases.
 //!
-//! An id is a prefix for the kind of object and 24 bits of a hash of its name, so the id stays when other objects
-//! come and go; `@id` overrides it (P4Runtime 1.4.1, section 6.3 "ID Allocation"). The hash is Jenkins'
-//! one-at-a-time, as in p4c, so the ids of both compilers agree.
+//! An id consists of a prefix for the kind of object and 24 bits of a hash of the object's name, so the id does not
+//! change when other objects are added or removed. `@id` overrides the id (P4Runtime 1.4.1, section 6.3 "ID
+//! Allocation"). The hash is Jenkins' one-at-a-time, as in p4c, so both compilers give the same ids.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

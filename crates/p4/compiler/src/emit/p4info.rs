@@ -1,4 +1,4 @@
-//! P4Info: the objects of a program for a controller (P4Runtime 1.4.1, section 6).
+//! Writes P4Info, which describes a program's objects to a controller (P4Runtime 1.4.1, section 6).
 
 use num_bigint::BigInt;
 use p4runtime_proto::p4::config::v1 as p4;
@@ -15,8 +15,8 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::wrap;
 
-/// A value in as many bytes as its width needs, big endian. p4c keeps leading zeros in P4Info, and P4Runtime accepts
-/// values with and without them.
+/// Encodes a value, big endian, in as many bytes as its width needs. p4c keeps leading zeros in P4Info, and P4Runtime
+/// accepts values with and without them.
 pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     let significant = wrap(value, width, false).to_bytes_be().1;
     let n_bytes = (width.div_ceil(8) as usize).max(1);
@@ -26,7 +26,7 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
 }
 
 /// Adds `@secret` to the annotations of a key or parameter whose table or action is `@secret`, so that a controller
-/// need not look at both.
+/// need not also look at the table or action.
 fn add_secret(annotations: &mut Vec<String>, is_covered: bool) {
     let is_said = |annotation: &String| annotation.as_str() == SECRET;
     if is_covered && !annotations.iter().any(is_said) {

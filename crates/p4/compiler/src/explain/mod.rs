@@ -1,4 +1,4 @@
-//! The explanation of every code, with a wrong and a right example: `reprise explain CODE`.
+//! The explanation of every error and warning code, with a wrong and a right example, for `reprise explain CODE`.
 //!
 //! The texts are in `*.md` beside this file, one section for each code (`# E0301: title`). An example is a fenced
 //! block. Its first line names the part of a program that it shows, and `tests/explain.rs` compiles the example within

@@ -1,8 +1,8 @@
 //! Decides where lines end.
 //!
-//! A block is a list of items (statement, declaration, member, property), each on its own line.
-//! An item that does not fit is broken at its loosest operators, otherwise in its brackets, one
-//! element a line.
+//! A block is a list of items (statement, declaration, member, property), each on its own line. An item that does not
+//! fit on one line is broken at the operators that bind loosest. If it has no operators to break at, it is broken
+//! inside its brackets, with one element per line.
 
 use super::piece::{Kind, Piece, Role};
 use super::tree::{Group, Node};
@@ -27,7 +27,7 @@ struct Printer {
     column: usize,
     /// Indentation level of the current line while it is still empty.
     pending: Option<usize>,
-    /// Level of the next line, if nothing may follow on this one.
+    /// Indentation level of the next line, if nothing more may be written on the current line.
     ended: Option<usize>,
 }
 

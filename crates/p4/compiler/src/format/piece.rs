@@ -15,7 +15,7 @@ pub enum Kind {
     BlockComment,
     /// A preprocessor line with its continuations.
     Directive,
-    /// Lines that stay unchanged, with the end of the last line.
+    /// Lines that stay unchanged, including the line end of the last line.
     Raw,
 }
 

@@ -229,7 +229,7 @@ pub struct Key {
     pub expr: Expr,
     pub match_kind: Rc<str>,
     pub annotations: Vec<Annotation>,
-    /// The control plane's name.
+    /// The key's name for the control plane.
     pub name: String,
 }
 

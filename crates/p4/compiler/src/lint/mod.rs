@@ -44,8 +44,8 @@ impl Subject<'_> {
             .is_some_and(|end| end.span.file == span.file && file(end.span) == file(span))
     }
 
-    /// Whether the text at the span consists of literals only. A named constant may change, so a condition on it is a
-    /// deliberate switch.
+    /// Whether the text at the span consists of literals only. A named constant may get another value later, so a
+    /// condition that depends on the constant is meant as a switch.
     fn is_literal(&self, span: Span) -> bool {
         let text = self.sources.text(span);
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');

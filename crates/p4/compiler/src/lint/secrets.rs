@@ -100,7 +100,7 @@ impl Effective {
         }
     }
 
-    /// Takes the annotations of an action and of the parameters that a controller sets.
+    /// Collects the annotations of an action and of the parameters that a controller sets.
     fn action(&mut self, action: &Action) {
         self.take(&action.annotations);
         let params = action.parameters.iter();

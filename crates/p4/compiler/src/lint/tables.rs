@@ -198,8 +198,9 @@ fn part(set: &Expr) -> Option<Part> {
     })
 }
 
-/// The values, as text, that an entry of `shape` must compare with if it is to match everything that `sets` match.
-/// Ranges add nothing to the text. `None` if no entry of this shape can match all of it.
+/// Returns, as text, the values that an entry of `shape` must compare with if it is to match everything that `sets`
+/// match. Ranges add nothing to the text. Returns `None` if no entry of this shape can match everything that `sets`
+/// match.
 fn seen_by(shape: &[Part], sets: &[Expr]) -> Option<String> {
     if shape.iter().all(|part| *part == Part::Nothing) {
         return Some(String::new());

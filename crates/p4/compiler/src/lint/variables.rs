@@ -1,8 +1,9 @@
 //! Variables and parameters that are never read.
 //!
-//! A variable with several copies (of a generic function) is unused if all its copies are. The
-//! architecture prescribes the parameters of its blocks; other controls with the same types often
-//! have unused parameters for uniformity.
+//! A generic function is copied for each use, and its variables with it: a variable counts as unused only if all its
+//! copies are unused. Parameters of the architecture's blocks are not reported, because the architecture prescribes
+//! them. Parameters of the same types in other controls are not reported either, because controls often have unused
+//! parameters for uniformity.
 
 use std::collections::{HashMap, HashSet};
 

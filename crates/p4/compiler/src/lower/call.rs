@@ -368,14 +368,15 @@ impl Lower<'_> {
         }
     }
 
-    /// Emits `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
+    /// Emits `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (P4_16 language
+    /// specification, section 8.20).
     pub fn set_invalid(&mut self, place: &Place, span: Span) {
         let (target, _) = self.read_raw(place);
         self.emit("remove_header", vec![parameter(target)], span);
         self.invalidate_rivals(place, span);
     }
 
-    /// Makes the other members of a header's union invalid, if it is in one.
+    /// If a header is a member of a union, makes the union's other members invalid.
     pub fn invalidate_rivals(&mut self, place: &Place, span: Span) {
         for rival in self.rivals(place) {
             let (target, _) = self.read_raw(&rival);

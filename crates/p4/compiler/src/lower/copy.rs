@@ -30,7 +30,7 @@ pub struct PendingBlock {
 }
 
 impl Lower<'_> {
-    /// The l-value that an argument is; `None` if it is none.
+    /// Returns an argument as an l-value; `None` if the argument is not an l-value.
     pub fn write_target(&mut self, argument: &Expr) -> Option<Target> {
         let ExprKind::Slice(inner, high, low) = &argument.kind else {
             let place = self.place(argument)?;

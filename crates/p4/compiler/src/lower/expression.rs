@@ -281,7 +281,7 @@ impl Lower<'_> {
             let (a, b) = (self.value(left), self.value(right));
             return operation(name, Some(a), Some(b));
         }
-        // Calls in the right side run only if the left side does not decide.
+        // Calls in the right side run only if the left side does not decide the result.
         let temp = self.temp("tmp", &Type::Bool, left.span);
         self.assign(&temp, left);
         let condition = self.read(&temp);
@@ -304,7 +304,7 @@ impl Lower<'_> {
         matches!(ty, Type::Struct(_) | Type::Tuple(_) | Type::Stack(..))
     }
 
-    /// Equality of headers, structs and tuples, field by field; headers also by validity.
+    /// Compares headers, structs or tuples field by field, and headers also by their validity.
     fn compare_aggregates(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Value {
         let (Some(a), Some(b)) = (self.place(left), self.place(right)) else {
             return self.no_value(left);

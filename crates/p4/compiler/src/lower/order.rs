@@ -1,9 +1,9 @@
-//! The order in which P4Info lists tables and actions, which is p4c's.
+//! The order in which P4Info lists tables and actions. It is the same as p4c's order.
 //!
-//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. A sub-control stands where
-//! its instance is declared; a control that is applied by its type's name stands after all declarations. Tables and
-//! actions are then in the order of declaration, not of application, ingress before egress. Global actions come before
-//! the actions of the first control that uses them.
+//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. The declarations of a
+//! sub-control are inserted where its instance is declared; those of a control that is applied by its type's name come
+//! after all other declarations. Tables and actions are then listed in the order of declaration, not of application,
+//! and ingress comes before egress. Global actions come before the actions of the first control that uses them.
 
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};

@@ -251,8 +251,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of a header's field with the name `prefix`. If it is a struct, its members are the header's fields
-    /// `prefix.member`.
+    /// The place of a header's field with the name `prefix`. If the field is a struct, the struct's members are the
+    /// header's fields `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {
@@ -274,7 +274,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of an expression's value; `None` if the value has none, as that of a sum.
+    /// Returns the place of an expression's value; `None` if the value is not stored anywhere, for example the value of
+    /// a sum.
     pub fn place(&mut self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => match self.env.get(id) {
@@ -632,7 +633,7 @@ impl<'a> Roots<'a> {
         self.0.entry(name).or_default().insert(part);
     }
 
-    /// Whether a part of `other` is a part of this place, or lies within one.
+    /// Whether a part of `other` is a part of this place, or lies within a part of this place.
     fn enclose(&self, other: &Roots<'_>) -> bool {
         other.0.iter().any(|(name, parts)| {
             let outside = name.match_indices(['[', '.']).map(|(end, _)| &name[..end]);

@@ -1,13 +1,18 @@
 //! Removes dead stores: values that are written and never read.
 //!
 //! The analysis runs backwards over a packet's whole path. A field is live if something may read it before it is
-//! written again. At the end of a control, all fields of the target's own metadata are live, and all fields of headers
-//! that may be sent. So only user metadata and temporaries can be dead there. More fields are live at some places: at
-//! ingress's end those that egress, field lists and digests read; at egress's end those of checksums, field lists and
-//! the deparser; everywhere in the parser those of ingress and the verified checksums, since an error may end the
-//! parser anywhere. The pass is sound because it removes only copies, hashes and register reads, which do nothing but
-//! write one field. Meters, random numbers and unknown primitives stay, and so does code that may end the parser. A
-//! clone or a recirculated packet sees only the metadata of its field list.
+//! written again. At the end of a control, all fields of the target's own metadata are live, and so are all fields of
+//! headers that may be sent. So mainly user metadata and temporaries can be dead there. More fields are live at some
+//! places:
+//!
+//! - at the end of ingress, the fields that egress, field lists and digests read;
+//! - at the end of egress, the fields that checksums, field lists and the deparser read;
+//! - everywhere in the parser, the fields that ingress and the verified checksums read, because an error may end the
+//!   parser anywhere.
+//!
+//! A clone or a recirculated packet sees only the metadata of its field list. The pass is sound because it removes only
+//! copies, hashes and register reads, which do nothing but write one field. Meters, random numbers and unknown
+//! primitives stay, and so does code that may end the parser.
 
 use std::collections::BTreeMap;
 
@@ -162,8 +167,8 @@ struct Liveness<'a> {
 }
 
 impl Liveness<'_> {
-    /// The live fields before egress. A clone made in egress passes egress again, with the headers with which its
-    /// parent left.
+    /// Returns the live fields before egress. A clone made in egress runs through egress again, with the headers that
+    /// the cloned packet had when it left egress.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
             let first = self.pipeline(program, "egress", &end);
@@ -240,8 +245,8 @@ impl Liveness<'_> {
             }
             Node::Table(at) => {
                 let table = &pipeline.tables[at];
-                // Only a table without a key and with a default action is sure to run an action. Any other is
-                // treated as if it may run none.
+                // Only a table without a key and with a default action is sure to run an action. The analysis assumes
+                // that any other table may run no action.
                 let mut live = if table.default_entry.is_some() && table.key.is_empty() {
                     Live::none(self.model)
                 } else {

@@ -388,7 +388,7 @@ impl Inliner<'_> {
     }
 
     /// For a node that only runs an action and that leads to a branch: moves the action's copies into the branch's
-    /// condition, if no other node leads there.
+    /// condition, if no other node leads to the branch.
     fn conditions(
         &mut self,
         program: &mut Program,

@@ -1,11 +1,12 @@
 //! Reduces the number of parser states and transitions.
 //!
-//! Removes unreachable states. Bypasses a state that does nothing and leads to one other state. Appends a state with
-//! exactly one predecessor, which always leads to it, to that predecessor. Removes a `select` whose cases all lead to
-//! one state, a transition that an earlier one with the same value hides, and a transition that leads where the
-//! following default leads. This is sound because operations keep their order, and a key is removed only if reading it
-//! cannot end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though perhaps of fewer
-//! states, so that it makes more rounds before the parser gives up. Value sets stay known to the control plane.
+//! Removes unreachable states. Bypasses a state that does nothing and leads to one other state. If a state has exactly
+//! one predecessor, and this predecessor always leads to the state, appends the state to the predecessor. Removes a
+//! `select` whose cases all lead to one state, a transition that an earlier transition with the same value hides, and a
+//! transition with the same target as the default transition right after it. This is sound because operations keep
+//! their order, and a key is removed only if reading it cannot end the parser (`lookahead` bits may be missing). A
+//! cycle of states stays a cycle, though perhaps of fewer states, so that it makes more rounds before the parser gives
+//! up. Value sets stay known to the control plane.
 
 use std::collections::{HashMap, HashSet};
 

@@ -4,13 +4,13 @@
 //! One walk from each pipeline's beginning follows the control graph; where edges meet, the common facts remain. At the
 //! beginning, metadata that nothing has written is zero, and a header that nothing can have made valid is invalid. This
 //! holds for every new packet and for clones' metadata; fields that a field list may keep are excluded. The pass is
-//! sound because every write removes the facts that depended on it: a write to a stack element known only at run time
-//! removes the facts of the whole stack, a header operation removes the facts of the header and of the other validities
-//! in its union, `mark_to_drop` removes those of the target's fields, and an unknown primitive removes all facts. Only
-//! unsigned fields have facts, and a copy counts only if the target is at least as wide as the source, so no cut is
-//! missed. In keys, field lists, digests and checksums no field is replaced. A table may run any of its actions,
-//! whatever its entries are. Facts end with their control, since the target writes between controls and clones enter
-//! there.
+//! sound because every write removes the facts that depended on the written field: a write to a stack element known
+//! only at run time removes the facts of the whole stack, a header operation removes the facts of the header and of the
+//! other validities in its union, `mark_to_drop` removes the facts of the target's fields, and an unknown primitive
+//! removes all facts. Only unsigned fields have facts, and a copy counts only if its target is at least as wide as its
+//! source, so that the copy cuts off no bits. In keys, field lists, digests and checksums no field is replaced. A table
+//! may run any of its actions, whatever its entries are. No fact is carried from one control to the next, since the
+//! target writes fields between controls and clones enter there.
 
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 

@@ -36,7 +36,8 @@ impl Written {
         {
             written.add(Stage::Parser, &effect::parser_op(model, op));
         }
-        // Fields that a packet keeps from an earlier pass are set before the parser.
+        // The fields in a field list may have been kept when the packet was resubmitted or recirculated, so they may be
+        // set before the parser runs.
         let kept = program.field_lists.iter().flat_map(|list| &list.elements);
         for value in kept {
             let touched = effect::reads(model, value);

@@ -117,7 +117,7 @@ impl Preprocessor<'_> {
         self.sources.text(first.span.to(last.span)).to_owned()
     }
 
-    /// A word that is no directive: the line is a comment, unless the word looks misspelt.
+    /// Handles a `#` line whose word is no directive: the line is a comment, unless the word looks misspelt.
     fn unknown(&mut self, directive: &PpToken, span: Span) {
         let name = &directive.text;
         let known = DIRECTIVES.iter().copied();

@@ -1,7 +1,8 @@
 //! Reads tokens and expands their macros (C17, 6.10.3).
 //!
-//! The expansion of a macro goes in front of the remaining input, as a [`Context`]. While the context lasts, the
-//! macro is not expanded again, and a use of its name that is read in this time is never expanded.
+//! The expansion of a macro is put in front of the remaining input, as a [`Context`]. Until all tokens of the context
+//! are read, the macro is not expanded again. A use of its name that is read during this time is never expanded, not
+//! even later.
 
 use std::rc::Rc;
 

@@ -36,7 +36,7 @@ impl Function {
 }
 
 const VA_ARGS: &str = "__VA_ARGS__";
-/// Names that `#define` and `#undef` may not touch.
+/// Names that a program may neither define nor undefine.
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {

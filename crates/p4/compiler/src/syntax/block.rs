@@ -263,8 +263,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports a misspelt name of a list, for example `keys = {`, and returns the name that was meant. Only `key`,
-    /// `actions` and `entries` have a `{` there.
+    /// Reports a misspelt name of a list, for example `keys = {`, and returns the name that was meant. Of a table's
+    /// properties only `key`, `actions` and `entries` have a `{` after the `=`.
     fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
         const LISTS: [&str; 3] = ["key", "actions", "entries"];
         if LISTS.contains(&&*name.name) || !self.at("{") {
@@ -495,7 +495,8 @@ impl Parser<'_> {
         Ok(Transition::Select(keys, cases, span))
     }
 
-    /// Parses a value to select on. If there is a mask or range in its place, reports it and skips its second part.
+    /// Parses a value to select on. If a mask or range is written instead of a value, reports it and skips the part
+    /// after `&&&` or `..`.
     fn select_key(&mut self) -> Parsed<Expr> {
         let key = self.expression()?;
         let (what, example) = match self.peek().tok {

@@ -299,7 +299,8 @@ impl Parser<'_> {
         Ok(StatementKind::Switch(subject, cases))
     }
 
-    /// Reads a label and its body. `is_c`: a C construct was already reported, so its consequences are not.
+    /// Reads a label and its body. `is_c`: a C construct in this `switch` was already reported, so errors that follow
+    /// from it are not reported.
     fn switch_case(&mut self, is_c: &mut bool) -> Parsed<SwitchCase> {
         if self.at_word("case") && !self.nth(1).is(":") {
             if !*is_c {

@@ -1,5 +1,5 @@
-//! The values of structured annotations (P4_16 1.2.5, section 20.2), which are constants of any kind, and of
-//! `@field_list`, an unstructured one whose numbers are expressions.
+//! Computes the values of structured annotations (P4_16 1.2.5, section 20.2), which are constants of any kind, and the
+//! numbers in `@field_list`, an unstructured annotation whose numbers are expressions.
 
 use super::Type;
 use super::check::Checker;
@@ -8,7 +8,8 @@ use crate::lex::{Tok, Token, Written};
 use crate::syntax::ast::{Annotation, AnnotationBody, Declaration};
 use crate::syntax::{self, ast};
 
-/// `@field_list(1, EXPRESSION)` on a member of the user metadata: the numbers of the lists that contain it.
+/// `@field_list(1, EXPRESSION)` on a member of the user metadata gives the numbers of the field lists that contain this
+/// member.
 pub const FIELD_LIST: &str = "field_list";
 
 impl Checker<'_> {
@@ -63,7 +64,8 @@ impl Checker<'_> {
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
         let kind = match &*value.kind {
-            // A list or a struct cannot be an annotation's value. `annotation_rules` reports one; it needs no types.
+            // A list or a struct cannot be an annotation's value. `annotation_rules` reports such a value and does not
+            // need its type.
             ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
             _ => {
                 let known = self.expr(value);

@@ -47,7 +47,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type of a constant or variable. Reports a type argument `_`: nothing would say what it is.
+    /// Returns the type of a constant or variable. Reports a type argument `_`, because nothing would say which type it
+    /// stands for.
     pub fn whole_type(&mut self, ty: &ast::Type) -> Type {
         let arguments = match &ty.kind {
             ast::TypeKind::Name(_, _, arguments) => &arguments[..],
@@ -112,7 +113,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a method has the parameters and the result of the abstract one.
+    /// Checks that a method has the parameters and the result of the abstract method that it implements.
     pub fn legal_method(
         &mut self,
         method: &ast::Function,

@@ -460,7 +460,7 @@ impl Checker<'_> {
         false
     }
 
-    /// Why the expression is no l-value that can be written; `None` if it is one.
+    /// Returns why the expression cannot be written; `None` if it is an l-value that can be written.
     pub fn why_not_writable(&self, expr: &Expr) -> Option<String> {
         match &expr.kind {
             ExprKind::Poison => None,
@@ -483,7 +483,7 @@ impl Checker<'_> {
                 self.why_not_writable(inner)
             }
             ExprKind::Stack(inner, StackProperty::Next) => self.why_not_writable(inner),
-            // Section 8.18: unlike `next`, `last` is never an l-value.
+            // P4_16 1.2.5, section 8.18: unlike `next`, `last` is never an l-value.
             ExprKind::Stack(_, StackProperty::Last) => {
                 Some("`last` of a stack can be read, not written".to_owned())
             }

@@ -1,8 +1,9 @@
 //! The control plane's name for a table's key without `@name`: the text of its expression, with the
 //! control plane's names for fields.
 //!
-//! The names equal p4c's, so that a controller's names stay the same. A field's `@name` replaces the field's name; if
-//! it begins with a dot, it also replaces everything before it. Constants are printed in the radix of the source.
+//! The names equal p4c's, so that a controller's names stay the same. A field's `@name` replaces the field's name. If
+//! the `@name` begins with a dot, it also replaces everything before the field's name. Constants are printed in the
+//! radix of the source.
 
 use super::Type;
 use super::check::Checker;

@@ -362,7 +362,8 @@ impl Checker<'_> {
         inside
     }
 
-    /// Whether values can have the types inferred for type parameters; reports the first that they cannot have.
+    /// Whether values can have the types inferred for type parameters. Reports the first of these types that no value
+    /// can have.
     pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {

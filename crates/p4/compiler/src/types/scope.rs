@@ -199,7 +199,8 @@ impl Scopes {
         self.names.declared.len()
     }
 
-    /// Keeps only the first `n_declared` declarations in the record. Names that the others used still count as used.
+    /// Keeps only the first `n_declared` declarations in the record. Names that the removed declarations used still
+    /// count as used.
     pub fn forget_declared(&mut self, n_declared: usize) {
         self.names.declared.truncate(n_declared);
     }

@@ -147,7 +147,7 @@ impl RxRing {
         })
     }
 
-    /// The ring's layout and the slot that is read next.
+    /// Returns the ring's layout and the slot that is read next.
     pub(super) fn state(&self) -> RingState {
         RingState {
             block_bytes: self.block_bytes,
@@ -157,12 +157,12 @@ impl RxRing {
         }
     }
 
-    /// Reads from this slot on, where another process has stopped.
+    /// Sets the slot that is read next: the slot at which another process has stopped reading.
     pub(super) fn go_on_at(&mut self, next_slot: usize) {
         self.next_slot = next_slot % self.n_slots;
     }
 
-    /// A frame length, in bytes, that fits every slot.
+    /// Returns the length, in bytes, up to which a frame fits every slot.
     pub(super) fn frame_bytes_max(&self) -> usize {
         self.slot_bytes - RX_SLOT_OVERHEAD_BYTES
     }

@@ -202,13 +202,13 @@ impl XdpInterface {
         self.has_fragments
     }
 
-    /// Receive queues; each has a socket.
+    /// Returns the number of receive queues; each queue has a socket.
     pub fn n_queues(&self) -> u32 {
         self.n_queues
     }
 
-    /// Maximum bytes of a frame that another interface's program may send by this one: the kernel has room for a VLAN
-    /// tag, whether the frame has a tag or not.
+    /// Returns how many bytes a frame may have that another interface's program sends by this interface. The kernel has
+    /// room for a VLAN tag, whether the frame has a tag or not.
     pub fn redirected_bytes_max(&self) -> u32 {
         (self.frame_bytes_max + VLAN_TAG_BYTES) as u32
     }

@@ -221,7 +221,7 @@ impl Queue {
         n_frames
     }
 
-    /// The beginning of the chunk that has this address.
+    /// Returns the beginning of the chunk that contains this address.
     fn chunk_of(&self, address: u64) -> u64 {
         address & !(self.chunk_bytes as u64 - 1)
     }
@@ -241,7 +241,7 @@ impl Queue {
         }
     }
 
-    /// Chunks that a frame of that length takes; `None` if it cannot be sent at all.
+    /// Returns how many chunks a frame of that length takes; `None` if the frame cannot be sent at all.
     pub(super) fn n_chunks(&self, frame_bytes: usize) -> Option<usize> {
         if frame_bytes <= self.chunk_bytes {
             return Some(1);
@@ -250,7 +250,7 @@ impl Queue {
             .then(|| frame_bytes.div_ceil(self.chunk_bytes))
     }
 
-    /// Chunks that frames can be written to now.
+    /// Returns how many chunks are free now, so that frames can be written to them.
     pub(super) fn n_free(&mut self) -> usize {
         self.free_tx.len().min(self.tx.n_free_at_least() as usize)
     }
@@ -309,12 +309,12 @@ impl Queue {
         self.tx.publish();
     }
 
-    /// Published pieces that the kernel has not taken.
+    /// Returns how many published pieces the kernel has not taken.
     pub(super) fn n_untaken(&mut self) -> u32 {
         self.tx.n_untaken()
     }
 
-    /// Pushed frames that the kernel has not taken, and their bytes.
+    /// Returns how many pushed frames the kernel has not taken, and how many bytes they have.
     pub(super) fn untaken(&mut self) -> (u64, u64) {
         let pieces = self.tx.untaken();
         pieces.fold((0, 0), |(n_frames, n_bytes), piece| {
@@ -326,7 +326,7 @@ impl Queue {
         })
     }
 
-    /// Bytes of the piece that the kernel took last.
+    /// Returns how many bytes the piece has that the kernel took last.
     pub(super) fn last_taken_bytes(&mut self) -> u64 {
         u64::from(self.tx.last_taken().len)
     }

@@ -1,4 +1,4 @@
-//! Payloads that many frames share, written once.
+//! Writes a payload that many frames share only once.
 //!
 //! The kernel takes a frame as one range of memory, so each copy of a packet needs the payload after its header. Here
 //! no payload is copied: the page with the payload is mapped many times, each time after a page of one frame, which has
@@ -70,7 +70,7 @@ struct Shared {
     start: NonNull<u8>,
     /// How many places were given out since all were free. These are the first places.
     n_used: usize,
-    /// In how many of them the kernel still holds a frame.
+    /// In how many of these places the kernel still holds a frame.
     n_out: usize,
 }
 
@@ -191,7 +191,7 @@ impl SharedPayloads {
 }
 
 impl Reservation {
-    /// `None` if the queues use as many mappings as they may.
+    /// Reserves a queue's share of the mappings. Returns `None` if the queues use as many mappings as they may.
     fn take() -> Option<Reservation> {
         let most = max_map_count() / XDP_MAPPINGS_DIVISOR;
         let add = |n_mappings| Some(n_mappings + QUEUE_MAPPINGS).filter(|sum| *sum <= most);
@@ -206,7 +206,7 @@ impl Drop for Reservation {
     }
 }
 
-/// `vm.max_map_count`, Linux' `Documentation/admin-guide/sysctl/vm.rst`.
+/// Returns `vm.max_map_count`, which Linux' `Documentation/admin-guide/sysctl/vm.rst` describes.
 fn max_map_count() -> usize {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     text.trim().parse().unwrap_or(DEFAULT_MAX_MAP_COUNT)

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071), and finishing a partial one.
 
-/// The Internet checksum of `data` added to `initial`, which may be any partial sum. Odd lengths are
-/// padded with a zero byte.
+/// Returns the Internet checksum of `data` added to `initial`, which may be any partial sum. Odd lengths are padded
+/// with a zero byte.
 pub fn internet_checksum(initial: u32, data: &[u8]) -> u16 {
     let mut sum = u64::from(initial);
     let mut words = data.chunks_exact(4);

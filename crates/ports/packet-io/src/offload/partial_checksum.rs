@@ -3,8 +3,8 @@
 
 use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 
-/// Finishes the checksum of a frame with UDP or TCP directly over IPv4 or IPv6, if it is partial. Returns whether it
-/// was.
+/// Finishes the checksum of a frame with UDP or TCP directly over IPv4 or IPv6, if the checksum is partial. Returns
+/// whether the checksum was partial.
 ///
 /// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the field. A finished field
 /// holds that number only if the number is the right checksum anyhow (then this function writes it again), or by chance

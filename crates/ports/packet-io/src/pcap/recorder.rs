@@ -41,7 +41,7 @@ impl Recorder {
         }
     }
 
-    /// The error that ended a file, once for each file.
+    /// Returns the error that ended a file, once for each file.
     pub fn take_end(&mut self) -> Option<PortError> {
         self.ends.pop_front()
     }

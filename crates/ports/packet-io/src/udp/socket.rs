@@ -31,8 +31,9 @@ pub(super) enum Sharing {
     Yes,
 }
 
-/// A socket bound to `address`. If that is the unspecified address, the socket reports the destination address of each
-/// datagram. Several sharing sockets of one user may have the same address; each flow then comes to one of them.
+/// Opens a socket and binds it to `address`. If `address` is the unspecified address, the socket reports the
+/// destination address of each datagram. Several sharing sockets of one user may have the same address; each flow then
+/// comes to one of them.
 pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd> {
     let domain = match address {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -69,7 +70,7 @@ pub(super) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     address_of(&name).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Datagrams that the kernel dropped because the socket had no room, modulo 2^32.
+/// Returns how many datagrams the kernel has dropped because the socket had no room, modulo 2^32.
 pub(super) fn n_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMINFO_WORDS];
     get_option(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
@@ -232,7 +233,7 @@ impl Target {
     }
 }
 
-/// A control message that sets the source address, and its length.
+/// Returns a control message that sets the source address, and the message's length.
 fn control_of(source: IpAddr) -> (Control, usize) {
     const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     let (level, kind, data_bytes) = match source {
@@ -292,7 +293,7 @@ pub(super) fn send_batch<'batch>(
     Ok(sent as usize)
 }
 
-/// An address in the kernel's form: `sockaddr_in6`, of which `sockaddr_in` is the beginning.
+/// Converts an address to the kernel's form: `sockaddr_in6`, of which `sockaddr_in` is the beginning.
 fn name_of(address: SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
     let mut name = no_name();
     match address {

@@ -14,7 +14,7 @@ use super::views::{self, Legs};
 use super::{App, Failure};
 use crate::tokens::Caller;
 
-/// A request's body, or why it is none.
+/// A request's body, or why it cannot be read.
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 pub(super) fn content<T>(body: Body<T>) -> Result<T, Failure> {
@@ -29,7 +29,7 @@ pub(super) fn names<const N: usize>(texts: Vec<String>) -> Result<[Name; N], Fai
     names.try_into().map_err(|_| Failure::no_route())
 }
 
-/// A participant after a write: with its legs, whose keys only itself gets.
+/// Shows a participant after a write, with its legs. Only the participant itself gets the keys of its legs.
 async fn own(
     app: &App,
     caller: &Caller,

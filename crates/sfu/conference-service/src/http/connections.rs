@@ -14,7 +14,7 @@ use super::encrypted::Wire;
 use crate::limits::Source;
 use crate::live::Live;
 
-/// 4,096 participants with an event stream each, and as many that make requests.
+/// Enough for 4,096 participants with an event stream each, and as many that make requests.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     service: "the conference service",
     open_max: 8_192,
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Of a bound listener. New connections use the newest certificate.
+    /// Takes connections from a listener that is already bound. New connections use the newest certificate.
     #[must_use]
     pub fn new(listener: tokio::net::TcpListener, live: Live) -> Connections {
         Connections {
@@ -86,7 +86,7 @@ impl Connected<IncomingStream<'_, Connections>> for Peer {
     }
 }
 
-/// A connection with a request in progress is not cut for another one.
+/// Counts a request as in progress, so that its connection is not cut to make room for another connection.
 pub(super) async fn count(
     ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,

@@ -13,7 +13,7 @@ use super::{App, Failure, Peer};
 use crate::core::now_ms;
 use crate::tokens::Caller;
 
-/// How often a quiet stream says that it is there, so that what is between does not end it.
+/// How often a quiet stream sends a ping, so that nothing on the way to the reader ends it for being idle.
 const PING: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for so long is cut off.
 const SEND: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
             () = app.core.ended() => break "the service ends, or another one leads",
             _ = pings.tick() => Message::Ping(Vec::new().into()),
             received = socket.recv() => match received {
-                // Nothing is asked over the stream.
+                // A reader asks nothing over the stream: its other messages are ignored.
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => continue,
             },
@@ -117,7 +117,7 @@ fn text_of(event: &Event) -> Message {
     Message::Text(Utf8Bytes::from(text))
 }
 
-/// Whether a caller gets an event: addresses of others are none of a participant's business.
+/// Whether a caller gets an event: a participant must not learn the addresses of others.
 fn is_for(event: &Event, conference: &Name, caller: &Caller) -> bool {
     if event.conference != *conference {
         return false;

@@ -1,4 +1,4 @@
-//! What is served always: whether the service is well, and everything else while it leads.
+//! Serves at any time whether the service is well, and everything else while the service leads.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::front::Front;
 use crate::metrics::{Metrics, State as MetricsState, of_legs};
 
-/// The route of requests for what there is not.
+/// The route under which requests for unknown paths are counted.
 pub(super) const NO_ROUTE: &str = "none";
 
 /// Counts a request by the template of its route.

@@ -47,13 +47,13 @@ const BODY_MAX: usize = 64 * 1024;
 pub struct App {
     /// The conferences.
     pub core: Core,
-    /// The keys of tokens, and what else changes meanwhile.
+    /// The keys that verify tokens, and what else may change while the service runs.
     pub live: Live,
     /// Where hosts send media.
     pub media: Arc<Media>,
     /// What the switch has counted.
     pub activity: watch::Receiver<Arc<Activity>>,
-    /// Signs of participants.
+    /// Signs that participants are still there.
     pub presence: Presence,
     /// Counters for Prometheus.
     pub metrics: Arc<Metrics>,

@@ -4,7 +4,8 @@
 use axum::http::header;
 use axum::response::IntoResponse;
 
-/// Only the service's own files, and no frame around the page, in which its buttons could be clicked unseen.
+/// The page may load only the service's own files. No other page may put it into a frame, in which users could be led
+/// to click its buttons without seeing them.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

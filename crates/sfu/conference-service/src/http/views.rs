@@ -14,7 +14,7 @@ use crate::tokens::Caller;
 /// What is shown beside the model.
 pub(super) type Shown<'s> = (&'s Media, &'s Activity);
 
-/// Whose legs a caller sees.
+/// What a caller sees of the legs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Legs {
     Hidden,

@@ -1,4 +1,4 @@
-//! Webhooks: others get events as requests, each hook in order and at its own pace.
+//! Webhooks: other programs get events as HTTP requests. Each hook gets its events in order and at its own pace.
 //!
 //! | step | what is lost if the service is killed after it |
 //! | --- | --- |
@@ -27,9 +27,9 @@ use crate::core::Core;
 use crate::live::Live;
 use crate::metrics::Metrics;
 
-/// Events that wait for one hook. Then the oldest is lost.
+/// The most events that wait for one hook. If one more comes, the oldest is lost.
 const QUEUE_MAX: usize = 10_000;
-/// How long an event is tried.
+/// How long the service tries to deliver an event.
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// The pause after a first failure. It doubles with each further one.
 const RETRY_MIN: Duration = Duration::from_millis(500);
@@ -69,7 +69,7 @@ impl Webhook {
     }
 }
 
-/// Serves the hooks that the configuration has, for ever. One that stays in it keeps its queue.
+/// Serves the hooks that the configuration has, for ever. A hook that stays in the configuration keeps its queue.
 pub async fn run(core: Core, mut live: Live, metrics: Arc<Metrics>) {
     let mut tasks = JoinSet::new();
     let mut running: Vec<(Webhook, tokio::task::AbortHandle)> = Vec::new();
@@ -130,7 +130,8 @@ async fn serve(core: Core, hook: Webhook, metrics: Arc<Metrics>) {
     }
 }
 
-/// Sends one event until it is taken, or until it is too old. Returns the conference of one that was given up.
+/// Sends one event until the receiver takes it, or until it is too old. If the event was given up, returns its
+/// conference.
 async fn send(poster: &Poster, hook: &Webhook, metrics: &Metrics, next: Next) -> Option<Name> {
     let mut pause = RETRY_MIN;
     let mut has_failed = false;

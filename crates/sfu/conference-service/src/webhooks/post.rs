@@ -63,7 +63,8 @@ impl Poster {
             .header("reprise-signature", signature(&self.secret, &time, &body))
             .header("reprise-time", time);
         let (done, answer) = oneshot::channel();
-        // A thread of its own: a receiver that hangs takes none from others, and holds up no end of the process.
+        // Each request has a thread of its own, so that a receiver that hangs takes no thread from others, and does not
+        // delay the end of the process.
         let begun = std::thread::Builder::new()
             .name("webhook".to_owned())
             .spawn(move || {

@@ -20,8 +20,8 @@ pub(super) struct Queue {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) event: Arc<Event>,
-    /// When it came. `None`: it says that others are missing, and is tried for ever, since nothing that is younger may
-    /// be sent before it.
+    /// When the event came. `None`: the event says that other events are missing. It is tried for ever, since no
+    /// younger event may be sent before it.
     pub(super) queued: Option<Instant>,
 }
 
@@ -49,7 +49,7 @@ impl Queue {
         self.lost.extend(conferences);
     }
 
-    /// Takes what is next: what is missing, then the oldest event.
+    /// Takes what is sent next: first an event for each conference of which events are missing, then the oldest event.
     pub(super) fn next(&mut self) -> Option<Next> {
         if let Some(conference) = self.lost.pop_first() {
             return Some(Next {

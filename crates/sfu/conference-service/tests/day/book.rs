@@ -72,9 +72,9 @@ pub struct Bound {
 /// What must happen to a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// As the program's action is called.
+    /// The name of the program's action.
     pub verdict: &'static str,
-    /// The leg whose entry it hits, so that it counts for it.
+    /// The leg whose entry the packet hits, and for which the packet counts.
     pub of: Option<u16>,
     /// Legs that get a copy.
     pub copies: BTreeSet<u16>,
@@ -243,7 +243,7 @@ impl Book {
         self.of_socket(&key_of(from))
     }
 
-    /// Where a datagram must go. `is_green`: whether the leg whose entry it hits has not sent too much.
+    /// Where a datagram must go. `is_green` says whether the leg whose entry the datagram hits is within its rate.
     pub fn fate(&self, from: &BindingRecord, to_port: u16, payload: &[u8], is_green: bool) -> Fate {
         let dropped = |verdict| Fate {
             verdict,

@@ -1,4 +1,4 @@
-//! What a leg may still send, as far as the oracle knows: between a least and a most.
+//! How much a leg may still send. The test's oracle knows only bounds of it: a least and a most.
 
 /// Bytes that a leg may send at once, at least.
 const BURST_MIN: u64 = 64 * 1024;
@@ -13,7 +13,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Makes a full bucket.
     pub fn new(kbps: u32, now_s: u64) -> Bucket {
         let bytes_per_s = u64::from(kbps) * 125;
         let burst = (bytes_per_s / 10).max(BURST_MIN);
@@ -26,7 +26,8 @@ impl Bucket {
         }
     }
 
-    /// The entry may have been written again, which fills it, perhaps with another rate.
+    /// Must be called when the leg's entry may have been written again, perhaps with another rate: a write fills the
+    /// bucket.
     pub fn loosen(&mut self, kbps: u32, now_s: u64) {
         self.fill(now_s);
         let full = Bucket::new(kbps, now_s);
@@ -41,7 +42,7 @@ impl Bucket {
         };
     }
 
-    /// Nothing is known of it.
+    /// Must be called when nothing is known of the bucket any more.
     pub fn forget(&mut self) {
         (self.least, self.most) = (0, self.burst);
     }

@@ -15,7 +15,7 @@ pub struct Counts {
     sent: BTreeMap<u16, (u64, u64, u64)>,
     /// Of each leg since it signed in: packets.
     received: BTreeMap<u16, u64>,
-    /// Legs of which the oracle cannot know, so that it takes what is read next.
+    /// Legs whose counts the oracle cannot know, so that it takes over the counts of the next reading.
     unknown: BTreeSet<u16>,
     is_unknown: bool,
 }
@@ -50,12 +50,12 @@ impl Counts {
         self.unknown.retain(|leg| book.bound.contains_key(leg));
     }
 
-    /// The next reading says what this leg has counted.
+    /// Takes over what the next reading says that this leg has counted.
     pub fn forget(&mut self, leg: u16) {
         self.unknown.insert(leg);
     }
 
-    /// The next reading says what everything has counted.
+    /// Takes over everything that the next reading says.
     pub fn forget_all(&mut self) {
         self.is_unknown = true;
     }

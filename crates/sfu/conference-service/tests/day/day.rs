@@ -1,4 +1,4 @@
-//! The day: what happens in each second, and faults.
+//! The simulated day: what happens in each second, and faults.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,7 +28,7 @@ pub const QUEUE_S: u64 = 4;
 const HOUR_S: u64 = 3_600;
 const SEEN_HELLOS_MAX: usize = 32;
 
-/// How long, and how hard.
+/// How long the day is, and how hard.
 pub struct Length {
     pub seconds: u64,
     pub fault_every_s: u64,
@@ -119,7 +119,7 @@ pub struct Day {
     /// Since when the service is connected.
     pub healthy_s: u64,
     pub next_look_s: u64,
-    /// When the counters were last read, and when packets had hit the legs' entries until then.
+    /// When the counters were last read, and when, until then, a packet had last hit each leg's entry.
     pub last_look: (u64, BTreeMap<u16, u64>),
     pub service_is_down: bool,
     /// When the service begins again or connects again.
@@ -375,7 +375,7 @@ impl Day {
                 "leg {leg} is found silent after {silent_s} s"
             );
             self.found_silent.insert(leg, self.book.bound[&leg].place);
-            // Some wait, and others sign in meanwhile.
+            // Some sign-outs wait, and other sockets sign in meanwhile.
             let due_s = self.now_s + self.rng.u64(..QUEUE_S);
             self.silent.push((due_s, request));
         }

@@ -6,8 +6,8 @@ use conference_service::rows::Rows;
 use crate::day::{AtSwitch, Day, LATE_S, LOOK_S, QUEUE_S};
 use crate::service::{GONE_S, SILENCE_S};
 
-/// Within this time a host whose way is free is signed in: it notices within `HELLO_S` that it is not, the service within
-/// a late look that the socket before is silent.
+/// A host that can reach the switch is signed in within this time. The host notices within `HELLO_S` that it is not
+/// signed in, and the service notices at the next reading, even a late one, that the former socket is silent.
 const SIGN_IN_S: u64 = 45;
 const READ_BACK_S: u64 = 60;
 
@@ -144,7 +144,7 @@ impl Day {
             let text = format!("{model:#?}");
             let lines = text.lines().filter(|it| !it.contains("last_leg"));
             let mut lines: Vec<String> = lines.map(str::to_owned).collect();
-            // The order of a hash map is nobody's.
+            // The order of a hash map means nothing.
             lines.sort();
             lines
         };

@@ -14,7 +14,8 @@ struct Addresses {
     ports: [u16; 2],
 }
 
-/// What a socket sends to the switch. `with_checksum`: of UDP, which IPv4 may lack.
+/// Makes the frame in which a socket sends `payload` to the switch. `with_checksum` says whether it has a UDP checksum,
+/// which may be missing over IPv4.
 pub fn sent(from: &BindingRecord, to_port: u16, payload: &[u8], with_checksum: bool) -> Vec<u8> {
     let addresses = Addresses {
         macs: [from.mac, from.own_mac],
@@ -24,7 +25,7 @@ pub fn sent(from: &BindingRecord, to_port: u16, payload: &[u8], with_checksum: b
     datagram(&addresses, TTL, payload, with_checksum)
 }
 
-/// What the service sends to a socket.
+/// Makes the frame in which the service answers a socket.
 pub fn answer(to: &BindingRecord, payload: &[u8]) -> Vec<u8> {
     datagram(&back(to), TTL, payload, true)
 }

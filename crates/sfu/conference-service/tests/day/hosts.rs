@@ -15,7 +15,7 @@ use crate::switch::N_PORTS;
 /// A participant's host.
 #[derive(Clone)]
 pub struct Host {
-    /// Where its next socket will be, but for the UDP port.
+    /// The address of its next socket, except for the UDP port.
     pub base: BindingRecord,
     pub is_on: bool,
 }

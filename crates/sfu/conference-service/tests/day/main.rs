@@ -3,7 +3,7 @@
 //! switch in memory that runs `p4/conference.p4`. An oracle ([`book`]) says of each packet where it must go, and once a
 //! second what the switch and the store must have.
 //!
-//! All is random from a seed, which is printed; `REPRISE_SEED` gives it again.
+//! All is drawn at random from a seed, which is printed. `REPRISE_SEED` sets the seed, so that a day can be repeated.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -99,7 +99,7 @@ impl Service {
         self.dawn + Duration::from_secs(now_s)
     }
 
-    /// Makes a change: in the model, in the store, then events.
+    /// Makes a change in the model, then in the store, and then adds its events.
     pub fn ask(&mut self, request: &Request, now_s: u64) -> Result<(), Refusal> {
         let keys = &mut self.keys;
         let mut new_key = || std::array::from_fn(|_| keys.u8(..));
@@ -120,19 +120,19 @@ impl Service {
         Ok(())
     }
 
-    /// A participant's token makes a request.
+    /// Notes that a participant's token makes a request.
     pub fn seen(&self, conference: &Name, participant: &Name, now_s: u64) {
         self.presence
             .request(conference, participant, self.instant(now_s));
     }
 
-    /// Connects to a switch in any state, and brings it to what the conferences need. Sets no limits for hellos: these are
-    /// thousands of writes, and nobody here says so many.
+    /// Connects to a switch in any state, and brings it to what the conferences need. Sets no limits for hellos: that
+    /// would take thousands of writes, and no host in this test says so many hellos.
     pub fn connect(&mut self, switch: &mut Switch, now_s: u64) {
         if switch.set_program() {
             self.activity = self.activity.counting_anew();
         }
-        // What came while nobody was connected went nowhere.
+        // Frames for the controller that came while nobody was connected are lost.
         switch.packet_ins();
         let mut there = Rows::default();
         there.add_read(&switch.tables, &switch.read(switch.tables.wildcards()));
@@ -163,8 +163,8 @@ impl Service {
         !self.touched.is_empty()
     }
 
-    /// Writes what touched legs need now. Returns the legs, and welcomes that may go now. With `cut_off` only some of the
-    /// writes are done, and the connection is lost.
+    /// Writes the entries that touched legs need now. Returns these legs, and the welcomes (answers to hellos) that may
+    /// be sent now. With `cut_off` only some of the writes are done, and the connection is lost.
     pub fn rewrite(
         &mut self,
         switch: &mut Switch,
@@ -198,7 +198,7 @@ impl Service {
         Ok((touched, go.into_values().collect()))
     }
 
-    /// A frame for the controller. Returns an answer to send at once; a welcome of a new socket waits for
+    /// Handles a frame for the controller. Returns an answer to send at once; a welcome of a new socket waits for
     /// [`Service::rewrite`].
     pub fn packet_in(&mut self, port: u16, frame: &[u8], now_s: u64) -> Option<Left> {
         let frame = HelloFrame::parse(port, frame).expect("a datagram");
@@ -248,7 +248,7 @@ impl Service {
         reading
     }
 
-    /// What signs sockets out that were silent at the last look.
+    /// Returns requests that sign out the sockets that were silent at the last reading of the counters.
     pub fn silent(&self) -> Vec<Request> {
         self.activity.silent(&self.model, SILENCE_S * 1_000)
     }

@@ -131,7 +131,7 @@ impl Switch {
         frames
     }
 
-    /// Writes in pieces as the service does, each as a whole.
+    /// Writes in batches, as the service does. Each batch is written as a whole.
     pub fn write(&self, updates: &[Update]) {
         for batch in batches(updates) {
             let request = WriteRequest {
@@ -146,7 +146,7 @@ impl Switch {
         }
     }
 
-    /// How many copies were dropped since they had no receiver.
+    /// How many multicast copies of packets were dropped because they had no receiver.
     pub fn n_without_receiver(&self) -> u64 {
         let of = self.without_receiver.clone();
         let read = self.read(vec![of.count(0)]);

@@ -8,9 +8,10 @@
 //! | `PREFIX/records/KEY` | a record |
 //!
 //! Each write is a transaction. It compares that the leader's key has the create revision of this service, so a service
-//! that has been replaced can write nothing. It also compares the key's modification revision with that of the
-//! service's write before, and writes the key again. A write whose answer was lost may still be on its way: reading
-//! everything writes the leader's key first, and then that write cannot be done any more.
+//! that has been replaced can write nothing. It also compares the modification revision of the leader's key with the
+//! one that this service's previous write left, and writes the leader's key again. A write whose answer was lost may
+//! still be on its way. Therefore, whoever reads everything first writes the leader's key; then the late write cannot
+//! be done any more.
 
 mod nodes;
 mod transactions;
@@ -58,7 +59,7 @@ pub struct EtcdConfig {
     pub tls: Option<EtcdTls>,
 }
 
-/// A store in etcd, of the service that leads. Clones are the same one.
+/// A store in etcd, of the service that leads. All clones share one store.
 #[derive(Clone)]
 pub struct Etcd {
     leader: Arc<Leader>,
@@ -90,7 +91,7 @@ enum Purpose {
     Restore,
 }
 
-/// What an attempt to lead came to.
+/// The outcome of an attempt to lead.
 enum Attempt {
     Leads(Etcd),
     /// The value of the leader's key.
@@ -98,10 +99,10 @@ enum Attempt {
 }
 
 impl Etcd {
-    /// Waits until this service leads, for ever if another one does, or if etcd does not answer.
+    /// Waits until this service leads: for ever, if another service goes on leading or etcd does not answer.
     ///
     /// # Errors
-    /// The settings cannot be, or the records are of another version.
+    /// The settings are not possible, or the records are of another version.
     pub async fn lead(config: &EtcdConfig) -> Result<Etcd, StoreError> {
         let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
         let mut was = String::new();
@@ -112,7 +113,7 @@ impl Etcd {
                 Err(error @ (StoreError::Failed(_) | StoreError::NoLeader)) => error.to_string(),
                 Err(error) => return Err(error),
             };
-            // A leader of a week is one line.
+            // A service that stands by for a week logs one line.
             if now != was {
                 tracing::info!(why = %now, "this service stands by");
                 was = now;
@@ -124,7 +125,7 @@ impl Etcd {
     /// Leads for a restore, if nobody leads.
     ///
     /// # Errors
-    /// A service leads, the settings cannot be, the records are of another version, or etcd does not answer.
+    /// A service leads, the settings are not possible, the records are of another version, or etcd does not answer.
     pub async fn for_restore(config: &EtcdConfig) -> Result<Etcd, StoreError> {
         let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
         match attempt(&nodes, &config.prefix, Purpose::Restore).await? {
@@ -195,8 +196,8 @@ impl Etcd {
         Ok(())
     }
 
-    /// All records, in the order of their keys, as they are at one revision. No write from before this call is done
-    /// after it.
+    /// Reads all records, in the order of their keys, as they are at one revision. No write that began before this call
+    /// is done after it.
     ///
     /// # Errors
     /// Another service leads, or etcd does not answer.
@@ -205,8 +206,8 @@ impl Etcd {
         self.leader.records_at(revision).await
     }
 
-    /// Writes groups of writes, in their order. All writes of a group are done, or none. So many groups as have room
-    /// go into one transaction (1.5 MiB, 64,000 writes); so after an error those of earlier transactions are done.
+    /// Writes groups of writes, in their order. All writes of a group are done, or none. As many groups as fit go into
+    /// one transaction (1.5 MiB, 64,000 writes); so after an error the groups of earlier transactions are written.
     ///
     /// # Errors
     /// Another service leads. Or a group has no room in a transaction: then nothing was written. Or etcd does not
@@ -252,7 +253,7 @@ impl Etcd {
     /// Waits until this service does not lead any more, or cannot know whether it does.
     pub async fn lost(&self) {
         let mut is_lost = self.is_lost.clone();
-        // The sender is in what this has.
+        // This cannot fail: the sender lives as long as `self`.
         let _ = is_lost.wait_for(|is_lost| *is_lost).await;
     }
 
@@ -291,7 +292,7 @@ impl Leader {
         TxnOp::put(self.key(), who(), Some(options))
     }
 
-    /// One transaction; the revision after it.
+    /// Makes one transaction. Returns the revision after it.
     async fn write(&self, before: i64, mut operations: Vec<TxnOp>) -> Result<i64, StoreError> {
         let is_next = Compare::mod_revision(self.key(), CompareOp::Equal, before);
         operations.push(self.touch());
@@ -314,7 +315,7 @@ impl Leader {
         Err(self.lose())
     }
 
-    /// Makes writes that are still on their way impossible; the revision after that.
+    /// Makes sure that writes that are still on their way cannot be done any more. Returns the revision after that.
     async fn fence(&self) -> Result<i64, StoreError> {
         let mut last = self.last.lock().await;
         *last = None;
@@ -355,7 +356,7 @@ impl Leader {
                 async move { client.get(from, Some(options)).await }
             });
             let mut answer = match sent.await {
-                // Larger than the client takes.
+                // The answer is larger than the client takes.
                 Err(error) if error.code() == Some(Code::OutOfRange) && page > 1 => {
                     page /= 2;
                     continue;
@@ -406,7 +407,7 @@ async fn attempt(
             revoke(nodes, lease).await;
             Ok(Attempt::StandsBy("another service".to_owned()))
         }
-        // The key may be there all the same. It ends with the lease.
+        // The leader's key may have been written all the same. It is removed when the lease ends.
         Err(error) => {
             revoke(nodes, lease).await;
             Err(error)
@@ -450,7 +451,7 @@ async fn begin_term(
         last: Mutex::new(None),
         is_lost: Arc::new(is_lost),
     };
-    // Before the switch hears of this term.
+    // The term is stored before the switch hears of it.
     let mut operations = vec![leader.put_term(term)];
     match found(&answer, 0) {
         None => operations.push(TxnOp::put(format, FORMAT.to_string(), None)),
@@ -485,7 +486,7 @@ async fn keep_alive(
     asked: Instant,
     is_lost: Arc<watch::Sender<bool>>,
 ) {
-    // The lease lives at least so long after the request that etcd answered.
+    // The lease lives at least for its time after the last request that etcd answered was made.
     let mut alive = asked;
     let mut pause = KEEP_ALIVE;
     loop {
@@ -519,7 +520,7 @@ async fn keep_alive(
     }
 }
 
-/// Ends a lease. One that cannot be reached ends by itself.
+/// Ends a lease. If etcd cannot be reached, the lease ends by itself.
 async fn revoke(nodes: &Nodes, lease: i64) {
     let revoked = nodes.read(|mut client| async move { client.lease_revoke(lease).await });
     if let Err(error) = revoked.await
@@ -561,7 +562,7 @@ fn revision_of(answer: &TxnResponse) -> i64 {
         .map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// What an operation of a transaction, a get, has found; they are numbered from 0 on.
+/// What a get operation of a transaction has found. The operations are numbered from 0 on.
 fn found(answer: &TxnResponse, number: usize) -> Option<KeyValue> {
     match answer.op_responses().into_iter().nth(number)? {
         TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
@@ -629,7 +630,7 @@ mod tests {
         let old = Etcd::lead(&config).await.expect("it leads");
         let before = old.leader.last.lock().await.expect("it is known");
         let late = || vec![TxnOp::put("/reprise/records/a", "late", None)];
-        // Without the old one's knowing.
+        // The lease ends without the old leader's knowledge.
         revoke(&old.leader.nodes, old.leader.lease).await;
         let refused = old.leader.write(before, late()).await;
         assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
@@ -728,13 +729,13 @@ mod tests {
             matches!(refused, Err(StoreError::NotEmpty(1))),
             "{refused:?}"
         );
-        // Stopped after its first step.
+        // The restore is stopped after its first step.
         restore.put_format(RESTORING).await.expect("written");
         restore.resign().await;
         let refused = Etcd::lead(&config).await.expect_err("not whole");
         assert!(matches!(refused, StoreError::HalfRestored(_)), "{refused}");
         let again = Etcd::for_restore(&config).await.expect("it leads");
-        // More than one transaction holds.
+        // These are more records than one transaction holds.
         let all = records(200);
         again
             .restore(all.clone(), Existing::Replaced)

@@ -1,4 +1,4 @@
-//! Calls of etcd's nodes: one node at a time, the next one when that fails.
+//! Calls etcd's nodes: one node at a time, and the next one when a call fails.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(super) struct Nodes {
 
 /// Which node is called.
 struct Current {
-    /// How often another one was taken before.
+    /// How often another node was taken before this one.
     n_taken: usize,
     client: Option<Client>,
 }
@@ -127,7 +127,7 @@ impl Nodes {
         })
     }
 
-    /// One call. If it fails, nobody knows whether it was done.
+    /// Makes one call. If it fails, nobody knows whether it was done.
     pub(super) async fn call<T, A: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Duration,
@@ -155,7 +155,7 @@ impl Nodes {
         Err(error)
     }
 
-    /// A call that may be made twice: of each node once, until one answers.
+    /// Makes a call that may be made twice: asks each node once, until one answers.
     pub(super) async fn read<T, A: Future<Output = Result<T, Error>>>(
         &self,
         call: impl Fn(Client) -> A,
@@ -182,8 +182,8 @@ impl Nodes {
         Ok((n_taken, client))
     }
 
-    /// Leaves a node, if no other call has left it before. Its connection is not used again: it may be one on which
-    /// nothing comes any more.
+    /// Changes from a node to another one, unless another call has done so before. The connection to the former node is
+    /// not used again, since perhaps nothing comes over it any more.
     async fn take_another(&self, n_taken: usize) {
         let mut current = self.current.lock().await;
         if current.n_taken == n_taken {

@@ -7,9 +7,9 @@ use etcd_client::{Txn, TxnOp};
 use crate::{StoreError, Write};
 
 /// Operations of one level of a transaction. etcd takes 128 along a path from the outermost to the innermost level
-/// (`--max-txn-ops`): three levels, and the leader's key beside the outermost one.
+/// (`--max-txn-ops`): we need those of three levels, and one more, on the leader's key, in the outermost level.
 const LEVEL_MAX: usize = 40;
-/// Writes of a transaction: three levels.
+/// The most writes of a transaction, in three levels.
 pub(super) const WRITES_MAX: usize = LEVEL_MAX * LEVEL_MAX * LEVEL_MAX;
 /// Bytes of a transaction. etcd takes 1.5 MiB with its own envelope (`--max-request-bytes`).
 pub(super) const BYTES_MAX: usize = 3 * 512 * 1024 - 16 * 1024;
@@ -56,7 +56,8 @@ pub(super) fn pack(prefix: &str, groups: Vec<Vec<Write>>) -> Result<Vec<Batch>, 
     Ok(batches)
 }
 
-/// A batch as operations of one transaction: as they are, or in transactions without conditions inside of it.
+/// Makes the operations of one transaction from a batch: the writes themselves, or nested transactions without
+/// conditions that contain the writes.
 pub(super) fn operations(prefix: &str, batch: Batch) -> Vec<TxnOp> {
     let writes = batch.into_iter();
     let operations = writes.map(|(key, value)| {

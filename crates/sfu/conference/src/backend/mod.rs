@@ -183,7 +183,7 @@ impl SfuProgram {
         })
     }
 
-    /// Name of the program's way to make copies.
+    /// Name of the way in which the program copies a presenter's packets for the viewers.
     pub fn name(&self) -> &'static str {
         match &self.kind {
             Kind::Recirculation(_) => "recirculation",
@@ -470,8 +470,8 @@ struct Changes {
 }
 
 impl Changes {
-    /// Appends the steps before the groups change. After these steps no packet of a presenter that
-    /// leaves its group is in the switch.
+    /// Appends the steps that come before the groups change. After these steps no packet of a presenter that leaves its
+    /// group is in the switch.
     fn begin(&mut self, plan: &mut Plan) {
         plan.write(Stage::Address, std::mem::take(&mut self.address.before));
         let steps = &mut self.presenters;
@@ -481,8 +481,7 @@ impl Changes {
         plan.drain();
     }
 
-    /// Appends the steps after the groups have changed. After these steps no packet sees the old
-    /// version.
+    /// Appends the steps that come after the groups have changed. After these steps no packet sees the old version.
     fn end(self, plan: &mut Plan) {
         plan.write(Stage::Link, self.presenters.link);
         plan.write(Stage::Address, self.address.after);

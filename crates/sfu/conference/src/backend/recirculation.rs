@@ -32,7 +32,7 @@ const LOOKED_UP: u32 = 1 << 31;
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
     groups: BTreeMap<GroupId, Placed>,
-    /// The port of the clone session; `Some(None)` if the session has not exactly one port.
+    /// The port of the clone session; `Some(None)` if the session has no port or several.
     session: Option<Option<u16>>,
 }
 

@@ -1,5 +1,5 @@
-//! `sfu.p4`: a group is a multicast group and a viewer one of its replicas. The group and the
-//! replica's instance (rid) are the key of the viewer's entry.
+//! `sfu.p4`: a group is a multicast group, and a viewer is one of the group's replicas. The key of a viewer's entry
+//! consists of the group and the replica's instance (rid).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -289,8 +289,8 @@ fn delete_group(id: u16) -> Update {
     entities::delete(entities::multicast_group(id, []))
 }
 
-/// Whether both viewers have the same entry of `viewers`. Their ports may differ: the multicast
-/// group stores the port, not the entry.
+/// Whether both viewers have the same entry of `viewers`. Their ports may differ: the port is stored in the multicast
+/// group, not in the entry.
 fn is_one_entry(one: &Viewer, other: &Viewer) -> bool {
     let port = other.port;
     Viewer { port, ..*one } == *other

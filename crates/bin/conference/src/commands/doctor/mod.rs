@@ -51,7 +51,7 @@ pub fn run(global: &Global, options: &DoctorOfService) -> Result<(), Failure> {
     }
 }
 
-/// Ends where the next step needs what the last one has not found.
+/// Checks one step after the other. Stops if a step has not found what the next step needs.
 fn look(
     target: &Target,
     authorities: &Authorities,

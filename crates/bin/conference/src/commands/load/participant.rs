@@ -25,11 +25,11 @@ pub const JOIN_MAX: Duration = Duration::from_secs(60);
 const LEAVE_MAX: Duration = Duration::from_secs(15);
 /// The pause before a request is made again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Packets that a participant takes before others take theirs.
+/// Maximum number of packets that a participant takes in a row, before other participants can take theirs.
 const BATCH: usize = 64;
 /// How long a port is not used again: longer than a packet waits anywhere, also on a busy machine.
 pub const PORT_REST: Duration = Duration::from_secs(10);
-/// A publisher that has sent for so many seconds of which nothing has come counts as silent.
+/// A publisher counts as silent if it has sent for so many seconds and none of its packets has come.
 const SILENT_S: u64 = 2;
 
 /// What happens in the whole load.
@@ -62,16 +62,16 @@ pub struct Shared {
     pub sent: Vec<Cell<u64>>,
     /// Pairs of a publisher and a participant who has received nothing of it.
     pub n_silent: Cell<usize>,
-    /// A participant's state has changed.
+    /// Notified when a participant's state has changed.
     pub changed: Notify,
     pub buffer: RefCell<PacketBuffer>,
 }
 
-/// Where a participant stands.
+/// The state of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     Joining,
-    /// It is there with all subscriptions, and signed in.
+    /// The participant is in the conference with all its subscriptions, and is signed in.
     Present,
     /// It could not join.
     Failed,
@@ -84,13 +84,14 @@ pub struct Member {
     /// Its place among the publishers, if it is one, and its track's kind.
     pub publishes: Option<(usize, TrackKind)>,
     pub state: Cell<State>,
-    /// It is to leave, and join again.
+    /// Notified when the participant is to leave and join again.
     pub leave: Notify,
     /// Whether it has left at the end.
     pub has_left: Cell<bool>,
 }
 
-/// Takes part until the load ends. `due` is when the join was to begin: what a busy machine adds is part of its time.
+/// Takes part until the load ends. `due` is the planned beginning of the join. The time of the join is measured from
+/// `due`, so it includes delays by a busy machine.
 pub async fn take_part(shared: Rc<Shared>, member: Rc<Member>, due: Instant) {
     let stay = Stay {
         api: shared.api.with_token(&member.token),
@@ -122,7 +123,8 @@ impl Stay<'_> {
         self.leave().await;
         match stayed {
             Ok(again) => again,
-            // The publishers leave, too, and those who still join find none.
+            // At the end of the load the publishers leave, too, so a participant that is still joining finds no
+            // publisher.
             Err(_) if self.is_over() => {
                 self.shared.tally.borrow_mut().n_unfinished += 1;
                 false
@@ -154,7 +156,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Returns whether it is to join again.
+    /// Joins, and takes part until the participant is to leave. Returns whether it is to join again.
     async fn stay(&self, due: Instant) -> Result<bool, Failure> {
         let Shared { tally, sent, .. } = self.shared;
         let measured = self.member.publishes.is_none().then_some(due);
@@ -170,7 +172,7 @@ impl Stay<'_> {
         }
         let socket = match leg {
             Some(leg) => Some(MediaSocket::open(&leg).await?),
-            // It neither sends nor receives.
+            // The participant neither sends nor receives.
             None => None,
         };
         let is_signed_in = Notify::new();
@@ -198,7 +200,7 @@ impl Stay<'_> {
             () = self.phase(Phase::Leaving) => false,
         };
         if again {
-            // The switch may send some more packets there: another socket must not get the same port so soon.
+            // The switch may still send some packets to this port, so another socket must not get the port so soon.
             tokio::task::spawn_local(async move {
                 sleep(PORT_REST).await;
                 drop(socket);
@@ -213,7 +215,7 @@ impl Stay<'_> {
         Ok(again)
     }
 
-    /// The publishers to which it subscribes.
+    /// Chooses at random the publishers to which the participant subscribes.
     fn chosen(&self) -> Vec<usize> {
         let own = self.member.publishes.map(|(place, _)| place);
         let n = self.shared.publishers.len();
@@ -342,7 +344,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Sends while publishers do, and waits for ever.
+    /// If the participant is a publisher, sends packets in the phase `Sending`. Then waits for ever.
     async fn send(&self, socket: &Option<MediaSocket>) -> Infallible {
         let Shared { pace, run, .. } = *self.shared;
         let (Some(socket), Some((place, _))) = (socket, self.member.publishes) else {
@@ -367,7 +369,7 @@ impl Stay<'_> {
                 sent_ns: now_ns(),
             };
             label.write(&mut packet);
-            // An error may be that of an earlier packet, and the system has not sent this one.
+            // An error may be that of an earlier packet. The system has then not sent this packet, so it is sent again.
             if socket.send(&packet).await.is_ok() || socket.send(&packet).await.is_ok() {
                 sent.set(label.number + 1);
             } else {

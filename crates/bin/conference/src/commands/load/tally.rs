@@ -15,7 +15,7 @@ pub struct Times(Histogram<u64>);
 impl Default for Times {
     fn default() -> Times {
         let times = Histogram::new_with_bounds(1, TIME_US_MAX, DIGITS);
-        // The bounds are constants that it takes.
+        // The histogram accepts these bounds, which are constants.
         Times(times.unwrap_or_else(|error| unreachable!("{error}")))
     }
 }
@@ -36,7 +36,8 @@ impl Times {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1_000.0)
     }
 
-    /// In milliseconds; null where there is none.
+    /// Number, quantiles and maximum of the times, in milliseconds. Quantiles and maximum are null if there are no
+    /// times.
     fn to_json(&self) -> Value {
         json!({
             "n": self.0.len(),
@@ -64,7 +65,7 @@ pub struct Tally {
     /// Joins that were completed.
     pub n_joins: u64,
     pub n_leaves: u64,
-    /// Joins that failed since the load ended meanwhile.
+    /// Joins that failed because the load ended before they were completed.
     pub n_unfinished: u64,
     /// Requests that were made again, since the service was away or busy, or a publisher not there yet.
     pub n_repeated: u64,
@@ -91,7 +92,7 @@ pub struct Tally {
 struct Second {
     first_packet: Times,
     delay: Times,
-    /// Totals at its beginning.
+    /// Totals at the beginning of this second.
     n_joins: u64,
     n_packets: u64,
 }
@@ -113,7 +114,7 @@ impl Tally {
         self.first_failure.get_or_insert(why);
     }
 
-    /// A line about the last second, and the next one begins.
+    /// Returns a line about the last second, and begins to count for the next second.
     pub fn second(&mut self, number: u64) -> (Value, String) {
         let second = std::mem::take(&mut self.second);
         let n_joins = self.n_joins - second.n_joins;

@@ -1,4 +1,4 @@
-//! `recording.json`: what a recording has, and the accounts that it is made of.
+//! The file `recording.json`, which describes what a recording has, and the counts of packets from which it is made.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 
 /// The version of the file.
 pub const FORMAT: u32 = 1;
-/// Sources of a track that are counted one by one: who sends packets with random sources must not fill the memory.
+/// Maximum number of sources of a track that are counted one by one: a sender of packets with random sources must not
+/// fill the memory.
 const SOURCES_MAX: usize = 64;
-/// Ranges of lost numbers of a source that are listed.
+/// Maximum number of ranges of lost sequence numbers that are listed for a source.
 const RANGES_MAX: usize = 1_000;
 
 /// A recording.
@@ -29,7 +30,7 @@ pub struct Recording {
     pub tracks: Vec<RecordedTrack>,
 }
 
-/// A track, in one time that it was published.
+/// A recorded track. If a track was published several times, each time has an entry of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RecordedTrack {
     pub number: u32,
@@ -60,7 +61,7 @@ pub struct RecordedTrack {
 }
 
 impl RecordedTrack {
-    /// Sets what is known of a file of ffmpeg, the latest one or the next.
+    /// Sets what is known of the file with number `part` that ffmpeg writes. Replaces the file's entry, or adds one.
     pub fn set_media(&mut self, part: usize, file: MediaFile) {
         match self.media.get_mut(part) {
             Some(there) => *there = file,
@@ -95,7 +96,7 @@ pub struct Source {
     pub restarts: u64,
 }
 
-/// The accounts of a track while it is recorded.
+/// Counts the packets of a track while it is recorded.
 #[derive(Debug)]
 pub struct Account {
     entry: RecordedTrack,
@@ -110,7 +111,7 @@ impl Account {
         }
     }
 
-    /// What is known now.
+    /// The track's entry for the file, with all counts so far.
     pub fn entry(&self) -> RecordedTrack {
         RecordedTrack {
             sources: self.sources.iter().map(SourceAccount::entry).collect(),
@@ -176,7 +177,7 @@ struct SourceAccount {
     /// Gaps that are listed: where each begins, and the number after it.
     gaps: BTreeMap<u64, u64>,
     restarts: u64,
-    /// Of earlier sequences: packets, duplicates, lost.
+    /// Totals of the sequences before the last restart: packets, duplicates, lost packets.
     before: (u64, u64, u64),
 }
 
@@ -185,7 +186,7 @@ impl SourceAccount {
         SourceAccount {
             ssrc,
             first: number,
-            // Packets before the first one may come late.
+            // Packets with numbers below the first one may still come.
             sequence: Sequence::starting_at(0x1_0000 + u64::from(number)),
             gaps: BTreeMap::new(),
             restarts: 0,
@@ -214,14 +215,15 @@ impl SourceAccount {
         }
     }
 
-    /// Numbers so far back are those of a sender that has begun anew. Numbers far ahead count as lost: they may be.
+    /// Begins a new sequence, because a number that is so far back comes from a sender that has begun anew. After a
+    /// number that is far ahead, the numbers between count as lost, since they may be.
     fn restart(&mut self, number: u64) {
         let sequence = &self.sequence;
         self.before.0 += sequence.n_received();
         self.before.1 += sequence.n_again();
         self.before.2 += sequence.n_lost();
         self.restarts += 1;
-        // Behind all numbers that there were, so that gaps stay apart.
+        // The new sequence begins after all earlier extended numbers, so that its gaps are not mixed with earlier gaps.
         let base = ((sequence.highest() >> 16) + 2) << 16;
         self.sequence = Sequence::starting_at(base + u64::from(low(number)));
     }
@@ -260,7 +262,7 @@ impl SourceAccount {
     }
 }
 
-/// The sequence number of an extended one.
+/// The 16-bit sequence number that belongs to an extended sequence number.
 fn low(number: u64) -> u16 {
     let bytes = number.to_be_bytes();
     u16::from_be_bytes([bytes[6], bytes[7]])

@@ -1,5 +1,5 @@
-//! A full port: frames for it wait in the switch while other frames go on. They wait until the port has room, and no
-//! longer if the port is disabled, lost or replaced.
+//! A full port: frames for it wait in the switch while other frames go on. They wait until the port has room. If the
+//! port is disabled, lost or replaced, they stop waiting.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

@@ -62,7 +62,7 @@ pub fn totals(printed: &str) -> Value {
     serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
 }
 
-/// What a port of the totals has dropped, for all reasons that begin so.
+/// How many packets a port of the totals has dropped, for all reasons that begin with `prefix`.
 pub fn drops(port: &Value, prefix: &str) -> u64 {
     let members = port.as_object().expect("an object").iter();
     let counts = members.filter(|(name, _)| name.starts_with(prefix));
@@ -237,7 +237,7 @@ pub struct TemporaryFolder(PathBuf);
 impl TemporaryFolder {
     pub fn new(name: &str) -> TemporaryFolder {
         let path = std::env::temp_dir().join(format!("reprise-{}-{name}", std::process::id()));
-        // Left by a killed test, in an earlier process with this number.
+        // A killed test may have left the folder, in an earlier process with the same process id.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary folder");
         TemporaryFolder(path)

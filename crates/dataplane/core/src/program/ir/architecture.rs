@@ -130,7 +130,7 @@ impl Intrinsic {
     }
 }
 
-/// A field that v1model.p4 has in `standard_metadata`, and simple_switch first looks for in the header `$header`.
+/// A field that v1model.p4 has in `standard_metadata`, and that simple_switch looks for in the header `$header` first.
 macro_rules! field {
     ($meaning:ident, $header:literal, $name:literal) => {
         Intrinsic::read(

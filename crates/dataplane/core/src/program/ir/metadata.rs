@@ -62,7 +62,7 @@ macro_rules! meanings {
 
 meanings! {
     required {
-        /// The port that received the root frame.
+        /// The port that received the root frame, which is the received frame that the packet comes from.
         IngressPort ingress_port,
         /// The output port chosen in the first control.
         EgressSpec egress_spec,

@@ -129,7 +129,7 @@ pub enum NextNode {
         /// The node after a miss.
         miss: Option<NodeId>,
     },
-    /// Depends on the action, in the order of the table's actions.
+    /// Depends on the action: one node per action of the table, in the order of the table's actions.
     PerAction(Vec<Option<NodeId>>),
 }
 

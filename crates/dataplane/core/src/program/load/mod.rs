@@ -1,5 +1,5 @@
-//! Converts BMv2 JSON to a verified program. Names become ids; the error for an unknown name says which object has it.
-//! A loaded program cannot fail later.
+//! Converts BMv2 JSON to a verified program. Names become ids; the error for an unknown name says which object refers
+//! to the name. A loaded program cannot fail later.
 
 mod action;
 mod arity;

@@ -138,7 +138,8 @@ impl Switch {
         }
     }
 
-    /// Whether no packet waits between two of its passes. If so, a change now applies to all passes of each packet.
+    /// Whether no packet waits between two of its passes (runs through ingress or egress). If none waits, a change made
+    /// now applies to all passes of each packet.
     pub fn is_between_packets(&self) -> bool {
         let traffic = &self.model.traffic;
         traffic.egress.is_empty() && traffic.recirculation.is_empty()

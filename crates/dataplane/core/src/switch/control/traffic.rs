@@ -78,7 +78,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
-    /// Sets the destination of a clone session, and makes the session if there is none. BMv2 calls it a mirroring session.
+    /// Sets the destination of a clone session, and makes the session if there is none. BMv2 calls a clone session a
+    /// mirroring session.
     ///
     /// # Errors
     /// `InvalidArgument`, `FailedPrecondition`.
@@ -87,7 +88,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.mirror(session, mirror))
     }
 
-    /// The destination of a clone session as a mirroring session has it: only the first replica, and the group.
+    /// Returns the destination of a clone session in the form of a mirroring session, which has only the first replica
+    /// and the group.
     pub fn mirrored(&self, session: u32) -> Option<Mirror> {
         let session = self.model.traffic.sessions.get(session)?;
         let first = session.copies.replicas.first();

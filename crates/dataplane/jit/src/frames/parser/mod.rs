@@ -1,9 +1,10 @@
 //! The parser as code: one basic block per state.
 //!
 //! Before a header's fields are loaded, one check makes sure that the frame has the header's bytes and that they are
-//! contiguous (the head of a recirculated frame may end among these bytes; then the runtime joins them). The same code,
-//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). The
-//! parser only stores the number of a parser error in the context; the pass (`passes.rs`) writes the metadata.
+//! contiguous. (A recirculated frame may have two pieces, and the first may end among these bytes; then the runtime
+//! joins them.) The same code, with other extractions, is generated a second time, for packets whose headers were not
+//! written as bytes (`reparse.rs`). The parser only stores the number of a parser error in the context; the pass
+//! (`passes.rs`) writes the metadata.
 
 mod extract;
 mod reparse;
@@ -42,11 +43,12 @@ struct Writer<'e, 'f, 'u, 'p> {
     steps: Option<Variable>,
     error: Variable,
     exit: Block,
-    /// Where the headers are if they are not bytes.
+    /// The headers in the old block, if the parser reads them there and not from bytes.
     standing: Option<Standing>,
 }
 
-/// Writes the body of the parser's function. Code after it finds `consumed` and `parser_error` of the context set.
+/// Writes the body of the parser's function. When the parser has run, `consumed` and `parser_error` of the context are
+/// set.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);
@@ -224,7 +226,8 @@ impl Writer<'_, '_, '_, '_> {
         self.e.b.def_var(self.at, after);
     }
 
-    /// Writes one operation. An error if the operation has no native code; then no code was written.
+    /// Generates the code of one operation. If the operation has no native code, generates nothing and returns an
+    /// error.
     fn operation(&mut self, state: &State, op: &ParserOp) -> Emitted {
         match op {
             ParserOp::Extract(target) => self.extract(state, target)?,

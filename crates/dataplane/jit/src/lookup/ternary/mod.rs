@@ -3,9 +3,9 @@
 //!
 //! One hash of the key's masked bits finds the entries of one mask (a *tuple*). Tuples are searched in the order of
 //! their best entries, until no remaining tuple can beat the entry found. A tuple costs one hash however many entries
-//! it has, so it pays only above some number; the entries of smaller groups are in [`block`]s, which cost about as much
-//! for 64 entries of any masks as a tuple does. So a set in which every entry has its own mask costs no more than a
-//! linear search with one or two instructions per entry.
+//! it has, so it is worth its cost only if it has enough entries. The entries of smaller groups are in [`block`]s. A
+//! block of 64 entries with any masks costs about as much as one tuple. So a set in which every entry has its own mask
+//! costs no more than a linear search with one or two instructions per entry.
 //!
 //! Ranges are not part of a mask. They are compared for the entries that the rest of the key finds, and they filter the
 //! entries in blocks.
@@ -23,8 +23,8 @@ use tuple::Tuple;
 
 use super::{MISS, shape::FieldPlace};
 
-/// The least number of entries with one mask that form a tuple. Fewer cost a lookup less in blocks, as measured (the
-/// benchmark `lookup`, docs/performance.md).
+/// The least number of entries with one mask that form a tuple. Fewer entries cost a lookup less if they are in blocks,
+/// as measured (the benchmark `lookup`, docs/performance.md).
 const TUPLE_ENTRIES_MIN: usize = 16;
 
 /// A tuple that shrinks to this many entries is dissolved. The number is lower than that of a new tuple, so that one
@@ -259,7 +259,7 @@ impl TernaryIndex {
         was_in
     }
 
-    /// Moves a tuple to the place of its best entry.
+    /// Moves a tuple to the place in `order` that belongs to the rank of its best entry.
     fn reorder(&mut self, tuple: u32) {
         let best = self.tuples[tuple as usize].best();
         let Some(old) = self.order.iter().position(|(_, other)| *other == tuple) else {

@@ -15,7 +15,7 @@ const FILTER_BITS_PER_VALUE: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct Tuple {
     mask: Box<[u64]>,
-    /// A bit for the hash of each value. Most tuples lack a key's value, and one bit tells that
+    /// A bit for the hash of each value. Most tuples do not have the value of a given key, and one bit tells this
     /// without a walk through slots of unpredictable length.
     filter: Vec<u64>,
     /// Values added to the filter since it was built.

@@ -124,7 +124,7 @@ fn take(port: &mut AfPacketPort, instances: &mut Vec<u16>) {
     port.receive(0, 64, &mut take).expect("received");
 }
 
-/// Ends `until_over`.
+/// Once true, `until_over` returns.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// A wait for RCU that lasts until the test is over, as if some program kept running, or until a timeout.
@@ -171,7 +171,7 @@ impl WithoutRcu {
         }
     }
 
-    /// An entry for the address of [`frame`].
+    /// Returns a table entry for the address of [`frame`].
     fn entry(&self, action: &str, args: &[u16]) -> TableEntry {
         let program = self.switch.program().expect("a program");
         let action = program.action_of(self.table, &format!("ExchangeIngress.{action}"));

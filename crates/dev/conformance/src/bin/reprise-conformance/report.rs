@@ -26,7 +26,7 @@ pub struct Total {
     pub left_out: usize,
     /// Number of refused samples for which p4c's error is known.
     pub with_place: usize,
-    /// Number of samples in `with_place` that are refused on p4c's line.
+    /// Number of samples in `with_place` that our compiler refuses on the line of p4c's error.
     pub on_line: usize,
     /// Number of samples in `with_place` whose first error is at the start of one of p4c's errors.
     pub on_first: usize,

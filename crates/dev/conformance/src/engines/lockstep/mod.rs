@@ -33,7 +33,7 @@ const SHRINKS_MAX: usize = 3_000;
 /// One input for all switches.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Gives the switches a frame, and takes everything that leaves.
+    /// Gives the switches a frame, and takes all frames that leave the switches.
     Frame(PortId, Vec<u8>),
     /// Gives the switches a frame and takes nothing, so that queues fill.
     Queue(PortId, Vec<u8>),

@@ -210,8 +210,8 @@ impl Case {
         }
     }
 
-    /// Leaves out packets and entries without which a difference remains, and returns this difference. Returns `None`
-    /// if the programs do not differ.
+    /// Leaves out the packets and entries that are not necessary for a difference, and returns the difference that
+    /// remains. Returns `None` if the programs do not differ.
     pub fn shrunk(&self, plain: &Subject, other: &Subject) -> Option<String> {
         self.difference(plain, other)?;
         let mut least = self.clone();

@@ -118,7 +118,8 @@ async fn look(
     Ok(())
 }
 
-/// Reads the tokens in both cells with one request, and checks them.
+/// Reads the tokens, which the controllers of `racers` write into two register cells, with one request, and checks
+/// them.
 async fn tokens(
     shared: &Shared,
     client: &mut Client,

@@ -178,7 +178,7 @@ impl FakeSwitch {
     }
 
     /// Moves the viewers of groups 1, 2, ... in the registers, so that each group starts `stride` register cells after
-    /// the previous group. Another controller might arrange them so.
+    /// the previous group. Another controller might arrange the viewers in this way.
     pub fn scatter(&mut self, stride: u32) {
         self.drain();
         let ids = ["viewer_ips", "viewer_macs", "viewer_ids"].map(|name| self.register_id(name));

@@ -1,11 +1,11 @@
 //! Tracks at each point which variables may have no value and which headers may be invalid.
 //!
 //! The analysis runs the architecture's blocks in the switch's order, with calls inlined. Each branch gets a copy of
-//! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:
 //! - an error on every path is always reported;
-//! - an error on some paths is not reported inside of a later condition: `if (a) x = 1; if (a) use(x);` is fine, and so
-//!   is everything that the control plane decides by choosing an action. Inside a condition, and after a condition with
-//!   a branch that leaves the block, an earlier [`Fact::Maybe`] is [`Fact::Silent`].
+//! - an error on only some paths is not reported inside a later condition, because the condition may exclude these
+//!   paths, as in `if (a) x = 1; if (a) use(x);`. The control plane's choice of an action counts as a condition too.
+//!   Inside a condition, and after a condition with a branch that leaves the block, an earlier [`Fact::Maybe`] becomes
+//!   [`Fact::Silent`].
 
 mod call;
 mod loops;
@@ -31,11 +31,11 @@ const DEPTH_MAX: usize = 40;
 /// Whether a value is set, or whether a header is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fact {
-    /// On no path.
+    /// The value is set, or the header valid, on no path.
     Bad,
-    /// On some paths.
+    /// It is set or valid on some paths.
     Maybe,
-    /// On some paths, but a condition may have chosen them: nothing is reported.
+    /// It is set or valid on some paths, but a condition may have chosen these paths, so nothing is reported.
     Silent,
     Good,
 }
@@ -310,7 +310,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     flow.pipeline();
     flow.rest();
     let whole = flow.statements <= STATEMENTS_MAX;
-    // Half an analysis would report values as unset that the other half sets.
+    // An analysis that stopped early would report values as unset that the rest of the program sets.
     if whole {
         sink.append(found);
     }

@@ -167,7 +167,8 @@ impl Flow<'_> {
         join_states(exits.into_iter().map(Some).chain([end]))
     }
 
-    /// Parameters as an unknown caller passes them: inputs have values, and the validity of headers is unknown.
+    /// Returns the facts about parameters of a block whose caller is unknown: inputs have values, and the validity of
+    /// headers is unknown.
     fn fresh(&self, parameters: &[VarId]) -> Env {
         let mut env = Env::default();
         for id in parameters {

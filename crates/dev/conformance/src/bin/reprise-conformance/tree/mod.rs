@@ -95,7 +95,8 @@ pub struct Ran {
     pub entries: usize,
     pub packets: u64,
     pub transmitted: u64,
-    /// Why the interpreter runs the whole program in place of the native engine, if so.
+    /// The reason why the interpreter runs the whole program in place of the native engine. `None` if the native engine
+    /// runs it.
     pub interpreted: Option<String>,
     /// Folders that were searched for included files although the tree does not list these folders.
     pub searched: Vec<String>,
