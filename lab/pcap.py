@@ -52,7 +52,7 @@ def _magic(data: bytes, order: str) -> int:
 
 
 def _record_headers(data: bytes, order: str) -> Iterator[tuple[int, int, int, int, int]]:
-    """For each record: the byte at which its frame begins, and the numbers of its header."""
+    """Yields for each record the byte at which its frame begins, and the fields of its header."""
     at = FILE_HEADER_LEN_BYTES
     while at < len(data):
         if at + RECORD_HEADER_LEN_BYTES > len(data):

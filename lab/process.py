@@ -23,7 +23,7 @@ def dying_with_parent(argv: Sequence[str]) -> list[str]:
 
 
 class Child:
-    """A running process in a session of its own, so Ctrl-C reaches only the lab, which ends it.
+    """A running process in its own session: Ctrl-C reaches only the lab, which ends the process.
 
     It runs in the repository's root; its standard output and error go to `log`.
     """
@@ -47,7 +47,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """None while the process runs."""
         return self._process.poll()
 
     def log_text(self) -> str:
@@ -186,7 +186,7 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signals processes. Ignores those that have ended, since their next use reports that."""
+    """Signals processes. Ignores processes that have ended, because their next use reports it."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

@@ -102,7 +102,7 @@ class Received:
 
 
 def start_sender(namespace: Namespace, burst: Burst, log: Path) -> Child:
-    """Starts to send `burst` inside `namespace`. The child ends with 0 when all is sent."""
+    """Starts to send `burst` inside `namespace`. The child ends with status 0 when all is sent."""
     return namespace.start([*_THIS, "send", json.dumps(asdict(burst))], log)
 
 

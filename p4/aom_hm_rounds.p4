@@ -13,7 +13,7 @@
 // The field list that a recirculated packet keeps.
 const bit<8> AOM_FIELDS = 1;
 
-// Two rounds for each of the four words, then four rounds at the end.
+// The hash has two rounds for each of the four words, then four rounds at the end.
 const bit<8> ABSORBING_ROUNDS = 8;
 const bit<8> ROUNDS = 12;
 
@@ -73,7 +73,7 @@ control AomIngress(
     }
 }
 
-// One round for a shard's packet, with the steps that the hash has before and after that round.
+// Computes one round for a shard's packet, and the steps that the hash has before and after that round.
 control Round(inout aom_headers_t hdr, inout lanes_t lanes, in bit<8> round) {
     apply {
         bit<32> word = hdr.aom.epoch[7:0] ++ hdr.aom.shard ++ hdr.aom.group;

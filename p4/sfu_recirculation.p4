@@ -1,7 +1,6 @@
-// A selective forwarding unit that recirculates a packet once for each viewer: one port in, the
-// same port out. After E. Papageorgiou, "Implementing a Recirculation-Based Selective Forwarding
-// Unit Using P4" (Athens University of Economics and Business, 2026), sections 2.2 and 3;
-// docs/sfu.md lists where this program differs.
+// A selective forwarding unit that recirculates a packet once for each viewer. Packets arrive and leave by the same
+// port. The program follows E. Papageorgiou, "Implementing a Recirculation-Based Selective Forwarding Unit Using P4"
+// (Athens University of Economics and Business, 2026), sections 2.2 and 3; docs/sfu.md lists where it differs.
 //
 //   arrival -> presenter -> block of viewers -> [ rewrite for viewer i -> clone leaves ] * count
 //                                                 ^--------- recirculate ---------'

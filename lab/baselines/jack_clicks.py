@@ -2,9 +2,10 @@
 
     python -m lab.baselines.jack_clicks N_CLICKS TALKER LISTENER...
 
-TALKER and LISTENER are names of JACK ports. For each click the program prints a line: the delay at
-each listener in samples, in the order of the listeners, and -1 where the click did not come. Times
-are those of JACK's server, so that a cycle which the server skips counts.
+TALKER and LISTENER are names of JACK ports. For each click the program prints a line with the delay
+at each listener, in samples and in the order of the listeners; a -1 says that the click did not
+reach the listener. The times are those of JACK's server, so the delay includes a cycle that the
+server skips.
 """
 
 import random
@@ -19,7 +20,7 @@ CLICK_SAMPLES = 48
 LOUD = 0.2
 """The amplitude at which a click begins. Opus rings before and after a click, but not so loud."""
 SPACING_SAMPLES = 9_600
-"""The time between two clicks, which is also the longest delay: 200 ms."""
+"""The time between two clicks, 200 ms. It is also the longest delay that can be measured."""
 
 
 class Clicks:
@@ -73,7 +74,7 @@ def main(n_clicks: int, talker: str, listeners: list[str]) -> None:
         jack.connect(mouth.name, talker.encode())
         for listener, ear in zip(listeners, ears, strict=True):
             jack.connect(listener.encode(), ear.name)
-        # Until then the mixers' and clients' buffers settle.
+        # During this time the mixers' and clients' buffers settle.
         time.sleep(3)
         clicks.is_on = True
         until_s = time.monotonic() + LIMIT_S + n_clicks * SPACING_SAMPLES / 48_000

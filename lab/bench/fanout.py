@@ -107,9 +107,10 @@ def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
 def delays(
     site: OnePort, fanout: int, kept: Path, seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Offers packets and returns the delays of the first and of the last copies, in us.
+    """Offers packets; returns the delay of each packet's first copy and of its last copy, in us.
 
-    Each packet's sample is kept in the file `kept`. Packets that lost a copy are left out.
+    Each packet's sample is kept in the file `kept`. The result leaves out packets of which a copy
+    was lost.
     """
     load.offer(site, fanout, LATENCY_RATE_PPS, seconds, sample_every=1, samples=kept)
     whole = [one for one in numbers_of(load.Sample, kept) if one.copies == fanout]

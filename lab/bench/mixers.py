@@ -1,9 +1,9 @@
 """Measures the delay of musicians' programs from mouth to ear.
 
-No sound cards are needed, because JACK's dummy driver stands in for them. Measured are two
-JackTrips that are connected directly, which shows the delay of their own loop, and two that are
-connected through the switch; JackTrips with JackTrip's hub; and Jamulus' clients with its server.
-All programs are in one network namespace.
+No sound cards are needed, because JACK's dummy driver stands in for them. The following are
+measured: two JackTrip clients that are connected directly, which shows the delay of the clients
+alone; two JackTrip clients that are connected through the switch; JackTrip clients with JackTrip's
+hub; and Jamulus clients with the Jamulus server. All programs are in one network namespace.
 """
 
 import math
@@ -94,7 +94,7 @@ def measure(cell: MixersCell) -> MixersRow:
 
 
 def row_of(cell: MixersCell, said: str, cpu_share: float) -> MixersRow:
-    """Makes the row from `jack_clicks`' output: a line a click, with each listener's delay."""
+    """Makes the row from `jack_clicks`' output: per click a line with each listener's delay."""
     delays = [int(word) for line in said.splitlines() for word in line.split()]
     heard_ms = [delay * 1e3 / SAMPLES_PER_S for delay in delays if delay >= 0]
     if not heard_ms:
@@ -115,13 +115,13 @@ def row_of(cell: MixersCell, said: str, cpu_share: float) -> MixersRow:
 
 @dataclass(slots=True)
 class _Stage:
-    """The processes of a measurement, which end with `stack`."""
+    """The processes of a measurement. They end when `stack` is closed."""
 
     site: Site
     folder: Path
     stack: ExitStack
     between: list[int] = field(default_factory=list)
-    """The processes between the clients."""
+    """The ids of the processes between the clients, such as the hub and its JACK server."""
 
     @property
     def namespace(self) -> Namespace:
@@ -130,7 +130,7 @@ class _Stage:
     def argv(self, jack: str, cpu: int, argv: Sequence[str]) -> list[str]:
         """The command that runs `argv` as a client of a JACK server, on one processor.
 
-        The program has a home folder of its own.
+        The program's home folder is the folder of the measurement.
         """
         variables = [
             f"JACK_DEFAULT_SERVER={self._server(jack)}",
@@ -197,9 +197,10 @@ def _p4_conference(stage: _Stage, clients: int) -> Ports:
 
 
 def _sign_in(row: ConferenceService) -> None:
-    """Signs in the UDP ports that JackTrips use afterwards, because JackTrip says no hello.
+    """Signs in the UDP ports that JackTrip clients use afterwards.
 
-    The ports stay signed in without further hellos, because `silence_s` is a day.
+    A client signs in its port by a hello packet, which JackTrip does not send. The ports stay
+    signed in without further hellos, because `silence_s` is a day.
     """
     quality = {"name": "one", "max_kbps": MAX_KBPS, "leg": LEG}
     joined = [(number, f"c{number}", row.join(f"c{number}")) for number in (1, 2)]

@@ -1,4 +1,4 @@
-"""Makes trials of running forwarders, repeats those that others disturbed, keeps all results."""
+"""Makes trials of forwarders, repeats those that other processes disturbed, keeps all results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Probe:
 
     @property
     def is_void(self) -> bool:
-        """Whether others used the processors too much during the trial."""
+        """Whether other processes used the processors too much during the trial."""
         return self.noise.spoils(self.run.seconds)
 
     def columns(self, unit: str) -> dict[str, object]:

@@ -44,7 +44,10 @@ def musicians_tables(results: Results) -> list[Table]:
 
 
 def musicians_figures(results: Results) -> list[Lines]:
-    """Figures of added delay (p50 and p99.9) against players. Every load has a figure of p99."""
+    """Makes figures of added delay (p50 and p99.9) against players.
+
+    The figure of p99 is not made here, because every load has one.
+    """
     figures = []
     for part in results.experiment.loads:
         series = [one for one in of_musicians(results) if one.part.part == part.part]

@@ -3,8 +3,8 @@
     send ----port 1 | reprise-switch | port 2---- receive        all receivers are at port 2
                     |                | port 7---- reprise-signer
 
-Each switch has links of its own, with the load at their far ends. A switch is stopped while another
-has its turn.
+Each switch has links of its own, with the load at their far ends. The switches take turns: while
+one is measured, the others are stopped.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Actions that break links, interfaces, network cards or the switch, or let a host flood it."""
+"""Actions that break links, interfaces, network cards or the switch, or flood the switch."""
 
 import sys
 import time

@@ -318,7 +318,7 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """Checks after a kill that the next command succeeds and the state is a possible one."""
+        """Checks after a kill that the next command succeeds and that the state is possible."""
         if self.choose.random() < 0.5:
             # Also a command that changes the state must cope with what killed commands left.
             target = self.choose.choice(self.possible)
@@ -363,7 +363,7 @@ class Operation:
             return None
 
     def settle(self, pairs: set[Pair]) -> None:
-        """From now on these pairs must be served exactly as in the model."""
+        """Tells the oracle that from now on these pairs must be served exactly as in the model."""
         now_ns = time.monotonic_ns()
         services = self.model.services(self.ports)
         served = {pair for pair, mac in services.items() if mac == self.macs[pair.viewer]}
@@ -393,7 +393,7 @@ class Operation:
         return self.oracle.disturb(time.monotonic_ns(), what, hosts)
 
     def calm(self, disturbance: Disturbance) -> None:
-        """Ends a disturbance: from now on copies may no longer be missing."""
+        """Ends a disturbance: a copy that is missing from now on is a violation."""
         disturbance.over_ns = time.monotonic_ns()
         self.note(f"calm: {disturbance.what}")
 

@@ -50,7 +50,7 @@ class Disturbance:
     """The number of losses: one for each missing copy, or one for a packet that no viewer got."""
 
     def covers(self, pair: Pair, from_ns: int, to_ns: int) -> bool:
-        """Whether the disturbance excuses the loss of a pair's packet under way in this time."""
+        """Whether the disturbance excuses that the pair lost a packet under way in this time."""
         is_on = self.begun_ns <= to_ns and (self.over_ns is None or from_ns <= self.over_ns)
         return is_on and (self.hosts is None or not self.hosts.isdisjoint(pair[:2]))
 
@@ -63,7 +63,7 @@ class _Packet:
 
 
 class Oracle:
-    """Gets all actions and all sent and received packets, and collects violations."""
+    """Is told all actions and all sent and received packets, and collects violations."""
 
     def __init__(self) -> None:
         self._histories: dict[Pair, list[tuple[int, Due]]] = {}

@@ -50,7 +50,7 @@ class Site(Star):
         here |= {self._at_bridge(at): at for at in self.ports}
         return self._bridges[here[port] - 1]
 
-    # The hosts' knowledge.
+    # Methods that tell hosts and bridges where addresses are.
 
     def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
         """Tells hosts (or one) the SFU's address on their port, so that no packet waits for ARP."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
 FIRST_HOST_OF_PORT_2 = 7
-"""Hosts with smaller numbers are on the switch's port 1; without a port 2 all hosts are."""
+"""Hosts with smaller numbers are on the switch's port 1. Without a port 2, all hosts are on port
+1."""
 
 
 class Pair(NamedTuple):

@@ -35,7 +35,7 @@ a packet without optimisations. PISCES' optimisations, some of which Reprise lac
 cycles a packet to 426."""
 NS_PER_PACKET_MAX = 150.0
 JOIN_MS_MAX = {"p50": 20.0, "p99": 100.0}
-"""The most time from when a join is due until its first packet of media arrives."""
+"""The longest time from the moment at which a join is due to the joiner's first media packet."""
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
@@ -81,7 +81,7 @@ def check(
 
 
 def _work_checks(results: Results) -> Iterator[Promise]:
-    """Checks that every forwarder forwards at some rate and that nobody else disturbed the trials.
+    """Checks that every forwarder forwards at some rate and that no other process disturbed trials.
 
     Only the long trials, which decide a rate, are checked for disturbance.
     """

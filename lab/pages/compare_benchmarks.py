@@ -19,7 +19,7 @@ Rows = Mapping[tuple[str, ...], list[Mapping[str, str]]]
 
 
 def compared(a: Mapping[str, str], b: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """A line for each value that A or B measured. `a` and `b` map their files' names to texts."""
+    """Returns a line for each value that A or B measured. `a` and `b` map file names to texts."""
     return [line for name in FILES for line in _of_file(name, a, b)]
 
 

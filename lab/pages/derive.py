@@ -35,7 +35,7 @@ class NothingMeasuredError(FolderError):
 class Derived:
     results: Results
     promises: list[Promise]
-    """The switch's promises that this study's benchmarks check."""
+    """The promises (claims about the switch) that this study's benchmarks check."""
     is_quick: bool
     """Whether the study is in its short form, in which promises about speed mean nothing."""
 
@@ -56,7 +56,7 @@ class Derived:
 
 
 def derive(folder: Folder) -> Derived:
-    """Writes everything that is derived into `folder`; replaces earlier results."""
+    """Derives all tables, figures and pages, and writes them into `folder` over earlier ones."""
     # matplotlib takes half a second to load, and most commands of the lab draw nothing.
     from lab.figures import plot  # noqa: PLC0415
 
@@ -105,7 +105,7 @@ def derive(folder: Folder) -> Derived:
 
 
 def promises_of(results: Results, benchmarks: Benchmarks) -> list[Promise]:
-    """The promises that a study checks, of its benchmarks and of its loads of musicians."""
+    """Returns the promises that a study checks, about benchmarks and about loads of musicians."""
     return [*checks(benchmarks), *musicians_promises(results)]
 
 

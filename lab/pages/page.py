@@ -30,7 +30,7 @@ def navigation(places: Iterable[str]) -> str:
 
 
 def verdict(name: str, holds: bool, failures: Sequence[str]) -> str:
-    """An entry of the list of checks, with its first failures below it."""
+    """Makes an entry of the list of checks, with the check's first failures below it."""
     word = '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
     more = len(failures) - N_FAILURES_SHOWN
     lines = [*failures[:N_FAILURES_SHOWN], *([f"and {more} more"] if more > 0 else [])]

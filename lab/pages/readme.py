@@ -15,7 +15,7 @@ BEGIN = "<!-- made by `./reprise-lab keep`, not by hand -->"
 END = "<!-- end -->"
 BENCHMARK, VIEWERS, THESIS = "bench", "viewers", "thesis"
 COMMANDS = {BENCHMARK: "make bench", THESIS: "make thesis"}
-"""The commands that run a study, where they are not `./reprise-lab run NAME`."""
+"""The commands of studies that are not run by `./reprise-lab run NAME`."""
 BASE = ("pktswitch_sockets", "udp")
 """The row (forwarder) and port with which all others are compared: an SFU on plain sockets."""
 

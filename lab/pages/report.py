@@ -122,7 +122,7 @@ def _checks(found: Sequence[Check], content: Content) -> str:
 
 
 def _why_lacking(row: str, not_measured: Mapping[str, str]) -> str:
-    """Why a row (SFU) has no results: what the last session noted for it or for one of its runs."""
+    """Says why a row (SFU) has no results: what the last session noted for it or for its runs."""
     found = (why for what, why in not_measured.items() if row in re.findall(r"\w+", what))
     return next(found, "no copy came")
 

@@ -1,8 +1,9 @@
 """Measures the packets a second that each switch carries, in sets of alternating measurements.
 
-For a program, a kind of port and a frame size, all contestants are started, and one runs while the
-others are stopped (`lab.bench.turns` says why). Each set starts new processes. A set searches for
-every contestant's highest lossless rate, trial by trial in turns (`lab.bench.search`). Then each
+A contestant is a switch in one variant, with flow caches on or off. For a program, a kind of port
+and a frame size, all contestants are started, and one runs while the others are stopped
+(`lab.bench.turns` says why). Each set starts new processes. A set searches for every contestant's
+highest lossless rate; the trials of the contestants alternate (`lab.bench.search`). Then each
 contestant is offered, in turns, a fifth more than the peak that its search found. The median of the
 rates that arrived is the peak that is reported. In each turn a contestant's rate is divided by Open
 vSwitch's rate with the same flow caches. A set's ratio of peaks is the median of these ratios, and
@@ -41,7 +42,7 @@ SHORT_S = 0.1
 TRIAL_S = 5.0
 """The duration of the trials that decide a rate.
 
-It is short because there are 288 searches. `trial_s` overrides it.
+The duration is short because there are 288 searches. The parameter `trial_s` overrides it.
 """
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35

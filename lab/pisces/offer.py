@@ -60,7 +60,7 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
 
 @dataclass(slots=True)
 class Turns(Runner):
-    """A contestant, whose processes are stopped except during its own measurements."""
+    """A contestant (a switch in one variant) whose processes run only while it is measured."""
 
     what: Mapping[str, object]
     up: Running

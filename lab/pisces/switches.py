@@ -50,7 +50,7 @@ sleeps on AF_PACKET."""
 class Contestant:
     switch: str
     variant: str
-    """`naive` or `optimised`; empty for switches without a choice."""
+    """`naive` or `optimised`; empty for switches that have only one variant."""
     flow_caches: str
     """`off` or `on`; empty for switches without flow caches."""
 
@@ -124,7 +124,8 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
         try:
             yield up
         finally:
-            # A process that SIGSTOP has stopped could not end.
+            # A process that SIGSTOP has stopped could not end, so the contestant goes on before its
+            # end.
             up.go_on()
 
 

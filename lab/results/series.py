@@ -56,7 +56,7 @@ class Series:
 
         The limit is for a percentile of the last copies' delay, 99 or 99.9. Most runs must be good,
         but not all of them, because something that takes the processor for a moment may spoil one
-        run. A search of sizes does the same.
+        run. The search for the sizes to measure applies the same rule.
         """
         most, first_bad = 0, None
         for viewers in (one.viewers for one in self.summaries):
@@ -170,7 +170,7 @@ class Cdf:
 
 
 def _by_key(rows: Iterable[Row]) -> defaultdict[Key, list[Row]]:
-    """The lines of results by part, row and variant, in their order."""
+    """Groups lines of results by their `key` (part, row, variant); keeps their order."""
     found: defaultdict[Key, list[Row]] = defaultdict(list)
     for one in rows:
         found[one.key].append(one)
@@ -193,7 +193,7 @@ def label_of(row: str, variant: str = "") -> str:
 
 
 def cdf_points(delays_s: npt.NDArray[np.float64], n: int = 200) -> tuple[list[float], list[float]]:
-    """At most `n` points of a distribution: milliseconds, and the share at or below each."""
+    """Returns up to `n` points of a CDF: delays in milliseconds, and the share at or below each."""
     ordered = np.sort(delays_s) * 1e3
     shares = np.linspace(0, 1, min(n, len(ordered)))
     places = np.minimum((shares * (len(ordered) - 1)).astype(int), len(ordered) - 1)
@@ -243,7 +243,7 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """The most viewers in the source's results, which have no losses; 0 if there are none."""
+    """The most viewers in the published results, which have no losses; 0 if none are published."""
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 

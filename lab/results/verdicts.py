@@ -1,4 +1,4 @@
-"""`checks.csv`: the checks of a study's loads and benchmarks, and whether they hold. Pure."""
+"""`checks.csv`: checks (claims about a study's loads and benchmarks), and which hold. Pure."""
 
 import csv
 import io

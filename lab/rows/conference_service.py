@@ -22,7 +22,10 @@ HTTP_ADDRESS = "127.0.0.1:8080"
 """The address of the service's HTTP server, at the loopback of the SFU's namespace."""
 CONFERENCE, TRACK, LEG = "lab", "sound", "socket"
 MAX_KBPS = 10_000
-"""Over ten times what a player sends, so that the meters of `p4/conference.p4` drop nothing."""
+"""The bitrate that a participant is granted.
+
+It is over ten times what a player sends, so that the meters of `p4/conference.p4` drop nothing.
+"""
 NO_LIMITS = """[limits]
 address = { per_second = 100000, burst = 100000 }
 participant = { per_second = 100000, burst = 100000 }
@@ -126,7 +129,10 @@ addresses = [
 {NO_LIMITS}"""
 
     def _wait_until_in_kernel(self) -> None:
-        """Waits until the kernel forwards. Before, for some seconds, the native engine forwards."""
+        """Waits until the kernel forwards.
+
+        Until then, for some seconds, the native engine forwards.
+        """
         for line in self.child.lines(TIMEOUT_S):
             if 'event="offload_forwards"' in line:
                 return
@@ -199,7 +205,7 @@ def until_ready(namespace: Namespace, service: Child, secret: str) -> Client:
 
 
 def _client(secret: str, grants: dict[str, object], **claims: object) -> Client:
-    """A client with a token (RFC 7519, HS256) that is good for a day."""
+    """Makes a client with a token (RFC 7519, HS256) that is valid for a day."""
     claims |= {"exp": int(time.time()) + 86_400, "grants": grants}
     words = ({"alg": "HS256", "typ": "JWT"}, claims)
     text = ".".join(_base64(json.dumps(one).encode()) for one in words)

@@ -32,10 +32,10 @@ Setting up AF_XDP on fifty links takes a quarter of a minute.
 
 
 class Daemons:
-    """`ovsdb-server` and `ovs-vswitchd` with all their files in one folder, on a site.
+    """Runs `ovsdb-server` and `ovs-vswitchd` in the namespace of a site's SFU.
 
-    If `start` failed or was killed halfway, `stop` ends what was started. Each `start` begins with
-    an empty database.
+    All files of the two daemons are in one folder. If `start` failed or was killed halfway, `stop`
+    ends what was started. Each `start` begins with an empty database.
     """
 
     def __init__(self, site: Site, folder: Path) -> None:
@@ -46,7 +46,10 @@ class Daemons:
         """The process of ovs-vswitchd, which forwards."""
 
     def start(self, *settings: str) -> None:
-        """Starts both daemons. `settings` are of the table Open_vSwitch: `other_config:...`."""
+        """Starts both daemons.
+
+        `settings` go into the database's table Open_vSwitch, such as `other_config:...`.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         database = self._folder / "conf.db"
         database.unlink(missing_ok=True)
@@ -69,7 +72,7 @@ class Daemons:
                     file.unlink(missing_ok=True)
 
     def add_ports(self, interface_type: str) -> None:
-        """Makes the bridge with the site's links as ports of the same numbers."""
+        """Makes the bridge with the site's links as ports; a port has the number of its link."""
         bridge = ("datapath_type=netdev", "fail_mode=secure", f"protocols={PROTOCOL}")
         links = self._site.links
         command = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, *bridge]
@@ -89,10 +92,10 @@ class Daemons:
                 )
 
     def bundle(self, changes: Sequence[str]) -> None:
-        """Makes changes to flows and groups, which packets see all at once (ovs-ofctl(8)).
+        """Changes flows and groups; packets see all changes at once (`bundle` in ovs-ofctl(8)).
 
-        Returns when packets see the changes: the datapath forwards by its cache until a revalidator
-        has gone through the cache.
+        Returns only when packets see the changes: the datapath forwards by its cache until a
+        revalidator has gone through the cache.
         """
         file = self._folder / "changes"
         file.write_text("".join(f"{change}\n" for change in changes))

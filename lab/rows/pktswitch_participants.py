@@ -1,8 +1,8 @@
 """Sends participants' messages to pktswitch from the hosts' ends of a site's links.
 
-Hosts are only addresses. So this module makes the messages' frames itself and receives answers
-before the hosts' kernel processes them. A socket filter lets only answers through, so other packets
-do not matter at any load.
+The lab's hosts are only addresses. So this module makes the frames of the messages itself, and
+receives answers before the hosts' kernel processes them. A socket filter lets only answers through,
+so that other packets do not disturb this module, however many they are.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from lab.sites import SFU_IP, Participant, Site
 CONTROL_PORT = 5003
 """The SFU's UDP port for messages. Streams use other ports."""
 WINDOW = 64
-"""The most messages that await an answer; the SFU's buffers certainly have room for so many."""
+"""How many messages may await answers at once; the SFU's buffers surely have room for them."""
 RETRY_S = 0.25
 NO_ANSWER_S = 5.0
 ETH_P_ALL = 3

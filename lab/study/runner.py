@@ -43,7 +43,7 @@ N_SAMPLES_MAX = 3_000
 With more packets, only every n-th packet of a stream is a sample.
 """
 TICKS_MIN = 20
-"""How many ticks (hundredths of a second) are needed to know the kernel's part."""
+"""How many ticks (hundredths of a second) are needed to know the kernel's part of the time."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
@@ -192,7 +192,7 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> str:
 
 
 def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
-    """Removes all streams of several senders, since the next size may lack some senders."""
+    """If several participants send, removes all streams: the next size may lack some senders."""
     if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
         with running.told():
@@ -200,7 +200,7 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace is as planned, and keeps it.
+    """Repeats a run until its packets are sent at the planned pace, and keeps that run.
 
     Returns an empty text, or why the pace was never as planned.
     """
@@ -220,8 +220,8 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
         share = kernel_share(running.pids)
         planned_s = duration_s(sendings)
         why = unpaced(seen, planned_s)
-        # A row on the load's processor that leaves it no time is not carrying the load: no repeat
-        # changes this, and such runs are broken.
+        # A row on the load's processor may leave the load generator no time. Then the row cannot
+        # carry the load: no repeat changes this, and such runs count as broken.
         is_behind = bool(why) and running.row.is_on_load_cpu and len(because) >= N_REPEATS_BEHIND
         if why and not is_behind:
             because.append(why)
@@ -245,8 +245,9 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 def sample_every(sendings: Sequence[Sending]) -> int:
     """The n of "every n-th packet is a sample": large enough for about `N_SAMPLES_MAX` samples.
 
-    All packets are samples (1) if a frame is too short for the mark that tells samples from others,
-    or if BPF cannot count the other packets. Then the result is thinned afterwards.
+    All packets are samples (the n is 1) if a frame is too short for the mark that tells samples
+    from other packets, or if BPF cannot count the other packets. In this case the result is thinned
+    afterwards.
     """
     has_short = any(least_frame_len(one.packets) < SHORT_FRAME_BELOW_BYTES for one in sendings)
     if has_short or not is_root_of_system():

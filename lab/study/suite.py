@@ -108,8 +108,8 @@ def _in_sets(
 ) -> Callable[[Benchmark], Measurement]:
     """Returns a function that prepares a benchmark which is measured in sets.
 
-    It measures the cells whose name has a word of the part's `only`. A cell is one combination of
-    what is measured and how.
+    The benchmark measures the cells whose names contain one of the words in the part's `only`. A
+    cell is one combination of what is measured and how.
     """
 
     def measurement(part: Benchmark) -> Measurement:
@@ -139,7 +139,7 @@ def _of_cells(
 ) -> Callable[[Benchmark], Measurement]:
     """Returns a function that prepares a benchmark in which each cell is measured once.
 
-    It measures the cells whose name has a word of the part's `only`.
+    The benchmark measures the cells whose names contain one of the words in the part's `only`.
     """
 
     def measurement(part: Benchmark) -> Measurement:

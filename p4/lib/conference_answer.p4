@@ -1,6 +1,6 @@
-// The switch as a station of its network: it answers ARP requests, neighbour solicitations and echo
-// requests for its own addresses, and hellos of sockets that are signed in. Other hellos go to the
-// controller.
+// The switch as a station of its network: it answers ARP requests, neighbour solicitations and echo requests for its
+// own addresses. It also answers hellos (the datagrams with which a host signs in a socket) of sockets that are signed
+// in already. Other hellos go to the controller.
 #ifndef CONFERENCE_ANSWER_P4
 #define CONFERENCE_ANSWER_P4
 
@@ -67,7 +67,7 @@ control ConferenceAnswer(
         hdr.ipv6.src_addr = hdr.neighbour.target;
     }
 
-    // Exchanges the addresses, which changes no checksum.
+    // Exchanges the addresses, which changes no checksum; only the new TTL changes the header's checksum.
     action exchange_ipv4() {
         ipv4_address_t own_address = hdr.ipv4.dst_addr;
         hdr.ipv4.dst_addr = hdr.ipv4.src_addr;

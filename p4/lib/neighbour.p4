@@ -8,8 +8,8 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// Two hosts whose addresses have the same hash share a cell, which records the later one. The controller also asks
-// every viewer from time to time. The number of cells is enough for 4,094 hosts (a /20 network).
+// Two hosts whose addresses have the same hash share a cell, which records the host that sent last. The controller also
+// asks every viewer from time to time. The number of cells is enough for 4,094 hosts (a /20 network).
 const bit<32> HEARD_CELLS = 4096;
 
 // Records the sender of every ARP packet (request, reply or announcement, to any target): its

@@ -24,9 +24,9 @@ control PresenterLookup(
         presenter_mac = mac;
     }
 
-    // Written by the controller: the group of each presenter, which is stored only here. Hit: a presenter; miss: an
-    // unknown sender. The match is exact, so a lookup costs the same for one group and for 65,535. The table has room
-    // for one presenter for every group id, and for as many presenters that replace these.
+    // The controller writes the group of each presenter, which is stored only here. A miss means an unknown sender. The
+    // match is exact, so a lookup costs the same for one group and for 65,535. The table has room for one presenter for
+    // every group id, and for as many presenters that replace these.
     table presenters {
         key = { hdr.ipv4.src_addr: exact @name("src_addr"); }
         actions = { set_group; @defaultonly NoAction; }
@@ -60,8 +60,8 @@ control StreamLookup(
         presenter_mac = mac;
     }
 
-    // Written by the controller: the group of each stream, which is stored only here. Hit: a
-    // stream; miss: an unknown sender. Has the size of `presenters`.
+    // The controller writes the group of each stream, which is stored only here. A miss means an unknown sender. The
+    // table has the size of `presenters`.
     table streams {
         key = {
             hdr.ipv4.src_addr: exact @name("src_addr");

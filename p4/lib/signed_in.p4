@@ -1,5 +1,5 @@
-// The sockets that are signed in to a conference. A socket that is signed in is a leg of the conference; the entries
-// say which leg each socket is, and who receives what it sends.
+// The sockets that are signed in to a conference. A host signs in a socket with datagrams called hellos. A socket that
+// is signed in is a leg of the conference; the entries say which leg each socket is, and who receives what it sends.
 #ifndef SIGNED_IN_P4
 #define SIGNED_IN_P4
 
@@ -59,9 +59,9 @@ control SignedIn(
         leg_rate.read(color);
     }
 
-    // Written by the controller when a host has proved, by hellos from its socket's own address, that it is a leg. The
-    // key also contains the MAC of the host's frames, so somebody who forges the address must know the MAC too, to use
-    // up the leg's rate. An IPv4 address is ::ffff:a.b.c.d.
+    // The controller writes an entry when a host has proved, by hellos from its socket's own address, that the socket
+    // is a leg. The key also contains the MAC of the host's frames, so somebody who forges the address can use up the
+    // leg's rate only if he knows the MAC too. An IPv4 address is ::ffff:a.b.c.d.
     table sockets {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");

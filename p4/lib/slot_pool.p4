@@ -25,7 +25,7 @@ control GroupBlock(
     inout bit<32> count,
     inout verdict_t verdict
 ) {
-    // Written by the controller: (base, count) by group. 0 is an empty group.
+    // The controller writes (base, count) for each group; the index is the group. A value of 0 means an empty group.
     register<bit<64>>(MAX_GROUPS) groups;
     bit<64> block = 0;
 
@@ -47,8 +47,8 @@ control ViewerRewrite(
     inout bit<32> viewer_idx,
     inout bit<32> viewer_id
 ) {
-    // Written by the controller, by slot. Only the controller uses the highest bit of `viewer_ids`
-    // (the MAC was looked up by ARP); the other bits are the viewer's index in the counter.
+    // The controller writes these registers; the index is the slot. Only the controller uses the highest bit of
+    // `viewer_ids` (the MAC was looked up by ARP); the other bits are the viewer's index in the counter.
     register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
     register<mac_address_t>(POOL_SLOTS) viewer_macs;
     register<bit<32>>(POOL_SLOTS) viewer_ids;

@@ -1,4 +1,4 @@
-"""Tests the benchmark of joins: its result row, its table, its promises, and a short load."""
+"""Tests the benchmark of joins: its row, its table, the claims about it, and a short load."""
 
 import dataclasses
 import json

@@ -254,7 +254,7 @@ def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -
     in_sets = [f"{line},{number}" for number, line in enumerate(lines, -1)]
     for rounds in (rounds_of(lines), rounds_of(in_sets, ",set")):
         assert Beside(rounds)(rounds[0], rounds[1]) == pytest.approx(299 / 765)
-    # Sets that only one of the two has are left out.
+    # Sets that only one of the two forwarders has are left out.
     ours = "p4_replication,native,afpacket,spin,64"
     lines = [
         *(f"{ours},{rate},{rate}{delays},{n}" for n, rate in ((0, 90), (2, 60))),

@@ -1,4 +1,4 @@
-"""The search finds the right rates of forwarders that are only arithmetic."""
+"""Tests that the search finds the right rates of simulated forwarders."""
 
 import math
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def test_a_peak_beyond_what_the_load_can_send_is_said_to_be_a_lower_bound() -> N
 
 @pytest.mark.parametrize("queue", [8_192.0, 200_000.0])
 def test_a_queue_that_a_short_trial_does_not_fill_is_no_capacity(queue: float) -> None:
-    """In a short trial all copies come, some late. The rate does not count as one without loss."""
+    """In a short trial all copies come, some late. Then the rate must not count as lossless."""
     most = 700_000.0
     forwarder = Forwarder(most, queue=queue)
     short = forwarder(Trial(1.1 * most, 0.1, "find"))

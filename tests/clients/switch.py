@@ -23,9 +23,9 @@ PATIENCE_S = 120.0
 DEVICE_ID = 1
 PORTS = (2, 3)
 EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
-"""A program with one of every entity: `.p4`, `.p4info.txtpb` and `.json`."""
+"""A program with every kind of entity; its files are `.p4`, `.p4info.txtpb` and `.json`."""
 BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
-"""A program with every match kind: `.p4info.txtpb` and `.json`."""
+"""A program with every match kind; its files are `.p4info.txtpb` and `.json`."""
 
 LOOPBACK = bytes((127, 0, 0, 1))
 LOOPBACK_MAC = bytes((2, 0)) + LOOPBACK

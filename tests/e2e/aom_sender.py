@@ -1,4 +1,7 @@
-"""Sends requests to a group: ADDRESS WHO COUNT RATE [signed], as messages "WHO 0", "WHO 1", ..."""
+"""Sends COUNT requests with the messages "WHO 0", "WHO 1", ... to a group.
+
+The arguments are ADDRESS WHO COUNT RATE [signed].
+"""
 
 import socket
 import sys

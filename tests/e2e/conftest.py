@@ -59,9 +59,9 @@ def running(namespaces: None, logs: Path) -> Iterator[TwoPorts]:
 
 
 def verdicts_of(shown: dict[str, Any]) -> dict[str, int]:
-    """Maps each verdict in the output of `reprise show` to its packets, if it has any.
+    """Maps each verdict in the output of `reprise show` to the number of its packets.
 
-    A verdict is named by the last part of its name.
+    Verdicts without packets are left out. The key of a verdict is the last part of its name.
     """
     named = {one["verdict"].rsplit(".", 1)[-1]: one["packets"] for one in shown["verdicts"]}
     return {name: n for name, n in named.items() if n}

@@ -1,4 +1,4 @@
-"""A sequencer for tests. With a tagged group's keys, it can send each member another message."""
+"""A sequencer for tests that has a tagged group's keys and can send members different messages."""
 
 import hashlib
 import json

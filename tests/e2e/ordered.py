@@ -103,7 +103,7 @@ class Ordered:
     def service(self, state: Path | None = None, listen: str = SERVICE) -> list[str]:
         """The command that starts the service.
 
-        With another folder and address it starts a second service.
+        With another `state` folder and `listen` address, the command starts a second service.
         """
         ports = [str(port) for port in [*self.hosts.hosts, SERVICE_PORT]]
         argv = [str(REPRISE), "aom", "serve", "--program", str(self.program)]

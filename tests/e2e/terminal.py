@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
 class Terminal:
-    """A terminal and the program that controls it, which Ctrl-C reaches as from a keyboard."""
+    """A terminal and the program that runs at it. Ctrl-C reaches the program as from a keyboard."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         self._keys, theirs = pty.openpty()

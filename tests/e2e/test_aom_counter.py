@@ -318,7 +318,7 @@ def test_replicas_go_on_beside_hostile_requests_and_datagrams(whole: Ordered) ->
         whole.lose(REPLICAS[round_ % len(REPLICAS)], senders=CLIENTS, for_s=0.02)
     client.expect_success(PATIENCE_S)
     # The client does not wait for a replica that lost the last numbers. Only a later number shows
-    # that replica what it lacks. Five are sent, since one may be lost, too.
+    # that replica what it lacks. Five later requests are sent, since a request may be lost, too.
     for _ in range(5):
         attacker.send_to((GROUP_IP, UDP_PORT), request(NO_COMMANDS[0]))
         time.sleep(0.1)

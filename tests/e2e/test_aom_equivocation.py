@@ -41,8 +41,8 @@ def test_without_confirms_two_halves_deliver_different_messages_and_evidence_sho
         tell(group, client, liar, 1, ("left", "left", "right", "right"))
         told = [messages(events) for events in group.told(1)]
         assert [brief(one) for one in told] == [[(1, "left")]] * 2 + [[(1, "right")]] * 2
-        # Each member accepts the other member's certificate, because the sequencer did send that
-        # message.
+        # Members 0 and 3 accept each other's certificates, because the sequencer did send both
+        # messages.
         left, right = told[0][0], told[3][0]
         assert group.members[0].verify(right.certificate, right.payload)
         assert group.members[3].verify(left.certificate, left.payload)

@@ -42,7 +42,7 @@ SHARDS, RECEIVERS = 1, 2
 
 
 def grow(group: Group, size: int, first_udp_port: int) -> None:
-    """Adds members up to `size`. As there are fewer hosts, a host has several members' sockets."""
+    """Adds members up to `size`. Hosts are fewer than members, so a host has several sockets."""
     for member in range(len(group.members), size):
         group.join(1 + member % N_HOSTS, first_udp_port + member // N_HOSTS)
 
@@ -118,7 +118,8 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
             grow(counter, size, MEMBER_UDP_PORT)
             grow(other, size, OTHER_UDP_PORT)
             of_counter, of_other = Told(counter), Told(other)
-            # Both clients ask both groups, but one group twice as often, so that numbers differ.
+            # Both clients send requests to both groups, but to one group twice as many, so that
+            # numbers differ.
             for number in range(N_ROUNDS):
                 for who, client in enumerate(clients):
                     # A socket's buffer is 208 KiB by default. So members take the copies of two
@@ -162,7 +163,7 @@ def five(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def without_service(five: Five) -> Iterator[Five]:
-    """Kills the service, so that the test can control the switch; then the service goes on."""
+    """Kills the service while the test controls the switch; then starts the service again."""
     epoch = five.whole.group()["epoch"]
     five.whole.kill("service")
     yield five

@@ -23,8 +23,8 @@ FULL = ("--pool", "1000", "--fill", "1000")
 STARVED = ("--pool", "65536", "--fill", "200", "--threads", "0")
 FRESH = ("--fresh-nonces",)
 CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")
-"""The first fields of a certificate: kind of proof, group, epoch, number, signature, link. After
-them come the hashes of later messages, up to the signed one."""
+"""The first fields of a certificate: kind of proof, group, epoch, number, signature, link.
+The hashes of later messages follow, up to the signed message."""
 
 
 class Signed:
@@ -37,7 +37,9 @@ class Signed:
         return self.whole.start_signer(SIGNER_HOST, self.key, *options)
 
     def join_all(self) -> None:
-        """Lets all members join, and begins an epoch, so that they have it from its first number.
+        """Lets all members join, and then begins an epoch.
+
+        So the members receive this epoch from its first number.
 
         A member that joins later receives an epoch only from the first packet that itself carries a
         signature.

@@ -63,7 +63,7 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
 def wait_until_ready(url: str) -> None:
     """Waits until the switch is connected.
 
-    Earlier, the service would give the missing switch as the reason why a track does not come.
+    Before that, the service would give the missing switch as the reason why a track does not come.
     """
     until = time.monotonic() + LIMIT_S
     while True:

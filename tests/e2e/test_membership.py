@@ -1,4 +1,4 @@
-"""Viewers come and go while packets flow: each packet meets exactly one version of the group."""
+"""Viewers come and go while packets flow; each packet goes to exactly one version of the group."""
 
 import random
 import time
@@ -53,7 +53,8 @@ def change_at_random(
             controller.add_viewer(GROUP, number, "--mac", mac_of(number), "--port", str(SFU_PORT))
             present.append(guest)
         versions.append(Version(begun_ns, time.time_ns(), tuple(present)))
-        # This waits for nothing. It spreads the changes over the intervals between packets.
+        # This pause is not a wait for anything: it spreads the changes over the intervals between
+        # packets.
         time.sleep(choose.uniform(0, PAUSE_S_MAX))
 
 

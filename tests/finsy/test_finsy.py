@@ -1,4 +1,4 @@
-"""P4Runtime as finsy speaks it: reads return what was written, and only the primary writes."""
+"""Tests P4Runtime with finsy: reads return what was written; only the primary may write."""
 
 from base64 import b64encode
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What scripts/rust-tests prints. A fake cargo reports shell scripts as test programs."""
+"""Tests what scripts/rust-tests prints. A fake cargo reports shell scripts as test programs."""
 
 import json
 import signal

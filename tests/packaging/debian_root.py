@@ -24,7 +24,7 @@ def run(argv: Sequence[str | Path], *, expected: int = 0) -> str:
 
 
 class DebianRoot:
-    """The machine's own version of Debian, without recommended packages, made by mmdebstrap."""
+    """A Debian of the machine's version, made by mmdebstrap without recommended packages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,10 @@ class DebianRoot:
         )
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` inside, with /proc, as the very process that is started."""
+        """Returns the command that runs `argv` inside, with /proc.
+
+        The command replaces itself by `argv`, so `argv` runs as the very process that was started.
+        """
         mounted = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
         return ["unshare", "--mount", "sh", "-c", mounted, str(self.path), *argv]
 

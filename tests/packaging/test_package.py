@@ -71,7 +71,8 @@ def test_a_purge_leaves_the_user_and_nothing_else(package: Path, root: DebianRoo
 
 
 def test_a_secret_that_was_not_finished_is_made_again(package: Path, root: DebianRoot) -> None:
-    # The package's script is killed after the folder's files are there: nothing is configured.
+    # This is the state after the package's script was killed: the files are unpacked, the secret is
+    # half written, and nothing is configured.
     copy = root.path / "tmp" / package.name
     copy.write_bytes(package.read_bytes())
     root.run("dpkg", "--unpack", f"/tmp/{package.name}")

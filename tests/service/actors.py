@@ -1,4 +1,4 @@
-"""Participants who do something at random, and write down what they did and what came."""
+"""Participants who act at random, and write down what they did and which packets came."""
 
 import contextlib
 import random
@@ -48,7 +48,7 @@ class Somebody:
         self.n_requests = 0
 
     def run(self, history: History, until: threading.Event) -> None:
-        """Does something until the end, and reports what went wrong."""
+        """Acts at random until `until` is set, and reports what went wrong."""
         try:
             self._join(history)
             while not until.wait(self._random.uniform(*PAUSE_S)):
@@ -81,7 +81,7 @@ class Somebody:
         self._look(history)
 
     def _ask(self, request: Callable[[Client], Any]) -> Any:
-        """Makes a request until a service that leads answers it."""
+        """Repeats a request until the service that leads answers it."""
         until = time.monotonic() + PATIENCE_S
         while True:
             for client in self._clients:
@@ -124,7 +124,8 @@ class Somebody:
     def _keep_signed_in(
         self, camera: MediaSocket, history: History, ready: threading.Event, stop: threading.Event
     ) -> None:
-        """Answers what the switch says to the camera's socket, until the end."""
+        """Answers the messages that the switch sends to the camera's socket, until `stop` is
+        set."""
         while not stop.is_set():
             with contextlib.suppress(OSError):
                 camera.receive(0.2)
@@ -141,7 +142,7 @@ class Somebody:
         due_s = time.monotonic()
         while not stop.is_set():
             number = history.send(self.name)
-            # Nobody listens while the switch is away.
+            # While the switch is down, nobody receives packets, and sending may fail.
             with contextlib.suppress(OSError):
                 camera.send(RTP + CONTENT.pack(*names, number))
             due_s = max(due_s + 1 / PACKETS_PER_S, time.monotonic() - 0.1)
@@ -160,7 +161,7 @@ class Somebody:
         except ProblemError as problem:
             if problem.status != 404:
                 raise
-            # The other one is not there now.
+            # The other participant is not in the conference now.
             history.subscribed(self.name, other, False)
             return
         history.subscribed(self.name, other, True)
@@ -177,7 +178,8 @@ class Somebody:
         self._ask(lambda client: client.unsubscribe(self.conference, self.name, other, "cam"))
         history.subscribed(self.name, other, False)
         self.watched.discard(other)
-        # The socket stays open for a while, because packets that come now are wrong.
+        # The socket stays open for a while, so that a packet that still comes, which is an error,
+        # is noticed.
         time.sleep(0.1)
         self._screens.pop(other).close()
 
@@ -254,7 +256,7 @@ class _Screen:
                 self._history.listens(*self._names, True)
             if packet is not None:
                 self._take(packet)
-        # What was sent in time may come late on a machine that others use, too.
+        # On a busy machine, packets that were sent in time may come late.
         until = time.monotonic() + REST_S_MAX
         with contextlib.suppress(OSError):
             while time.monotonic() < until and (packet := self._socket.receive(REST_S)) is not None:
@@ -277,7 +279,7 @@ class _Screen:
         self._history.receive(receiver, publisher, texts[2])
 
     def expects_nothing(self) -> None:
-        """From now on nothing must come."""
+        """From now on no packet may come to this socket."""
         self._is_new = False
 
     def close(self) -> None:

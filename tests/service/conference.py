@@ -1,4 +1,7 @@
-"""A switch with a real port, a service, and hosts that join with `reprise join`; see `network`."""
+"""A switch with a real port, the conference service, and hosts that run `reprise join`.
+
+The module `network` shows how they are connected.
+"""
 
 import contextlib
 import time
@@ -67,7 +70,10 @@ class Host:
         return child
 
     def join(self, *, publish: dict[str, Path] | None = None, receive: Sequence[str] = ()) -> None:
-        """Joins with `reprise join`; returns when it publishes. It receives these tracks only."""
+        """Joins with `reprise join`; returns when all tracks of `publish` are published.
+
+        The host receives only the tracks in `receive`.
+        """
         words: list[object] = [REPRISE, "join", self._service]
         words += ["--token", participant_token(CONFERENCE, self.name), "--sdp", self.folder]
         for track, sdp in (publish or {}).items():
@@ -79,7 +85,7 @@ class Host:
             self._join.wait_for_line(f"publishes {track}:", LIMIT_S)
 
     def received(self, path: str) -> Path:
-        """The session description of a track, as soon as it is received."""
+        """Waits until the host receives a track; returns the track's session description."""
         return Path(self.joins_line(f"receives {path} on").rpartition(": ")[2])
 
     def joins_line(self, text: str) -> str:
@@ -176,7 +182,7 @@ addresses = [{addresses}]
         return answered
 
     def subscriptions(self) -> dict[str, set[str]]:
-        """What each participant receives, as the service has it."""
+        """Returns the tracks that each participant receives, according to the service."""
         there: dict[str, Any] = self.administer(lambda client: client.conference(CONFERENCE))
         return {
             name: {

@@ -1,4 +1,4 @@
-"""Cameras and viewers of GStreamer's on hosts of a conference; `rtpbin.py` is what they run."""
+"""Cameras and viewers made with GStreamer, on hosts of a conference; they run `rtpbin.py`."""
 
 import json
 import re
@@ -46,7 +46,7 @@ class _Program:
         return self.those("frame")
 
     def key_frames(self) -> list[int]:
-        """The numbers of the key frames among its frames."""
+        """Returns the numbers of those frames that are key frames."""
         return [number for number, is_key in enumerate(self.those("key")) if is_key]
 
     def until(self, n: int) -> list[str]:
@@ -69,7 +69,7 @@ class Camera(_Program):
         super().__init__(host, "camera", "camera", pattern, port)
 
     def until_report_of(self, reporter: int) -> dict[str, Any]:
-        """The newest report of a receiver, as soon as there is one."""
+        """Waits until this receiver has reported; returns its newest report."""
         return wait(
             lambda: next(
                 (line for line in reversed(self.said()) if line.get("report") == reporter), None
@@ -78,7 +78,10 @@ class Camera(_Program):
         )
 
     def is_part(self, hashes: list[str]) -> bool:
-        """Whether these hashes follow each other among the sent frames, decoded by the camera."""
+        """Whether these hashes follow each other among those of the sent frames.
+
+        The camera itself decodes the frames that it sends, for their hashes.
+        """
         # A frame that a viewer has decoded will also be decoded by the camera.
         wait(lambda: not hashes or hashes[-1] in self.hashes(), self._child.log_text)
         sent = self.hashes()
@@ -87,7 +90,7 @@ class Camera(_Program):
 
 
 def description(host: Host, port: int = 5006) -> Path:
-    """The session description of a camera that sends to this port."""
+    """Writes the session description of a camera that sends to this port; returns its path."""
     file = host.folder / "video.sdp"
     file.write_text(
         "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"

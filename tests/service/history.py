@@ -19,7 +19,7 @@ Pair = tuple[str, str]
 
 @dataclass(slots=True)
 class Span:
-    """A condition from one moment on, until another one."""
+    """What a condition is from one moment until the next span begins."""
 
     holds: bool | None
     """None: a request is on its way, so the condition may hold or not."""
@@ -70,7 +70,7 @@ class Verdict:
 
     wrong: list[str] = field(default_factory=list)
     n_due: int = 0
-    """Copies that had to come."""
+    """The number of copies that had to come."""
     n_lost: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """The number of copies that were lost because of a fault, by the fault's kind."""
     outage_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -78,7 +78,8 @@ class Verdict:
 
 
 class History:
-    """Written by many threads while everything runs, read when it has ended."""
+    """The record of a test: many threads write it while everything runs; it is judged at the
+    end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -94,7 +95,7 @@ class History:
     def subscribed(self, receiver: str, publisher: str, holds: bool | None) -> None:
         """Records whether a subscription exists.
 
-        None: a request that changes this is on its way.
+        `holds` is None while a request that changes this is on its way.
         """
         with self._lock:
             self._subscribed[receiver, publisher].set(holds, time.monotonic())
@@ -112,7 +113,7 @@ class History:
     def audible(self, publisher: str, holds: bool | None) -> None:
         """Records whether a track exists and is not muted.
 
-        None: a request that changes this is on its way.
+        `holds` is None while a request that changes this is on its way.
         """
         with self._lock:
             self._audible[publisher].set(holds, time.monotonic())
@@ -147,7 +148,7 @@ class History:
         return verdict
 
     def _holds(self, pair: Pair, begin_s: float, end_s: float) -> bool | None:
-        """Whether packets must come; False: none may; None: either is fine."""
+        """Whether packets must come. False: no packet may come. None: packets may come or not."""
         _, publisher = pair
         wanted = self._subscribed[pair].over(begin_s, end_s)
         audible = self._audible[publisher].over(begin_s, end_s)
@@ -204,7 +205,7 @@ class History:
             # A packet that is on its way when something is killed may be lost, too.
             fault = self._fault_at(at_s) or self._fault_at(at_s + settle_s)
             if fault is not None and not self._holds(pair, fault.begin_s - settle_s, at_s):
-                # What changes meanwhile may reach the switch after the fault.
+                # A change that was made meanwhile may reach the switch only after the fault.
                 continue
             if lost_since_s is None:
                 lost_since_s = at_s

@@ -53,14 +53,14 @@ class Place(Network):
             "ip link add eth1 type veth peer name far",
             "ip link set eth1 up",
             "ip link set far up",
-            # Else the kernel engine would not take the port.
+            # Without this, the kernel engine would refuse the port.
             "ethtool -K far gro on",
         ):
             self.here.run(command.split())
 
 
 def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
-    """The status and content of an answer."""
+    """Makes a GET request; returns the status and the content of the answer."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=LIMIT_S)
     try:
@@ -72,7 +72,10 @@ def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
 
 
 class Prometheus:
-    """Our example of a configuration with these targets, and rules that do not wait minutes."""
+    """Runs Prometheus with our example of a configuration, but with these targets.
+
+    Its rules do not wait for minutes, either.
+    """
 
     def __init__(self, folder: Path, targets: dict[str, str]) -> None:
         config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
@@ -113,12 +116,15 @@ class Prometheus:
         return [(one["metric"], float(one["value"][1])) for one in data["result"]]
 
     def series(self, selector: str) -> list[dict[str, str]]:
-        """The labels of all that was ever scraped."""
+        """Returns the labels of all series that were ever scraped and that `selector` matches."""
         found: list[dict[str, str]] = self.ask("series", **{"match[]": selector})
         return found
 
     def firing(self) -> dict[str, dict[str, str]]:
-        """The annotations of alerts that fire, by name; one alert's if several have a name."""
+        """Returns the annotations of the alerts that fire, by the alerts' names.
+
+        If several alerts have the same name, it returns the annotations of only one.
+        """
         alerts = self.ask("alerts")["alerts"]
         return {
             alert["labels"]["alertname"]: alert["annotations"]
@@ -130,7 +136,7 @@ class Prometheus:
 class Monitored:
     """A context in which everything runs and Ann sends to Bob.
 
-    `call` makes a call in the network namespace of all this.
+    `call` makes a call in the network namespace in which everything runs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -188,10 +194,11 @@ class Monitored:
             return False
 
     def _send(self, screen: MediaSocket) -> None:
-        """Sends media, and now and then a packet that nobody wants, until the end."""
+        """Sends media, and now and then a packet from an unknown socket, until the end."""
         number = 0
         while not self._stop.wait(BEAT_S):
-            # Sockets answer hellos in `receive`; nobody listens while the switch is away.
+            # `receive` also answers hellos. While the switch is down, nobody listens, so calls may
+            # fail.
             for one in (self.camera, self.greedy, screen):
                 with contextlib.suppress(OSError):
                     one.receive(0.001)

@@ -11,7 +11,8 @@ frame that it encodes next} for each PLI (RFC 4585) that comes, and for each rec
 {"report": the reporter's number, "of": the camera's, "highest": sequence number, "lost": packets}.
 A line "pli" on the standard input makes the viewer ask for a key frame.
 
-The viewer sends its RTCP to where RTCP comes from: `reprise join` says no other port for it.
+The viewer sends its RTCP to the address from which RTCP comes, because `reprise join` names no
+other port for RTCP.
 """
 
 import hashlib
@@ -68,14 +69,15 @@ class Program:
     def __init__(self, pipeline: str, rtcp_port: int) -> None:
         self._pipeline = Gst.parse_launch(pipeline)
         self._is_key: list[bool] = []
-        """Whether each frame that was encoded, or received encoded, is a key frame."""
+        """For each frame that was encoded, or received encoded, whether the frame is a key
+        frame."""
         self._n_decoded = 0
         self._named("encoder").get_static_pad("src").add_probe(
             Gst.PadProbeType.BUFFER, self._encoded
         )
         self._named("decoded").connect("handoff", self._decoded)
-        # One socket for both directions, so that answers arrive that go to the source address of
-        # RTCP.
+        # One socket sends and receives RTCP, so that answers to the source address of our RTCP
+        # arrive.
         rtcp = Gio.Socket.new(
             Gio.SocketFamily.IPV4, Gio.SocketType.DATAGRAM, Gio.SocketProtocol.UDP
         )

@@ -24,7 +24,7 @@ LIMIT_S = 120.0
 
 
 def token(secret: str = SECRET, **claims: object) -> str:
-    """A token that the service believes, if it has the secret."""
+    """Makes a token that the service accepts if `secret` is the service's secret."""
     claims.setdefault("exp", int(time.time()) + 3_600)
     header = _base64(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
     text = f"{header}.{_base64(json.dumps(claims).encode())}"
@@ -87,7 +87,7 @@ class Process:
         return True
 
     def wait(self) -> int:
-        """Waits until it ends by itself; returns its exit status."""
+        """Waits until the process ends by itself; returns its exit status."""
         assert self._process is not None
         status = self._process.wait(LIMIT_S)
         self._process = None
@@ -146,8 +146,8 @@ addresses = [
 """
         )
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        # Other programs may keep the switch from the processors for a while. With an age of 0 it
-        # drops nothing then.
+        # Other programs may keep the switch from the processors for a while, so that packets get
+        # old. With a maximum age of 0 the switch drops none of them.
         argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, "--max-age-ms", 0]
         argv += switch_options
         self.switch = Process(argv, folder / "switch.log")
@@ -184,7 +184,7 @@ addresses = [
                 time.sleep(0.05)
 
     def client(self, participant: str, conference: str = "c", **grants: object) -> Client:
-        """A participant that has joined."""
+        """Lets a participant join; returns the participant's client."""
         its = participant_token(conference, participant, **grants)
         client = Client(self.url, its, ca=self.ca)
         client.join(conference, participant)
@@ -225,7 +225,7 @@ def rtp(number: int, content: bytes = b"picture") -> bytes:
 
 
 def received(leg: MediaSocket, n: int, timeout_s: float = LIMIT_S) -> list[bytes]:
-    """The next packets, `n` at most."""
+    """Receives the next packets, `n` at most, within `timeout_s`."""
     found: list[bytes] = []
     until = time.monotonic() + timeout_s
     while len(found) < n and (left_s := until - time.monotonic()) > 0:

@@ -65,8 +65,8 @@ class Site:
         [grpc] = free_ports(1)
         self.switch_address = f"127.0.0.1:{grpc}"
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        # Other programs may keep the switch from the processors for a while. With an age of 0 it
-        # drops nothing then.
+        # Other programs may keep the switch from the processors for a while, so that packets get
+        # old. With a maximum age of 0 the switch drops none of them.
         argv = [SWITCH, "--grpc", self.switch_address, "-i", port, "--max-age-ms", 0]
         argv += ["--state", folder / "state", "--takeover-socket", folder / "takeover"]
         self.switch = Process(argv, folder / "switch.log")

@@ -1,4 +1,4 @@
-"""`reprise doctor --service` names what is between a host and a running service."""
+"""Tests `reprise doctor --service`, which checks the way from a host to a running service."""
 
 import json
 import signal

@@ -148,7 +148,8 @@ def test_a_flood_of_bad_tokens_is_refused_and_a_good_one_joins(tmp_path: Path) -
 
 
 class Receiver:
-    """Receives webhooks. It fails as often as it is asked to, and keeps what it took."""
+    """Receives webhooks. Lets `n_failures` requests fail, and keeps what it took from the
+    others."""
 
     def __init__(self, n_failures: int) -> None:
         self.taken: list[tuple[dict[str, str], bytes]] = []
@@ -258,7 +259,7 @@ def test_a_reload_changes_a_secret_and_loses_no_packet(running: Running) -> None
         secret.write_text("another secret, of 32 bytes or more")
         reload(good, "the configuration was read again")
         assert (status_of(old), status_of(new)) == (401, 200)
-        # Nothing of a file that is broken, or that needs a restart, is taken.
+        # The service takes nothing from a configuration that is broken or that needs a restart.
         secret.write_text(SECRET)
         reload(good.replace("secrets", "secretz"), "unknown field `secretz`")
         assert "line 4" in running.service.said
@@ -320,7 +321,7 @@ def test_a_backup_brings_media_back_without_a_new_sign_in(running: Running, tmp_
     with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
         camera.send(rtp(1))
         assert received(screen, 1) == [rtp(1)]
-        # A conference, two participants, two sockets.
+        # The records are one conference, two participants and two sockets.
         assert "5 records" in reprise("backup", running.url, *to)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         words = ("restore", "--config", running.config, "--from", file)

@@ -21,11 +21,11 @@ from tests.service.running import LIMIT_S, Process, Running, free_port
 
 NAMES = ("ann", "bob")
 N_BLOCKS = 1_500
-"""How many blocks each must hear: those of four seconds."""
+"""How many blocks each client must hear: as many as are played in four seconds."""
 JACKTRIP_BITS = 24
 """With 16 bits JackTrip adds noise (dither); with 32 bits its version 1.7 plays silence."""
 JACKTRIP_QUEUE = 16
-"""How many packets long JackTrip waits for a late packet; on a busy machine some are late."""
+"""For how many packets JackTrip waits for a late one; on a busy machine some packets are late."""
 
 
 def lacks() -> str:
@@ -37,8 +37,8 @@ def lacks() -> str:
 def joins(running: Running, folder: Path) -> Iterator[dict[str, int]]:
     """Lets Ann and Bob join with a track of datagrams each.
 
-    Yields the port at which each hears the other. What a JackTrip sends to the next port is
-    published.
+    Yields for each name the port at which this participant's JackTrip hears the other participant.
+    What a JackTrip sends to the port after its own is published.
     """
     with contextlib.ExitStack() as stack:
         said: dict[str, Process] = {}

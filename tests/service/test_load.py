@@ -1,4 +1,4 @@
-"""`reprise load`: participants who join as hosts do, and what they measure."""
+"""Tests `reprise load`: its participants join as hosts do, and measure what they receive."""
 
 import json
 import signal
@@ -68,7 +68,7 @@ def test_participants_leave_and_join_again_and_get_what_they_chose(
     status, said, errors = load(running, tmp_path, *options, "--leave", 50, "--seconds", 3)
     assert status == 0, errors
     whole = said[-1]
-    # Half of 8 a second.
+    # Each second, half of the 8 participants who do not publish leave.
     assert whole["leaves"] >= 6
     assert whole["joins"] == 12 + whole["leaves"]
     assert (whole["lost"], whole["foreign"], whole["silent"]) == (0, 0, 0)

@@ -1,4 +1,4 @@
-"""Programs of others in a conference: ffmpeg and GStreamer on hosts of all kinds.
+"""Third-party programs in a conference: ffmpeg and GStreamer on hosts of all kinds.
 
 Each host joins with `reprise join`, and its programs speak plain RTP on its loopback.
 """
@@ -157,7 +157,7 @@ def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
         for (name, path), gap_s in longest_gaps_s(moved).items():
             print(f"{name} was without {path} for {gap_s:.1f} s")
             assert gap_s < AWAY_S_MAX
-        # Those who have not moved have lost nothing all the time.
+        # Viewers that no move affects have lost nothing during the whole test.
         for (name, path), viewer in everybody.viewers.items():
             hashes = viewer.hashes()
             if (name, path) in moved:

@@ -1,4 +1,4 @@
-"""Studies in real namespaces, with a stand-in for an SFU. A study goes on whatever was killed."""
+"""Runs studies in real namespaces, with a stand-in SFU. Whatever is killed, a study can go on."""
 
 import os
 import signal

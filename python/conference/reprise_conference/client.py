@@ -1,4 +1,4 @@
-"""Requests to the conference service. All bodies are JSON, as GET /openapi.json describes them."""
+"""Makes requests to the conference service. The bodies are JSON (see GET /openapi.json)."""
 
 import http.client
 import json
@@ -23,7 +23,9 @@ class ProblemError(Exception):
 
 
 class Client:
-    """Requests of one participant, or of an administrator, with a token.
+    """Makes requests as the participant or administrator whose token it has.
+
+    A leg is the connection of one of a participant's UDP sockets to the service.
 
     `ca` is a file with the certificates (PEM) that sign the service's certificate. It is needed if
     the system does not trust the service's certificate. `context` is for everything else about TLS.
@@ -122,8 +124,7 @@ class Client:
         """Makes any request below /v1. Raises `ProblemError` if the service refuses it.
 
         If the service answers that it has too many requests, repeats the request after the time
-        that
-        the service names in its answer.
+        that the service names in its answer.
         """
         target = "/".join(("/v1", *(quote(part, safe="") for part in path)))
         text = None if body is None else json.dumps(body)

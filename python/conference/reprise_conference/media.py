@@ -27,11 +27,11 @@ def _forbid_splitting(udp: socket.socket) -> None:
 
 
 class NotSignedInError(TimeoutError):
-    """The service did not welcome the socket in time."""
+    """The service did not sign the socket in within the time limit."""
 
 
 class MediaSocket:
-    """A UDP socket for one leg. It signs in by itself, again after a restart of switch or service.
+    """A UDP socket for one leg. It signs in by itself, and again if switch or service restarts.
 
     `leg` is a leg as the service describes it: `participant["legs"][NAME]`. Hellos are sent and
     their answers are read inside `receive`, so one thread has to call `receive` all the time.
@@ -55,7 +55,8 @@ class MediaSocket:
                 _forbid_splitting(found)
                 if self._local is not None:
                     found.bind(self._local)
-                # Connected: the kernel drops what comes from elsewhere.
+                # The socket is connected, so that the kernel drops datagrams that come from
+                # elsewhere.
                 found.connect(switch)
             except OSError as error:
                 found.close()

@@ -1,7 +1,7 @@
 """Runs the packet test framework (PTF) on the switch: `python -m tests.clients.ptf.run`.
 
-Switch and test are in one network namespace, with a veth pair for each port, as PTF's users have
-it. The switch is started under BMv2's name. The exit code is PTF's.
+The switch and the test are in one network namespace, with a veth pair for each port, as is usual
+for PTF. The switch is started under BMv2's name. The exit code is PTF's.
 """
 
 import os

@@ -128,7 +128,7 @@ def errors(error: grpc.RpcError) -> list[p4.Error]:
 
 
 class Client:
-    """A connection without a stream."""
+    """A connection to the switch without a stream (`StreamChannel`)."""
 
     def __init__(self, address: str) -> None:
         self.device_id = DEVICE_ID
@@ -179,7 +179,7 @@ class Client:
     def set_pipeline(
         self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
-        """Sets a program. Without `of`, the request has none and commits the saved program."""
+        """Sets a program. A request without `of` has no program and commits the saved one."""
         request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
@@ -296,7 +296,7 @@ def runs(action_id: int, *values: bytes) -> p4.TableAction:
 
 
 def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
-    """An entry for the table `begun` of `every_entity`, which has two entries in the program."""
+    """An entry for `every_entity`'s table `begun`, for which the program has two entries."""
     action = runs(ids()["mark"], value)
     return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
 
@@ -315,7 +315,7 @@ def slot(index: int | None = None, value: bytes | None = None) -> p4.RegisterEnt
 
 
 def changed(message: Message, **fields: object) -> Message:
-    """A copy with these fields. Elements of lists are appended to those of the message."""
+    """A copy of a message with these fields. Elements of lists are appended to the message's."""
     found = type(message)()
     found.CopyFrom(message)
     found.MergeFrom(type(message)(**fields))

@@ -1,4 +1,4 @@
-"""P4Runtime's section "P4 Forwarding-Pipeline Configuration", and the calls that set and get it."""
+"""Tests P4Runtime's section "P4 Forwarding-Pipeline Configuration", and its Set and Get calls."""
 
 import grpc
 import pytest

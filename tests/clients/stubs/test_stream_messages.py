@@ -1,4 +1,4 @@
-"""P4Runtime's section "P4Runtime Stream Messages": packets, errors, and unknown messages."""
+"""Tests P4Runtime's section "P4Runtime Stream Messages": packets, errors, unknown messages."""
 
 from client import Controller, code_of, connected, ids, packet_out
 from google.protobuf.any_pb2 import Any

@@ -1,4 +1,4 @@
-//! The C interface of `include/aom.h`. The header documents each function.
+//! Implements the C interface that `include/aom.h` declares. The header documents each function.
 #![warn(missing_docs)]
 #![expect(unsafe_code, reason = "C passes pointers")]
 
@@ -25,7 +25,7 @@ pub struct AomEvent {
     kind: c_int,
     epoch: u64,
     sequence: u32,
-    /// The last dropped sequence number; for other events the same as `sequence`.
+    /// For a drop, the last dropped sequence number; for other events the same as `sequence`.
     last_sequence: u32,
     message: Vec<u8>,
     certificate: Vec<u8>,

@@ -38,7 +38,8 @@ pub struct Join {
     pub version: u32,
     pub group: String,
     pub member: String,
-    /// The key that verifies the member's confirm messages, if the group is Byzantine.
+    /// The key that verifies the member's confirm messages; given only if the group is Byzantine
+    /// (`Membership::byzantine`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
@@ -99,10 +100,10 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Sequencer {
-    /// AOM-HM, where the sequencer computes a tag for each receiver: the key of this epoch that only the sequencer and
-    /// this member have.
+    /// For AOM-HM, in which the sequencer computes a tag for each receiver. `key` is the key of this epoch that only
+    /// the sequencer and this member have.
     Tagged { key: TagKey },
-    /// AOM-PK, where a coprocessor signs packets: the coprocessor's public key.
+    /// For AOM-PK, in which a coprocessor signs packets. `public_key` is the coprocessor's public key.
     Signed { public_key: PublicKey },
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The member joins, receives its current and every later membership, and acknowledges each when its receiver has
 //! installed it. If the service repeats an installed membership, the session only acknowledges it again. An older
-//! membership is an error: epochs only increase, so the service has lost its state.
+//! membership is an error: since epochs only increase, it shows that the service has lost its state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::message::{Join, Membership, ToMember, ToService};
 pub enum Event {
     /// A new membership. The caller must install it in the receiver, then acknowledge it with [`Session::installed`].
     Membership(Membership),
-    /// The service ends the connection and refuses further ones.
+    /// The service ends the connection, and refuses further connections.
     Refused {
         /// The reason in words, with the operator's next step.
         reason: String,

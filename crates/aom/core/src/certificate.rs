@@ -31,7 +31,8 @@ pub enum Proof {
     Tags(Vec<ShardTags>),
     /// AOM-PK: the sequencer's signature on this packet, or on a later packet of the same chain ([`chain`]).
     Signed {
-        /// The state of the predecessor in the chain: a hash of that packet and of its own link.
+        /// The state of the packet's predecessor in the chain: a hash of the predecessor and of the predecessor's own
+        /// link.
         link: Hash,
         /// The SHA-256 of each later message of the chain, up to the message of the signed packet.
         later: Vec<Hash>,

@@ -1,4 +1,4 @@
-//! AOM-PK: packets linked by hashes, with signatures on some of them.
+//! AOM-PK: packets are linked by hashes, and some of the packets are signed.
 //!
 //! A packet's state is SHA-256 of its block: link, SHA-256 of the message, sequence number, group, epoch. The link is
 //! the predecessor's state, so a signature on a state covers all packets before it. One key signs the chains of all
@@ -41,13 +41,13 @@ pub const FIRST_LINK: Hash = [0; LINK_BYTES];
 /// message. Nobody knows a message with this SHA-256.
 pub const NO_MESSAGE: Hash = [0; 32];
 
-/// SHA-256 of a message.
+/// Computes the SHA-256 of a message.
 #[must_use]
 pub fn hash_of(message: &[u8]) -> Hash {
     Sha256::digest(message).into()
 }
 
-/// The state of the packet with this link, message hash and sequence number.
+/// Computes the state of the packet with this link, message hash and sequence number.
 #[must_use]
 pub fn state_of(chain: ChainId, link: &Hash, message: &Hash, sequence: u32) -> Hash {
     if chain == PUBLISHED_CHAIN {
@@ -72,8 +72,8 @@ fn published_state_of(link: &Hash, message: &Hash, sequence: u32) -> Hash {
     Sha256::digest(block).into()
 }
 
-/// Verifies a signature of a state. Accepts both valid forms, (r, s) and (r, -s): the published coprocessor sends
-/// either.
+/// Verifies a signature of a state. Accepts both valid forms, (r, s) and (r, -s), because the published coprocessor
+/// sends either.
 #[must_use]
 pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES]) -> bool {
     let mut bytes = *signature;

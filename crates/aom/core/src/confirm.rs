@@ -58,7 +58,7 @@ pub struct Confirming {
     /// The lowest sequence number that is neither delivered nor dropped.
     next: u64,
     /// True until the receiver's first event, if the member joined in the middle of an epoch (`FIRST_PROVED`). The
-    /// window starts at that event's sequence number.
+    /// window of pending sequence numbers then starts at the sequence number of this event.
     is_open: bool,
     /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,
@@ -291,8 +291,8 @@ impl Confirming {
         );
     }
 
-    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the part before the window as one
-    /// range, so a gap of billions of sequence numbers needs no memory.
+    /// Creates rounds only for the part of a gap that is inside the window of pending sequence numbers. `make_room`
+    /// drops the part before the window as one range, so a gap of billions of sequence numbers needs no memory.
     fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
         self.make_room(membership, drop.first, drop.last);
         for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {
@@ -300,8 +300,9 @@ impl Confirming {
         }
     }
 
-    /// Moves the window until it contains `last`, and delivers or drops the sequence numbers that leave it. This bounds
-    /// the memory if no quorum is reached. `first..=last` follows the range of the receiver's previous event.
+    /// Moves the window of pending sequence numbers until it contains `last`, and delivers or drops the sequence
+    /// numbers that leave the window. This bounds the memory if no quorum is reached. `first..=last` follows the range
+    /// of the receiver's previous event.
     fn make_room(&mut self, membership: &Membership, first: u32, last: u32) {
         if std::mem::take(&mut self.is_open) {
             self.rounds.clear();

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-/// The most receivers of a group: 16 shards of four receivers. A tagged packet carries the tags of one shard.
+/// The greatest number of receivers in a group: 16 shards of four receivers. A tagged packet carries the tags of one
+/// shard.
 pub const RECEIVERS_MAX: u8 = 64;
 
-/// The last epoch that a group can have, since packets carry 32 bits of it. Epochs are never reused, so a group that
-/// has reached it must be removed and added again under another group number.
+/// The last epoch that a group can have, since packets carry only 32 bits of the epoch. Epochs are never reused, so a
+/// group that has reached its last epoch must be removed and added again under another group number.
 pub const EPOCH_LAST: u64 = u32::MAX as u64;
 
 /// The most sequence numbers that are pending at once. At 100,000 messages a second that is 10 ms of traffic.
 pub const WINDOW: u32 = 1024;
 
 /// The most packets that a receiver keeps for one sequence number (in AOM-HM for one sequence number and shard) before
-/// it knows which packet is genuine. It is also the most sets of one shard's tags in a certificate. Only one packet or
-/// set is genuine; without the bound a forger could fill the memory with others.
+/// it knows which packet is genuine. A certificate also contains at most this many sets of one shard's tags. Only one
+/// packet or set is genuine; without the bound a forger could fill the memory with forged ones.
 pub const CANDIDATES_MAX: usize = 16;
 
 /// The most bytes of messages that wait for their proof (AOM-PK). A genuine message waits for a signature for about a

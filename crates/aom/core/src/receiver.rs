@@ -21,8 +21,9 @@ use crate::wire::{Authenticator, Packet};
 /// memory holds:
 ///
 /// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and its proof: at most
-///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard (AOM-HM), or a signature's hashes (AOM-PK);
-/// - [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) of messages without a proof;
+///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) sets of tags per shard (AOM-HM), or a signature and the hashes
+///   of the messages that it proves (AOM-PK);
+/// - at most [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) bytes of messages without a proof;
 /// - events that the caller has not polled: a datagram adds at most two for each sequence number of the window.
 #[derive(Debug)]
 pub struct Receiver {
@@ -38,8 +39,9 @@ enum Collector {
 }
 
 impl Receiver {
-    /// Creates a receiver that starts at sequence number `first`, or at the first that it can prove if `first` is
-    /// [`FIRST_PROVED`](crate::limits::FIRST_PROVED).
+    /// Creates a receiver that starts at sequence number `first`. If `first` is
+    /// [`FIRST_PROVED`](crate::limits::FIRST_PROVED), the receiver starts at the first sequence number that it can
+    /// prove.
     ///
     /// # Errors
     ///
@@ -88,8 +90,8 @@ impl Receiver {
 
     /// Returns the certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including
     /// tags that came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate
-    /// and refuse the certificate in the message's event. Returns `None` if the message has only the certificate in its
-    /// event.
+    /// and refuse the certificate in the message's event. Returns `None` if the certificate in the message's event is
+    /// the only one.
     #[must_use]
     pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
         match &self.collector {

@@ -3,7 +3,7 @@
 /// Counts refused packets by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Not a packet of the sequencer, or not of the group's variant (AOM-HM or AOM-PK).
+    /// The datagram is not a packet of the sequencer, or it is not of the group's variant (AOM-HM or AOM-PK).
     pub malformed: u64,
     /// The packet belongs to another group.
     pub other_group: u64,

@@ -105,7 +105,7 @@ pub(crate) fn take(
     slot.keep(&stamp, tags)
 }
 
-/// The message hash of a sequence number that is proved or delivered.
+/// Returns the message hash of a sequence number that is proved or delivered.
 fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let proved = order.known(number).and_then(|slot| slot.proved.as_ref());

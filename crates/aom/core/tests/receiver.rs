@@ -1,4 +1,5 @@
-//! A receiver of AOM-HM behind a network that loses, reorders, repeats and forges packets.
+//! Tests a receiver of AOM-HM behind a network that loses, reorders, repeats and forges packets. Up to four receivers
+//! form a shard, and each packet of AOM-HM carries a keyed tag for each receiver of one shard.
 
 use std::time::Duration;
 
@@ -104,7 +105,8 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
         for packet in &packets {
             receiver.handle_datagram(NOW, packet);
         }
-        // Packets of the other shard that came before the packet of the receiver's own shard count only after `SETTLE`.
+        // If packets of the other shard came before the packet of the receiver's own shard, the receiver uses them only
+        // after `SETTLE`.
         receiver.handle_timeout(NOW + SETTLE);
         let expected: Vec<_> = (1..=100)
             .map(|number| (number, Some(message(number))))
@@ -116,7 +118,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
 #[test]
 fn a_lost_packet_is_one_drop_before_the_next_message() {
     let sequencer = Tagging::new(5, 1);
-    // The packet of the own shard, of the other shard, or both are lost.
+    // The network loses the packet of the receiver's own shard, the packet of the other shard, or both.
     for lost in [vec![0], vec![1], vec![0, 1]] {
         let mut receiver = sequencer.receiver(5, 1);
         for number in 1..=3 {

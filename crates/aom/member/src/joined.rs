@@ -1,5 +1,5 @@
-//! A member that has a member file: the configuration service sends it the membership after the join and at every
-//! change.
+//! A member that joins its group with a member file, which holds the address of the configuration service and the
+//! member's private key. The service sends the member the membership after the join and at every change.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -43,7 +43,7 @@ pub enum JoinError {
     File {
         /// The member file.
         path: PathBuf,
-        /// What was expected, and where.
+        /// What was expected, and at which place of the file.
         source: MemberFileError,
     },
     /// TLS refuses the file's keys or certificates.
@@ -88,7 +88,7 @@ pub(crate) struct About {
     pub(crate) because: String,
 }
 
-/// The session's thread. Dropping this value stops the thread.
+/// The thread that keeps the connection to the configuration service. Dropping this value stops the thread.
 #[derive(Debug)]
 struct Keeping {
     stop: Option<oneshot::Sender<()>>,
@@ -172,9 +172,9 @@ impl Joined {
         self.member.verify(certificate, message)
     }
 
-    /// Returns the certificate of a message of the current epoch, with the tags that came after the message's delivery.
-    /// Returns `None` if there is only the certificate in the message's event. Call this just before the message is
-    /// shown to another member.
+    /// Returns the certificate of a message of the current epoch, including the tags that came after the message's
+    /// delivery. Returns `None` if the member has no certificate other than the one in the message's event. Call this
+    /// just before you show the message to another member.
     ///
     /// # Errors
     /// If the member has ended.
@@ -186,7 +186,7 @@ impl Joined {
         self.member.certificate(epoch, sequence)
     }
 
-    /// The latest membership that this member has installed.
+    /// Returns the latest membership that this member has installed.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.about).membership.clone()

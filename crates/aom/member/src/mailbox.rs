@@ -55,8 +55,8 @@ impl Mailbox {
         has_room || inside.closed_because.is_some()
     }
 
-    /// Accepts events beyond the bound, since one datagram may produce many: a signature releases a whole chain. A drop
-    /// that directly follows a queued drop is merged into it.
+    /// Queues an event, even if there is no room: one datagram may produce many events, for example if its signature
+    /// proves a whole chain of messages. A drop that directly follows a queued drop is merged into the queued drop.
     pub(crate) fn put(&self, event: Event) {
         let mut inside = lock(&self.inside);
         inside.n_bytes += event.heap_bytes();

@@ -22,7 +22,8 @@ use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
-/// The most datagrams that are read when a timeout is due, so that endless datagrams delay it by milliseconds only.
+/// The most datagrams that are read when a timeout is due, so that endless datagrams delay the timeout by milliseconds
+/// only.
 const DATAGRAMS_BEFORE_TIMEOUT: usize = 1024;
 
 /// Counts a member's received and refused datagrams.
@@ -97,7 +98,7 @@ impl Task {
         self.shared.mailbox.close(because);
     }
 
-    /// Returns why the member ends.
+    /// Handles datagrams, timeouts and commands until the member ends, and returns the reason why it ends.
     async fn receive(
         &mut self,
         commands: &mut mpsc::UnboundedReceiver<Command>,
@@ -146,8 +147,9 @@ impl Task {
         Ok(())
     }
 
-    /// Reads datagrams until the socket is empty, at most `n_max`. They count as received before `due`, the core's next
-    /// timeout: only [`time_out`](Self::time_out) decides that a packet is missing.
+    /// Reads datagrams until the socket is empty, at most `n_max`. Passes them to the core as if they had arrived
+    /// before `due`, the core's next timeout, because only [`time_out`](Self::time_out) may decide that a packet is
+    /// missing.
     fn read(
         &mut self,
         n_max: usize,
@@ -309,7 +311,7 @@ impl Core {
         match self {
             Core::Trusting(core) if core.membership().epoch == epoch => core.certificate(sequence),
             // In a Byzantine group every confirm message is verified before it enters a certificate, so there is no
-            // better certificate.
+            // better certificate than the one in the message's event.
             Core::Trusting(_) | Core::Confirming(_) => None,
         }
     }
@@ -355,7 +357,8 @@ mod tests {
         .write()
     }
 
-    /// A member that has received the packet of its own shard, 0, and then did not run until the timeout was over.
+    /// Makes a member that has received the packet of its own shard (shard 0), and then did not run until its timeout
+    /// was over.
     fn late_member() -> (Task, UdpSocket, Option<Duration>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

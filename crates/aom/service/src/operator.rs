@@ -83,7 +83,7 @@ pub enum Answer {
     },
     /// The request failed, and nothing has changed.
     Failed {
-        /// The reason, with the next step.
+        /// The reason, and what the operator should do next.
         error: String,
     },
 }
@@ -104,13 +104,14 @@ pub struct GroupView {
     pub state: GroupState,
     /// The last sequence number that the switch assigned; absent if the switch does not answer.
     pub sequence: Option<u32>,
-    /// For how many milliseconds (rounded up) the switch stamped no requests during the last epoch change.
+    /// For how many milliseconds (rounded up) the switch gave no sequence numbers to requests during the last epoch
+    /// change.
     pub last_gap_ms: Option<u64>,
     /// The members in the order in which they were added.
     pub members: Vec<MemberView>,
 }
 
-/// Whether the switch stamps a group's requests.
+/// Whether the switch stamps a group's requests, that is, gives them sequence numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum GroupState {
@@ -118,7 +119,7 @@ pub enum GroupState {
     /// An epoch change is in progress; the switch stamps no requests.
     Advancing,
     Inactive {
-        /// The reason, with the next step.
+        /// The reason, and what the operator should do next.
         because: String,
     },
 }

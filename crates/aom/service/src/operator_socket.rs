@@ -89,7 +89,7 @@ impl OperatorSocket {
 
 impl Drop for OperatorSocket {
     fn drop(&mut self) {
-        // The socket may be gone with its folder.
+        // Removing the socket fails if it is gone together with its folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -112,7 +112,8 @@ async fn serve_one(stream: UnixStream, operator: &Operator) -> io::Result<()> {
     written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// Sends a request to the service of this folder. There is no timeout, since an epoch change waits for members.
+/// Sends a request to the service that runs on this folder, and returns the answer. There is no timeout, since an epoch
+/// change waits for members.
 ///
 /// # Errors
 /// If no service runs, the folder is another user's, or the service ends before it answers.

@@ -168,7 +168,7 @@ impl Core {
             is_byzantine = group.byzantine;
         }
         if is_byzantine {
-            // The member receives only after its join, since the join contains its key.
+            // The member receives only after its join, since the join message contains the member's key.
             self.save()?
         } else {
             self.renew(group).await?

@@ -116,7 +116,7 @@ impl Sequencer {
     /// Checks that the program authenticates packets as the group needs.
     ///
     /// # Errors
-    /// If it does not; the text says which program to load instead.
+    /// If the program does not do this; the error's text says which program to load instead.
     pub(crate) fn check(&self, variant: &Variant) -> Result<(), String> {
         let (program, other) = match (variant, &self.tables.of_variant) {
             (Variant::Tagged, OfVariant::Tagged { .. })
@@ -221,7 +221,7 @@ impl Sequencer {
     }
 }
 
-/// The epoch whose entries the switch must have.
+/// Returns the epoch whose entries the switch must have.
 fn in_the_switch(group: &Group) -> Option<&Epoch> {
     match group.phase {
         Phase::Write => group.next.as_ref(),
@@ -273,7 +273,7 @@ impl ConnectionError {
         )
     }
 
-    /// The election id of the other controller, if it is primary and may end.
+    /// Returns the election id of the other controller, if that controller is primary and may still end.
     pub(crate) fn primary(&self) -> Option<u128> {
         match self {
             ConnectionError::Client(ClientError::Busy { election_id, .. }) => Some(*election_id),
@@ -371,7 +371,7 @@ impl Connection {
         }
     }
 
-    /// The random number of the switch's process.
+    /// Returns the random number that identifies the switch's process.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
@@ -444,7 +444,8 @@ impl Connection {
         entries.iter().map(without_keys).collect()
     }
 
-    /// Writes the difference to the state's entries, so that the switch then has exactly these entries.
+    /// Writes the updates that turn the switch's entries into the state's entries, so that the switch then has exactly
+    /// the state's entries.
     pub(crate) async fn write_entries(&mut self, state: &State) -> Result<(), ConnectionError> {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
@@ -456,8 +457,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Stops a group. When this returns, no further request of the group is stamped, and no stamped request is inside
-    /// the switch. Returns the last sequence number of the group's epoch, if the switch still has it.
+    /// Stops a group. When this function returns, the switch gives no further request of the group a sequence number,
+    /// and no request that has one is inside the switch. Returns the last sequence number of the group's epoch, if the
+    /// switch still has it.
     pub(crate) async fn stop(&mut self, group: &Group) -> Result<Option<u32>, ConnectionError> {
         self.set_active(group, false).await?;
         self.client.drain().await?;
@@ -490,7 +492,7 @@ impl Connection {
         Ok(self.client.write(vec![update]).await?)
     }
 
-    /// The last sequence number of the group's epoch; `None` if the switch's registers belong to another epoch.
+    /// Returns the last sequence number of the group's epoch; `None` if the switch's registers belong to another epoch.
     pub(crate) async fn last_number(
         &mut self,
         group: &Group,
@@ -563,7 +565,8 @@ fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     }
 }
 
-/// The updates that turn the entries `has` into the entries `wanted`. Deletions come first, to make room.
+/// Returns the updates that turn the entries `has` into the entries `wanted`. Deletions come first, to make room for
+/// insertions.
 fn difference(has: &BTreeMap<Key, Entity>, wanted: &BTreeMap<Key, Entity>) -> Vec<Update> {
     let gone = has.iter().filter(|(key, _)| !wanted.contains_key(key));
     let mut updates: Vec<Update> = gone.map(|(_, entity)| delete(entity.clone())).collect();

@@ -1,4 +1,5 @@
-//! Members' connections: the current message to each, and the epochs that they acknowledged.
+//! Members' connections: for each connection the current message to the member, and the epoch that the member
+//! acknowledged last.
 
 use std::collections::BTreeMap;
 
@@ -93,8 +94,8 @@ impl Sessions {
         });
     }
 
-    /// Returns the names of connected receivers that have not acknowledged the announced epoch yet. This is the epoch
-    /// of the membership that the service sends to members.
+    /// Returns the names of connected receivers that have not acknowledged the announced epoch yet. The announced epoch
+    /// is the epoch of the membership that the service sends to members.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.announced() else {
             return Vec::new();

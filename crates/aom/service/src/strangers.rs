@@ -56,7 +56,7 @@ impl Strangers {
         }
     }
 
-    /// Ignores poisoning: a panic elsewhere leaves this data consistent.
+    /// Locks the list of open connections, and ignores poisoning: a panic elsewhere leaves this data consistent.
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -58,7 +58,7 @@ impl Nonce {
             .map(|inverse| Nonce { inverse, r })
     }
 
-    /// Reads the two numbers; `None` if one of them is 0, as in wiped memory.
+    /// Reads the two numbers of a stored nonce, 1/k and r. Returns `None` if one of them is 0, as in wiped memory.
     fn read(bytes: &[u8]) -> Option<Nonce> {
         let scalar = |bytes: &[u8]| {
             let bytes = <[u8; SCALAR_BYTES]>::try_from(bytes).ok()?;
@@ -73,7 +73,8 @@ impl Nonce {
         })
     }
 
-    /// Signs a state, and uses up the nonce. `None` if s is 0, which does not happen in practice.
+    /// Signs a state, and uses up the nonce. Returns `None` if the signature's number s is 0, which does not happen in
+    /// practice.
     #[must_use]
     pub fn sign(self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         let z = <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(*state));
@@ -155,7 +156,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Signs a state; `None` if there is no nonce, or if s is 0, which costs a nonce.
+    /// Signs a state. Returns `None` if there is no nonce, or if the signature's number s is 0; the nonce is then used
+    /// up too.
     #[must_use]
     pub fn sign(&self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         if !self.shared.is_without {
@@ -215,7 +217,7 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// Ignores poisoning: the content is consistent whenever the lock is released.
+    /// Locks the pool's content, and ignores poisoning: the content is consistent whenever the lock is released.
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,7 +16,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The most frames that are read before the first of them is sent.
 const FRAMES_AT_ONCE: usize = 64;
-/// The longest wait for a frame. It is bounded because a signal that comes just before the wait does not interrupt it.
+/// The longest wait for a frame. The wait is bounded because a signal that comes just before the wait does not
+/// interrupt it.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]

@@ -58,7 +58,7 @@ enum Drop {
 }
 
 impl Signer {
-    /// Starts without chains: each group's chain starts with the first packet that comes.
+    /// Makes a signer without chains: each group's chain starts with the group's first packet that comes.
     #[must_use]
     pub fn new(key: Key, pool: Pool) -> Signer {
         Signer {
@@ -221,7 +221,7 @@ fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     is_stamped.then(|| (packet.stamp, hash_of(packet.message)))
 }
 
-/// The signature of the chain's last state, in the wire's byte order.
+/// Signs the chain's last state, and returns the signature in the wire's byte order.
 fn signature_of(key: &Key, pool: &Pool, chain: &Chain) -> Option<[u8; SIGNATURE_BYTES]> {
     let signature = pool.sign(key.signing_key(), &chain.state)?;
     Some(to_wire(&signature))

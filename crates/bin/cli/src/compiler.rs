@@ -199,7 +199,7 @@ pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     }
 }
 
-/// The last line of output about a program that did not compile.
+/// Makes the failure for a program that did not compile. Its message is the last line of the output about the program.
 pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
     let n = diagnostics.iter().filter(is_error).count();
@@ -207,7 +207,7 @@ pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     Failure::new(format!("{}: not compiled, {n} {errors}", source_name(path)))
 }
 
-/// The JSON, indented and with a final newline.
+/// Returns the program's JSON as text, indented and with a final newline.
 pub fn json_bytes(program: &p4_compiler::bmv2_json::Program) -> Result<Vec<u8>, Failure> {
     let mut text = program.to_json_pretty()?;
     text.push('\n');

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 /// `reprise`.
 const CONFERENCE: &str = "reprise-conference";
 
-/// Runs that program, in place of this one, with the arguments of this command line. Returns only if the program cannot
-/// be run.
+/// Replaces this process by `reprise-conference`, with the arguments of this command line. Returns only if that program
+/// cannot be run.
 pub fn run() -> Result<(), Failure> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name(CONFERENCE);

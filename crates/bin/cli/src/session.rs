@@ -64,7 +64,7 @@ impl Session {
         Ok(self.program.read(&mut self.client).await?)
     }
 
-    /// Reads the state, but never half of a change that another controller is making.
+    /// Reads the state at a time when no other controller is in the middle of a change.
     pub async fn read_steady(&mut self) -> Result<Snapshot, Failure> {
         let steady = self.program.read_steady(&mut self.client).await?;
         steady.ok_or_else(|| {
@@ -157,8 +157,8 @@ impl Session {
         )))
     }
 
-    /// Finds hosts by ARP requests. The requests come from those of the SFU's own addresses that the switch already
-    /// has.
+    /// Finds hosts by ARP requests. The requests come from the SFU's own addresses, but only from addresses that the
+    /// switch already has.
     pub async fn look_up(
         &mut self,
         own: &[OwnAddress],

@@ -1,4 +1,4 @@
-//! The command line: its commands and options, and the texts of `--help`.
+//! Defines the command line: its commands and options, and the texts of `--help`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -85,7 +85,7 @@ pub async fn reload_on(
 ) {
     while signal.recv().await.is_some() {
         let path = file.clone();
-        // A file may be on a disk that does not answer.
+        // Read in a thread that may block, since a file may be on a disk that does not answer.
         let again = tokio::task::spawn_blocking(move || read(&path)).await;
         let (new, reloadable) = match again {
             Ok(Ok(read)) => read,

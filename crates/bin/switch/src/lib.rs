@@ -127,7 +127,7 @@ fn of_command_line(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The result of a switch on ports that the caller gave.
+/// The result of running a switch on ports that the caller gave.
 #[derive(Debug, Clone)]
 pub struct Forwarded {
     /// The totals as `--json` prints them.

@@ -26,7 +26,7 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
         ),
         None => return Ok(None),
     };
-    // A live trace shows each line when it happens; a replay is over soon.
+    // A live trace shows each line as soon as it is complete. A replay is over soon, so its trace may be buffered.
     let out: Box<dyn Write + Send> = if options.after_replay() == AfterReplay::End {
         Box::new(BufWriter::new(out))
     } else {

@@ -1,5 +1,6 @@
-//! A batch of updates. A worker executes a batch in pieces, so that frames may pass between two pieces. An undivided
-//! batch is a single piece, which is executed completely or not at all.
+//! A batch of updates. A worker (a thread with its own instance of the switch) executes a batch in pieces, so that
+//! frames may pass between two pieces. An undivided batch is a single piece, which is executed completely or not at
+//! all.
 
 use std::sync::Arc;
 
@@ -51,10 +52,10 @@ pub enum Atomicity {
     ContinueOnError,
     /// Later operations are not attempted; the last result is that of the refused operation.
     StopAtError,
-    /// No operation is done: earlier operations are undone exactly, later operations are not attempted, and the result
-    /// of all of them is `Aborted`. A worker executes the batch in one piece, so a packet's pass through ingress and
-    /// egress sees all of the batch or nothing of it. But a packet that makes two passes may make the first pass before
-    /// the batch and the second pass after it.
+    /// None of the batch's operations takes effect: earlier operations are undone exactly, later operations are not
+    /// attempted, and the result of all these other operations is `Aborted`. A worker executes the batch in one piece,
+    /// so a packet's pass through ingress and egress sees all of the batch or nothing of it. But a packet that makes
+    /// two passes may make the first pass before the batch and the second pass after it.
     Whole,
     /// Like `Whole`, but executed when no packet is between two passes through ingress and egress, so that every packet
     /// is processed entirely before or entirely after the batch.

@@ -136,8 +136,8 @@ impl Exclusive {
         self.make_ready(checked, Vec::new).await
     }
 
-    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes these operations. The operations are
-    /// first tried in a switch that forwards nothing.
+    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes the effects of these operations. The
+    /// operations are first tried in a switch that forwards nothing.
     ///
     /// # Errors
     /// The error of the first operation that fails; [`Error::Stopped`].
@@ -246,7 +246,7 @@ impl Exclusive {
     }
 
     /// Compiles a program for every worker and executes the operations. The workers' programs are compiled one after
-    /// the other, so that this takes at most one processor from the workers that forward.
+    /// the other, so that the compilation takes at most one processor away from the workers that forward.
     async fn make_ready(
         &self,
         checked: Checked,
@@ -295,8 +295,8 @@ impl Ready {
     }
 }
 
-/// Whether to replace the program now: the offload has stopped, and either the queues are empty or the worker has
-/// waited long enough for them.
+/// Whether the worker may replace the program now. It may as soon as the offload has stopped and either the engine's
+/// queues are empty or the worker has waited long enough for them to become empty.
 fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
     if !switch.withdraw_offload() {
         return false;

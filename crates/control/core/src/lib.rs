@@ -36,17 +36,19 @@
 //!   the workers execute that operation and all later ones in pieces after the exchange.
 //! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece
 //!   ends. So packets in the offload never see part of an update that takes several calls, and they see a new pipeline
-//!   with all its initial state. The unit is the piece and not the batch, because the offload punts some packets to the
-//!   engine, which sees each piece, and the offload and the engine must agree while frames pass. A read first collects
-//!   the offload's counts. A drain also waits for packets in the offload.
+//!   with all its initial state. The offload does not wait for the end of the whole batch, because it punts some
+//!   packets
+//!   to the engine. The engine sees the effect of each piece, and the offload and the engine must agree while frames
+//!   pass. A read first collects the offload's counts. A drain also waits for packets in the offload.
 //! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without
 //!   a pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every
 //!   worker has it.
 //! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
 //!   ([`Error::Replaced`]). Once the work has started, this can happen only if some code replaces programs without the
 //!   device.
-//! - **A read** ([`Device::reading`]) waits until no call has exclusive access, and holds off such calls until it is
-//!   dropped. A large read is many visits to the workers with frames in between, so counters change meanwhile.
+//! - **A read** ([`Device::reading`]) waits until no call has exclusive access. Until the reading is dropped, no call
+//!   gets exclusive access. A large read visits each worker's thread many times, and frames pass between two visits, so
+//!   counters change during the read.
 //! - **Frames** pass between pieces: an event loop executes a bounded number of updates in an iteration, whichever
 //!   protocol wrote them.
 //!

@@ -1,12 +1,13 @@
 //! Every limit of control calls, with its unit and its reason.
 
-/// Updates that a worker executes as one piece of a batch, without a frame in between. A replica of a group or a
-/// session counts as an update. An event-loop iteration executes a few pieces, in some 0.1 ms, and then lets frames
-/// pass.
+/// Updates that a worker executes as one piece of a batch, without a frame in between. A replica of a multicast group
+/// or of a clone session counts as an update. An event-loop iteration executes a few pieces, in some 0.1 ms, and then
+/// lets frames pass.
 pub const UPDATES_PER_PIECE: usize = 64;
 
-/// The most updates of an undivided batch: they take some 10 ms, in which frames wait in the kernel. A replica counts
-/// as an update, and so do [`CELLS_PER_UPDATE`] cells.
+/// The maximum number of updates in an undivided batch (a batch that a worker executes in one piece). So many updates
+/// take some 10 ms, in which frames wait in the kernel. A replica counts as an update, and [`CELLS_PER_UPDATE`] cells
+/// together count as an update.
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
 /// How many times a worker checks that no packet is between two passes through ingress and egress. It checks about once

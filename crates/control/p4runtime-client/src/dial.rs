@@ -115,7 +115,7 @@ impl SwitchAddress {
 }
 
 impl TlsFiles {
-    /// A warning if other users of this machine can read the private key.
+    /// Returns a warning if other users of this machine can read the private key.
     pub fn key_open_to_others(&self) -> Option<String> {
         let (_, key) = self.identity.as_ref()?;
         tls::key_open_to_others(key)

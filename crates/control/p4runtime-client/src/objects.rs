@@ -39,7 +39,7 @@ pub enum ObjectError {
 /// Finds the object in a list that has this name or alias.
 ///
 /// # Errors
-/// The list has none.
+/// The list has no object of this name or alias.
 pub fn named<'p, T>(
     kind: &'static str,
     name: &str,
@@ -222,8 +222,8 @@ impl Table {
         })
     }
 
-    /// The key's values and the action's arguments of an entry of this table; `None` if it is another table's, a default
-    /// action, or of another shape, or has a value above 128 bits.
+    /// Returns the values of an entry's key and the arguments of its action; `None` if the entry belongs to another
+    /// table, is a default action, has another shape than this table's entries, or has a value above 128 bits.
     pub fn values(&self, entity: &Entity) -> Option<(Vec<u128>, Vec<u128>)> {
         let Some(Kind::TableEntry(entry)) = &entity.entity else {
             return None;
@@ -304,7 +304,7 @@ impl Array {
         self.register_cell(index, None)
     }
 
-    /// Index and value of a register cell that was read; `None` if it is not of this register.
+    /// Returns index and value of a register cell that was read; `None` if the entity is not a cell of this register.
     pub fn cell_value(&self, entity: &Entity) -> Option<(u32, u64)> {
         let Some(Kind::RegisterEntry(entry)) = &entity.entity else {
             return None;
@@ -335,7 +335,7 @@ impl Array {
         self.counter_cell(index, None)
     }
 
-    /// Index and value of a counter cell that was read; `None` if it is not of this counter.
+    /// Returns index and value of a counter cell that was read; `None` if the entity is not a cell of this counter.
     pub fn count_value(&self, entity: &Entity) -> Option<(u32, Count)> {
         let Some(Kind::CounterEntry(entry)) = &entity.entity else {
             return None;

@@ -48,8 +48,8 @@ pub struct ServerLimits {
     pub answers: BytesMax,
     /// The longest time for which a client may take nothing of an answer.
     pub answer_stall: Duration,
-    /// How long a Read of many entities blocks writes. Then it lets writes in before it handles the next filter, which
-    /// is an entity in its request.
+    /// How long a Read of many entities blocks writes. After this time the Read lets writes in before it handles the
+    /// next filter (an entity in its request).
     pub read_alone: Duration,
     pub handshake: Duration,
     /// The limit for the messages of one connection. Messages above the limit wait. `None` means no limit.
@@ -265,7 +265,7 @@ impl Device {
         Target::of(&self.control.committed()?)
     }
 
-    /// Checks a pipeline config, and that the workers can run the program as one switch.
+    /// Checks a pipeline config, and checks that all workers together can run the program as if they were one switch.
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
         let text: Arc<[u8]> = bmv2_json_text(&config.p4_device_config)?.into();
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;

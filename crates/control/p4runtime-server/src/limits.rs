@@ -7,7 +7,8 @@ pub const REQUEST_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// The most bytes of all requests that are being received or carried out: enough for two of the largest requests.
 pub const REQUESTS_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
 
-/// The longest pause within a request, and the longest time from the start of a stream to its first message. Seconds.
+/// The longest pause within a request, and the longest time from the start of a stream to its first message, in
+/// seconds.
 pub const REQUEST_STALL_S: u64 = 30;
 
 /// The largest message of a `StreamChannel`: several times the size of a packet-out with the longest frame.
@@ -20,20 +21,21 @@ pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The most bytes of answers to Reads that the client of one connection has not taken yet.
 pub const ANSWERS_BYTES_PER_CONNECTION_MAX: usize = 64 * 1024 * 1024;
 
-/// If the client takes nothing of a Read's answer for this time, the server discards the answer. After three times as
-/// long it closes the connection. Seconds.
+/// If the client takes nothing of a Read's answer for this many seconds, the server discards the answer. After three
+/// times as long the server closes the connection.
 pub const ANSWER_STALL_S: u64 = 10;
 
-/// How long a Read blocks writes. Then it lets waiting writes in before it handles the next filter, which is an entity
-/// in its request. Milliseconds. Reading the whole state of a switch of 65,536 viewers takes less than half of this
-/// time.
+/// For how many milliseconds a Read blocks writes. After this time the Read lets waiting writes in before it handles
+/// the next filter (an entity in its request). Reading the whole state of a switch of 65,536 viewers takes less than
+/// half of this time.
 pub const READ_ALONE_MS: u64 = 1_000;
 
-/// The errors of a batch, in bytes. As base64 they take up to 6,400 bytes of the response headers, of which gRPC
-/// clients accept 8 KiB by default ("gRPC Metadata Maximum Size").
+/// The most bytes that the errors of a batch may take. As base64 they take up to 6,400 bytes of the response headers,
+/// of which gRPC clients accept 8 KiB by default ("gRPC Metadata Maximum Size").
 pub const ERROR_DETAILS_BYTES_MAX: usize = 4_800;
 
-/// The error message beside the errors of a batch, in bytes. Percent-encoding may make 1,200 bytes of it.
+/// The most bytes of the error message that is sent together with the errors of a batch. Percent-encoding may triple
+/// this length to 1,200 bytes.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 400;
 
 /// The approximate size of one `ReadResponse`. gRPC clients accept 4 MiB by default; the largest single entity (a
@@ -55,13 +57,15 @@ pub const DATA_TYPE_DEPTH_MAX: usize = 32;
 /// backups.
 pub const STREAMS_MAX: usize = 256;
 
-/// Role names that were used since the process started. The server keeps the highest election id of each.
+/// The most role names that may be used from the start of the process on. The server keeps the highest election id of
+/// each role.
 pub const ROLES_MAX: usize = 256;
 
-/// Digests of one list, whatever list size a controller configures: some hundred kilobytes.
+/// The most digests in one list, even if a controller configures a larger list size. They take some hundred kilobytes.
 pub const DIGESTS_PER_LIST_MAX: usize = 4_096;
 
-/// Digests with one id that were sent and not yet acknowledged. Above this limit, the oldest may be sent again.
+/// The most digests with one id that were sent and not yet acknowledged. Above this limit, the oldest may be sent
+/// again.
 pub const DIGESTS_UNACKNOWLEDGED_MAX: usize = 65_536;
 
 /// Digests in the queue from the switch's thread.
@@ -86,35 +90,35 @@ pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
 /// switch.
 pub const CONNECTIONS_MAX: usize = 2 * STREAMS_MAX;
 
-/// How long a connection may be silent before its first call. Seconds.
+/// For how many seconds a connection may be silent before its first call.
 pub const FIRST_CALL_S: u64 = 30;
 
-/// How long a TLS handshake may take: some round trips, with a busy server. Seconds.
+/// How many seconds a TLS handshake may take: enough for some round trips with a busy server.
 pub const HANDSHAKE_S: u64 = 10;
 
-/// How long the server keeps a refused connection open so that the client can read the reason. Milliseconds.
+/// For how many milliseconds the server keeps a refused connection open so that the client can read the reason.
 pub const REFUSED_LINGER_MS: u64 = 1_000;
 /// How many bytes the server reads from a refused client before it closes the connection: the client's first calls.
 pub const REFUSED_LINGER_BYTES: u64 = 64 * 1024;
 
-/// How often the server looks for renewed certificate files. Seconds.
+/// The interval in seconds at which the server looks for renewed certificate files.
 pub const TLS_FILES_INTERVAL_S: u64 = 1;
 
 /// Concurrent calls and streams of one connection.
 pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
 
-/// If the message rate is limited: how many seconds' worth of messages a connection may send at once after a pause. A
+/// If the message rate is limited, a connection may send, after a pause, the messages of this many seconds at once. A
 /// controller that sets up a switch sends in bursts.
 pub const RATE_BURST_S: u64 = 1;
 
-/// How long before the client's deadline a drain gives up, so that the answer still arrives. Milliseconds.
+/// How many milliseconds before the client's deadline a drain gives up, so that the answer still arrives in time.
 pub const DRAIN_ANSWER_MARGIN_MS: u64 = 20;
 
-/// Silence on a connection after which the server sends an HTTP/2 ping: a primary whose machine has died must not
-/// stay primary. Seconds.
+/// After this many seconds of silence on a connection the server sends an HTTP/2 ping, because a primary whose machine
+/// has died must not stay primary.
 pub const KEEPALIVE_INTERVAL_S: u64 = 10;
 
-/// How long the client may take to answer the ping. Seconds.
+/// How many seconds the client may take to answer the ping.
 pub const KEEPALIVE_TIMEOUT_S: u64 = 10;
 
 /// Idle timeouts in the queue from the switch's thread, and idle timeouts that wait for a controller that reads slowly.

@@ -1,5 +1,5 @@
 //! Hides secret key fields (`@secret`) from readers: an `exact` field reads as zero, and a field with another match
-//! kind reads as if it were omitted. [`control::Reading`] hides arguments and registers.
+//! kind reads as if it were omitted. [`control::Reading`] hides secret arguments of actions and secret registers.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
@@ -36,7 +36,7 @@ pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     }
 }
 
-/// The actions that an entry calls directly, not through an action profile.
+/// Returns the actions that an entry itself contains, not those of a member or group to which the entry refers.
 fn calls(action: &TableAction) -> impl Iterator<Item = &Action> {
     let (one, set) = match &action.r#type {
         Some(ActionType::Action(call)) => (Some(call), None),

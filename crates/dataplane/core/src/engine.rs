@@ -1,11 +1,11 @@
 //! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing between them.
 //!
-//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*: a pass is one run of a packet
-//! through ingress or through egress. The engine keeps frames and header vectors wherever it likes (host memory, a ring
-//! shared with the kernel, a card); the traffic manager holds packets as opaque [`PacketHandle`]s and never looks
-//! inside. The traffic manager owns queues, copies, drops, limits, port counters and the order of passes, for every
-//! engine alike. The switch owns tables, externs and counters, in [`State`]. So two engines can differ only in what one
-//! pass does to one packet.
+//! An engine is made for a verified [`crate::Program`]. It runs *passes*: a pass is one run of a packet through ingress
+//! or through egress. The engine keeps frames and header vectors wherever it likes (host memory, a ring shared with the
+//! kernel, a card); the traffic manager holds packets as opaque [`PacketHandle`]s and never looks inside. The traffic
+//! manager owns queues, copies, drops, limits, port counters and the order of passes, for every engine alike. The
+//! switch owns tables, externs and counters, in [`State`]. So two engines can differ only in what one pass does to one
+//! packet.
 //!
 //! The path of a packet through an engine:
 //!
@@ -20,7 +20,8 @@
 //! ```
 //!
 //! The switch is the only caller. It calls in this order:
-//! - [`EngineFactory::load`] makes an engine for the program in a state; every later call has the same state.
+//! - [`EngineFactory::load`] makes an engine for the program that a [`State`] holds; the switch gives the same state
+//!   to every later call.
 //! - `receive` returns a handle. The handle is valid until `discard`, or until the packet's last copy has left.
 //! - `prefetch` may come between `receive` and `ingress`, any number of times. It has no observable effect.
 //! - `ingress` runs once for a packet that comes to ingress. Its outcome decides which of these calls follow, in this
@@ -33,8 +34,9 @@
 //!   is in the state.
 //!
 //! An engine must
-//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and requests, table, counter
-//!    and register state, digests. The interpreter's module `expression` defines what P4 leaves undefined;
+//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts, what a pass asks for
+//!    (such as a clone), table, counter and register state, digests. The interpreter's module `expression` defines what
+//!    P4 leaves undefined;
 //! 2. show each control-plane write to a pass wholly or not at all. Writes come between passes; [`Engine::changed`]
 //!    reports them, so that the engine updates what it derived from tables;
 //! 3. make a clone or replica without copying the payload, and in steady state without allocating;
@@ -45,7 +47,7 @@
 //! batches them for the extern; copies that ask for no change keep sharing their payload.
 //!
 //! An engine may run the passes of all copies of a packet in one call: [`Engine::fan_out`] and [`Engine::rounds`]. The
-//! observable result is the same as pass by pass.
+//! observable result is the same as if the engine ran one pass per call.
 
 mod change;
 mod fan_out;
@@ -67,9 +69,9 @@ use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it ([`crate::Program::ir`]).
 ///
-/// Expressions have infinite precision and are truncated where they are stored. Where P4 leaves the result of an
-/// operation undefined, the documentation of these types says what the result is; the interpreter defines the semantics
-/// of everything else.
+/// Expressions are computed with infinite precision, and their results are truncated where they are stored. Where P4
+/// leaves the result of an operation undefined, the documentation of these types says what the result is; the
+/// interpreter defines the semantics of everything else.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
@@ -96,15 +98,15 @@ pub enum InstanceType {
     Resubmitted = 6,
 }
 
-/// The traffic manager's part of the metadata of an ingress pass.
+/// The metadata that the traffic manager gives to an ingress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressInput {
     /// The port that received the root frame, which is the received frame that this packet comes from.
     pub ingress_port: PortId,
     /// How the packet came to be.
     pub instance_type: InstanceType,
-    /// When the frame arrived. `None` for a recirculated or resubmitted packet, whose metadata holds the port and the
-    /// time only if its field list preserves them.
+    /// When the frame arrived. `None` for a recirculated or resubmitted packet: its metadata holds the port and the
+    /// time only if the field list of the recirculation or resubmission preserves them.
     pub arrived: Option<Nanos>,
     /// The length that counters and meters use.
     pub ingress_bytes: usize,
@@ -137,7 +139,7 @@ pub struct IngressOutcome {
     pub priority: u64,
 }
 
-/// The traffic manager's part of the metadata of an egress pass.
+/// The metadata that the traffic manager gives to an egress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressInput {
     /// The output port.
@@ -247,8 +249,8 @@ pub trait EngineFactory: Send + Sync {
     }
 
     /// Makes an engine for the state's program. The memory of tables, externs and counters (not of table entries) keeps
-    /// its address while the engine lives. Another [`State`] may take over that memory, and the identity of this state
-    /// with it.
+    /// its address while the engine lives. Another [`State`] may take over that memory; it then also takes over this
+    /// state's identity ([`State::identity`]).
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 
@@ -256,12 +258,12 @@ pub trait EngineFactory: Send + Sync {
 ///
 /// Memory safety does not depend on the caller. An engine that keeps addresses checks its arguments: it panics on a
 /// state other than the one it was loaded for ([`State::identity`]) and on a handle of a discarded packet. No public
-/// method of a state moves the memory of its tables and arrays. Only this crate does, and it reports the change before
-/// the next pass ([`Engine::changed`]).
+/// method of a state moves the memory of its tables and arrays. Only this crate moves that memory, and it reports the
+/// change before the next pass ([`Engine::changed`]).
 pub trait Engine: Send {
     /// Whether the traffic manager may queue all copies of a packet as one item, and pass a packet from ingress to
-    /// egress without a queue if nothing else waits. The observable result is the same in both cases. The interpreter
-    /// returns false, because it is the reference.
+    /// egress without a queue if nothing else waits. The observable result is the same whether the traffic manager does
+    /// this or not. The interpreter returns false, because it is the reference.
     fn fuses_fanout(&self) -> bool {
         false
     }
@@ -327,8 +329,8 @@ pub trait Engine: Send {
     ) -> EgressOutcome;
 
     /// Runs egress for several of the packets that a handle stands for, as [`one_by_one`] does. Returns `None` when
-    /// `copies` gives no further copy. Stops earlier, after a packet that does something other than leave, and returns
-    /// that packet's outcome.
+    /// `copies` gives no further copy. If a packet does something other than leave, stops after this packet and returns
+    /// its outcome.
     fn fan_out(
         &mut self,
         state: &mut State,

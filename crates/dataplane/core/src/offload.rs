@@ -14,10 +14,10 @@
 //!    offload counts nothing for it. Punting is always correct. Frames of packet generators, packet-outs and the
 //!    engine's output never pass an offload.
 //! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
-//!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
-//!    until the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if
-//!    the program is loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the
-//!    engine forwards everything.
+//! what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything until
+//! the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if the
+//! program is loaded again. An offload whose preparation is slow prepares in the background before the load
+//! ([`Offload::prepare`]), while the engine forwards everything.
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
 //! argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
@@ -30,19 +30,21 @@
 //!    reset: a control call that writes a counter collects first.
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
-//! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register. If the program
-//! needs the register in both, the offload punts the packets that use it, or refuses the program. For a register of its
-//! own, the offload reports the cells that packets wrote, except cells with an uncommitted control-plane write. For
-//! each meter, engine and offload have separate buckets. Both are full when the control plane sets the rates; the
-//! offload's buckets are also full when the offload begins to forward. A packet that runs a meter in the offload and is
-//! punted later has taken tokens in the offload, and takes the engine's tokens too. The engine alone counts the packet.
-//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
-//!    and every new packet sees all earlier commits. An epoch that was never passed to `begin_drain` counts as drained.
+//! h. *Own a register or leave it alone.* Either only the engine or only the offload may write a register. If the
+//! program needs the register in both, the offload punts the packets that use it, or refuses the program. For a
+//! register of its own, the offload reports the cells that packets wrote, except cells with an uncommitted
+//! control-plane write. For each meter, engine and offload have separate buckets. Both are full when the control plane
+//! sets the rates; the offload's buckets are also full when the offload begins to forward. A packet that runs a meter
+//! in the offload and is punted later has taken tokens from the offload's buckets, and then takes tokens from the
+//! engine's buckets too. The engine alone counts the packet.
+//! i. *Drain.* [`Offload::begin_drain`] gives a number, the epoch, to the packets that are inside.
+//! [`Offload::is_drained`] returns true for the epoch once no packet from before the call is inside and every new
+//! packet sees all commits from before the call. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
-//!    then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next
-//!    program. The control call succeeds, because the engine takes over. If only room is missing, the offload may ask
-//!    to be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so
-//!    that failures are noticed without a control call.
+//! then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next program.
+//! The control call succeeds, because the engine takes over. An offload that only lacks room for the state may ask to
+//! be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so that
+//! failures are noticed without a control call.
 //! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
 //!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
 //!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is
@@ -124,7 +126,7 @@ pub trait Offload: Send {
     /// The offload cannot apply the changes.
     fn commit(&mut self, written: &Written<'_>) -> Result<(), Unable>;
 
-    /// Adds what was counted since the last call.
+    /// Adds what was counted since the last call to the switch's counts.
     ///
     /// # Errors
     /// The offload cannot continue.
@@ -142,7 +144,7 @@ pub trait Offload: Send {
         None
     }
 
-    /// Checks whether the offload can continue, as far as a check costs nothing.
+    /// Checks whether the offload can continue, as far as this is known without extra cost.
     ///
     /// # Errors
     /// The offload cannot continue.
@@ -154,7 +156,7 @@ pub trait Offload: Send {
     /// Whether no packet of this epoch or an older one is inside, and no packet can see the old state.
     fn is_drained(&self, epoch: u64) -> bool;
 
-    /// The next event since the last call, if any.
+    /// Returns the next event that no earlier call has returned, if any.
     fn poll_notice(&mut self) -> Option<OffloadNotice> {
         None
     }
@@ -172,8 +174,8 @@ pub trait Offload: Send {
 pub enum Unable {
     /// The offload failed for this reason. The switch does not load it before the next program.
     Failed(String),
-    /// The written state no longer fits. The switch loads the offload again at once with everything written; the engine
-    /// forwards meanwhile.
+    /// The written state no longer fits in the offload. The switch loads the offload again at once with everything
+    /// written; the engine forwards meanwhile.
     Anew,
 }
 
@@ -240,7 +242,7 @@ pub struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Program, tables, value sets, registers, and the time.
+    /// Returns the state: the program, tables, value sets, registers, and the time.
     pub fn state(&self) -> &'a State {
         self.state
     }
@@ -401,7 +403,8 @@ impl Accounts<'_> {
         self.state.counters.digests_lost += n_digests;
     }
 
-    /// Sets a cell of a register that the offload owns to the cell's current value; ignored beyond the end.
+    /// Writes the current value of a cell of a register that the offload owns into the switch's register; ignored
+    /// beyond the end.
     pub fn register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.state.set_register(register, index, value);
     }

@@ -5,8 +5,8 @@
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench hash_fields` prints CSV. A packet's block has 512 bytes. Each
 //! hashed field is one word. The hashed fields either lie side by side, from the block's first cache line on, or each
 //! lies in a cache line of its own. The benchmark looks up `flows` packets in turn, each of a different flow. So with
-//! many flows the processor loads the blocks from the second-level cache or beyond, like the blocks of packets that a
-//! port has just written. Each time is the median of the rounds.
+//! many flows the processor loads the blocks from the second-level cache or beyond. In a switch this happens with
+//! packets that a port has just written to memory. Each printed time is the median of the rounds.
 
 use std::{hint::black_box, time::Instant};
 
@@ -62,7 +62,7 @@ fn round<const FIELDS: usize>(
             Placement::Together => key(block, Placement::Together),
             Placement::Apart => key(block, Placement::Apart),
         };
-        // The next packet begins when this one is done.
+        // The next packet's lookup begins when this packet's lookup is done.
         let entry = black_box(map.lookup_words(&key));
         found += u64::from(entry != MISS);
     }

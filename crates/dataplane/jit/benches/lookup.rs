@@ -2,10 +2,10 @@
 //! standard library and in a linear search, with 10, 1,000 and 100,000 entries.
 //!
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench lookup [-- FILTER]` prints a Markdown table. Each measurement
-//! looks up 4,096 random keys that hit. Rows with the same set and the same number of entries use the same keys. In the
-//! column "one after the other", a lookup begins when the previous lookup has ended, as when one packet goes through
-//! several tables. In the column "many at once", the processor may overlap the lookups. Each number is that of the
-//! fastest of thirty rounds.
+//! looks up 4,096 random keys that hit. Rows with the same set (the first column) and the same number of entries use
+//! the same keys. In the column "one after the other", a lookup begins when the previous lookup has ended, as when one
+//! packet goes through several tables. In the column "many at once", the processor may overlap the lookups. Each
+//! number comes from the fastest of thirty rounds.
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement stops at what it did not expect"

@@ -38,7 +38,7 @@ struct Loaded {
 }
 
 /// Compiles the program when a switch loads it, with the state that the switch has made. The switch then gets the
-/// interpreter as its engine, but no packets.
+/// interpreter as its engine, but no packet is ever sent through the switch.
 struct Timed(Arc<Mutex<Loaded>>);
 
 impl EngineFactory for Timed {

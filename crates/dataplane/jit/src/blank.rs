@@ -22,7 +22,7 @@ pub(crate) struct Blanks {
 }
 
 impl Blanks {
-    /// Makes everything blank before the parser.
+    /// Returns that everything must be blank before the parser.
     pub(crate) fn everything(ir: &Ir) -> Self {
         Self {
             is_read: vec![true; ir.fields.len()],
@@ -30,7 +30,7 @@ impl Blanks {
         }
     }
 
-    /// Makes blank what the program may read before it writes it.
+    /// Finds the parts that must be blank because the program may read them before it writes them.
     pub(crate) fn of(ir: &Ir, options: NativeOptions) -> Self {
         if !options.parser_specialisation {
             return Self::everything(ir);

@@ -1,4 +1,5 @@
-//! The native engine: calls the generated passes ([`crate::passes`]) and handles packets between them.
+//! The native engine: calls the generated passes ([`crate::passes`]) and handles packets between them. A pass is a
+//! packet's way through ingress or egress.
 //!
 //! | file | what |
 //! |---|---|
@@ -56,8 +57,9 @@ pub(crate) struct Native {
     /// deparser.
     fuses_fanout: bool,
     changes_payloads: bool,
-    /// Starts at 1 and increases when a control call changes what the parser reads. The epochs of a drain and of AOM
-    /// are other numbers.
+    /// Starts at 1 and increases when a call from the control plane changes what the parser reads. This number has
+    /// nothing
+    /// to do with the epochs of a drain and of AOM.
     epoch: u64,
     /// In a box because the generated code contains the address of the packets.
     packets: Box<Packets>,
@@ -140,7 +142,7 @@ impl Native {
         Some(DropReason::ALL[failed])
     }
 
-    /// Completes a clone whose block is written.
+    /// Completes a clone whose block has already been written.
     #[inline]
     fn cloned(&mut self, clone: PacketHandle, copies: CloneCopies) -> Clones {
         let packet = self.packets.pool.packet_mut(clone);
@@ -193,7 +195,8 @@ fn keep_variable(ir: &Ir, layout: &Layout, list: FieldListId, (from, to): (&Pack
     }
 }
 
-/// The requests of the ingress pass that egress inherits. The traffic manager has already carried out the others.
+/// Returns the requests of the ingress pass that egress inherits. The traffic manager has already carried out the
+/// other requests.
 #[inline]
 fn at_egress(requests: &Requests) -> Requests {
     Requests {
@@ -387,7 +390,7 @@ impl Engine for Native {
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> Result<usize, DropReason> {
-        // The context is as egress left it, unless another packet was attached since.
+        // The context is still as egress left it, unless it was made to point to another packet since then.
         if self.packets.current != handle {
             self.attach(state, handle, true);
             self.context.requests = self.packets.pool.packet(handle).requests;

@@ -1,4 +1,5 @@
-//! The metadata that the engine itself reads or writes. Generated code writes all others ([`crate::passes`]).
+//! The metadata fields that the engine itself reads or writes. Generated code writes all other metadata fields
+//! ([`crate::passes`]).
 
 use std::ops::Range;
 

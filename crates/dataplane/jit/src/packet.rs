@@ -5,8 +5,8 @@
 //! never touches the payload. The first [`Packet::consumed`] bytes of a parsed packet are in its header vector (other
 //! files call the vector the packet's block). The bytes after them are the packet's *rest*.
 //!
-//! Packets and buffers are reused last in, first out, so that those of a burst stay in the cache. [`crate::layout`]
-//! defines what the vector's words mean.
+//! Packets and buffers are reused last in, first out, so that the packets and buffers of a burst stay in the cache.
+//! [`crate::layout`] defines what the vector's words mean.
 #![expect(
     unsafe_code,
     reason = "a payload is found without a look at its buffer, pass by pass"
@@ -18,15 +18,16 @@ use dataplane::engine::{PacketHandle, PayloadIds};
 
 use crate::context::Requests;
 
-/// How many bytes after a piece of a frame generated code may read, and how many after a head it may write. These bytes
-/// are not part of the frame. They are needed because generated code moves eight bytes at a time.
+/// Generated code may read this many bytes after the end of a piece of a frame, and may write this many bytes after the
+/// end of a head. These bytes are not part of the frame. They are needed because generated code moves eight bytes at a
+/// time.
 pub(crate) const SLACK_BYTES: usize = 16;
 
 /// The size of a buffer in bytes. An Ethernet frame with its tags and `SLACK_BYTES` fit into it.
 const BUFFER_BYTES: usize = 2048;
 
-/// Frames begin on a cache line here, and in the memory of the port that they are copied to. So no load crosses a line
-/// when they are copied.
+/// The size of a cache line. Frames begin on a cache line in a buffer, and also in the memory of the port that they are
+/// copied to. So no load crosses a line when they are copied.
 const LINE_BYTES: usize = 64;
 
 /// The highest number of spare buffers for longer frames. Further buffers are freed, so that a burst of long frames
@@ -97,7 +98,7 @@ impl Payload {
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 
-    /// Removes bytes at the beginning, at most all.
+    /// Removes so many bytes at the beginning, or all bytes if there are fewer.
     fn skip(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
         // SAFETY: the new pointer is at most one byte behind the last byte.
@@ -120,10 +121,12 @@ pub(crate) struct Packet {
     pub consumed: usize,
     /// The field list that the packet keeps when it comes to ingress again, coded by [`Requests::list_code`].
     pub kept_list: u32,
-    /// Set if the part of ingress before its control ran ahead and the rest has not run. It is then the engine's
-    /// `epoch` (a counter in `engine.rs`, not the epoch of a drain) at the time when that part ran. Otherwise 0.
+    /// Not 0 if the part of ingress before the control has run ahead, and the control has not run yet. The value is
+    /// then
+    /// the engine's `epoch` (a counter in `engine.rs`, not the epoch of a drain) at the time when the first part ran.
     pub parsed_ahead: u64,
-    /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once this packet has ended.
+    /// How many packets the handle stands for: this packet, and copies that are not made yet. 0 once this packet has
+    /// ended.
     pub copies: u32,
     pub requests: Requests,
     /// The length that the frame of a recirculated packet would have, if its headers are only in the vector and the

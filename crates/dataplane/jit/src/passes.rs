@@ -40,8 +40,8 @@ use crate::{
 /// in nanoseconds. Returns [`Plain`] or [`NOT_PLAIN`].
 pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64) -> u64;
 
-/// The first half of [`Arrive`]: everything before the ingress control. Prefetches the record of the packet's flow if
-/// records are prefetched.
+/// The first half of [`Arrive`]: everything before the ingress control. If the ingress control's flow cache is to be
+/// prefetched, prefetches the record of the packet's flow.
 pub(crate) type Begin = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
 
 /// The second half of [`Arrive`]. Takes the context, which points to the bytes that the parser did not consume, and the
@@ -113,7 +113,7 @@ pub(crate) struct Parts {
     pub reparse: Option<FuncId>,
 }
 
-/// Whether a packet's parser and verification may run before another packet's controls, and the options want it.
+/// Whether a packet's parser and verification may run before another packet's controls, and the options ask for this.
 pub(crate) fn may_prefetch(unit: &Unit<'_>, frames: &Frames) -> bool {
     let options = &unit.options;
     let is_asked = options.flow_prefetch && options.fanout_fusion && options.parser_specialisation;
@@ -305,7 +305,7 @@ fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     e.b.ins().select(not_plain, otherwise, plain)
 }
 
-/// A metadata field; 0 where the program has none, or nobody reads it.
+/// Reads a metadata field. Gives 0 if the program lacks the field or nobody reads it.
 fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     match field.filter(|field| e.layout().is_read(*field)) {
         Some(field) => e.field_word(field, 0),
@@ -515,7 +515,7 @@ fn since(e: &mut Emit<'_, '_, '_>, now: Value, then: Value) -> Value {
     e.b.ins().select(is_later, passed, zero)
 }
 
-/// v1model's timestamps are in microseconds.
+/// Converts a time from nanoseconds to microseconds, the unit of v1model's timestamps.
 fn micros(e: &mut Emit<'_, '_, '_>, time: Value) -> Value {
     let thousand = e.constant(1_000);
     e.b.ins().udiv(time, thousand)

@@ -226,7 +226,7 @@ fn the_time_goes_on_through_all_kinds_of_passes_and_is_0_before_egress() {
     assert_eq!(run(&frame(7, 0)), [(20 + 65_536, 0)]);
     let replicas: Vec<_> = (2..22).map(|step| (10 * step, 0)).collect();
     assert_eq!(run(&frame(1, 0)), replicas);
-    // Ingress, egress, the clone's egress, ingress, ...
+    // Each of these takes a time of 10: ingress, egress, the clone's egress, ingress, and so on.
     assert_eq!(run(&frame(2, 2)), [(30, 0), (60, 0), (80, 0)]);
     assert_eq!(run(&frame(3, 0)), [(30, 0)]);
     assert_eq!(run(&frame(4, 0)), [(20, 0), (30, 0)]);

@@ -1,4 +1,4 @@
-//! `p4/conference.p4` in the kernel: media in IPv4 and IPv6, for receivers in both.
+//! Runs `p4/conference.p4` in the kernel, with media over IPv4 and over IPv6, and with receivers of both versions.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

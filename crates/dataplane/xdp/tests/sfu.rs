@@ -1,4 +1,5 @@
-//! `p4/sfu.p4` in the kernel: presenters' packets and their copies, ARP and ICMP requests, and wrong headers.
+//! Tests `p4/sfu.p4` in the kernel, with presenters' packets and the copies made of them, ARP and ICMP requests, and
+//! packets with wrong headers.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,6 +1,7 @@
-//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: a request leaves as one
-//! packet, a *shard*, for every four receivers' tags, and each receiver gets all shards.) All engines must send the
-//! same frames. The tests write the switches' state directly, without the configuration service (`aom/service`).
+//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: the switch sends a request
+//! as one or more packets, called *shards*. Each shard has the tags of four receivers, and each receiver gets all
+//! shards.) All engines must send the same frames. The tests write the switches' state directly, without the
+//! configuration service (`aom/service`).
 
 use std::net::Ipv4Addr;
 

@@ -1,5 +1,5 @@
-//! Externs that change payloads, for tests and benchmarks, and the program that calls these externs. The externs XOR
-//! the shared payload with a viewer's key.
+//! Externs that change payloads, for tests and benchmarks, and the program that calls these externs. All copies of a
+//! packet share one payload; for each copy the extern XORs the payload with a viewer's key.
 
 #![expect(clippy::panic, reason = "a test's set-up")]
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadCopy, PayloadExtern, Program, Switch};
 
-/// The number of bytes that sealing adds to a payload. The program's header contains the resulting length.
+/// The number of bytes that `seal_payload` adds to a payload. The program's header contains the resulting length.
 pub const SEAL_BYTES: usize = 16;
 
 /// Returns whether the externs reject a key.

@@ -35,7 +35,7 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
 /// options and commands that the other program has.
 fn shown(command: &Command, other_program: Option<&Command>) -> Command {
     let arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    // clap adds these again.
+    // clap adds `help` and `version` again.
     let arguments = arguments.filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()));
     // clap needs names that live until the program ends, unless a feature of clap is on that the other programs do not
     // use.

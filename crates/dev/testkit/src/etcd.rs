@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cluster begins within this time, also on a busy machine.
+/// The longest time that a cluster may take to start, even on a busy machine.
 const BEGIN: Duration = Duration::from_secs(60);
 
 /// A cluster of etcd. Dropping the value kills the cluster.
@@ -131,7 +131,7 @@ impl EtcdCluster {
 impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for node in &mut self.nodes {
-            // It may have been killed already.
+            // The node may have been killed already.
             let _ = node.child.kill();
             let _ = node.child.wait();
         }
@@ -165,8 +165,8 @@ fn logs(folder: &Path) -> String {
 }
 
 /// Returns URLs whose ports were free a moment ago. The ports are below the range from which the system takes ports for
-/// outgoing connections. The first nodes open connections before all nodes listen, and such a connection could take a
-/// port in that range.
+/// outgoing connections. The first nodes open connections before all nodes listen. If the ports were in that range,
+/// such a connection could take the port of a node that does not listen yet.
 fn free_urls(n_urls: usize) -> Vec<String> {
     let salt = RandomState::new().hash_one(std::process::id());
     let ports = (10_000..32_000).cycle();

@@ -234,7 +234,7 @@ pub struct Header {
 pub struct HeaderStack {
     pub name: String,
     pub id: u32,
-    /// The number of elements; p4c writes it beside the ids.
+    /// The number of elements. p4c writes this number in addition to the ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// The elements' [`HeaderType`].

@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use crate::p4::config::v1::P4Info;
 
-/// The environment variable with the version for which every program of Reprise writes a P4Info.
+/// The name of an environment variable whose value is a version of P4Runtime. Every program of Reprise writes a P4Info
+/// for this version.
 pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 
 /// A version of P4Runtime whose P4Info differs from that of the version before.

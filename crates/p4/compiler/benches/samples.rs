@@ -61,7 +61,7 @@ fn milliseconds(time: Duration) -> f64 {
 fn main() {
     let mut options = Options::default();
     let mut folders = Vec::new();
-    // Cargo adds `--bench`.
+    // `cargo bench` adds `--bench` to the arguments.
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         if word == "-I" {

@@ -91,10 +91,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Parses the value of `-D`, `NAME` or `NAME=VALUE`, for `defines`.
+    /// Parses the value of `-D` for `defines`. The value is `NAME` or `NAME=VALUE`.
     ///
     /// # Errors
-    /// The text is neither.
+    /// The text has neither form.
     pub fn parse_define(text: &str) -> Result<(String, String), String> {
         let (name, value) = text.split_once('=').unwrap_or((text, "1"));
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -206,7 +206,7 @@ fn compile_here(
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
     }
-    // Warnings about a program that does not compile can wait.
+    // A program that does not compile gets no warnings from `lint`.
     if !sink.has_errors() && !options.all_warnings_disabled {
         let subject = lint::Subject {
             tokens: &tokens,

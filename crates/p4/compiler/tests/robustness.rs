@@ -9,7 +9,7 @@ use p4_compiler::{Options, compile, limits};
 const SEED: u64 = 0x5eed_2026;
 const MUTATIONS_PER_PROGRAM: usize = 12;
 
-/// xorshift64: the same bytes each run.
+/// An xorshift64 generator, which gives the same numbers in each run.
 struct Random(u64);
 
 impl Random {

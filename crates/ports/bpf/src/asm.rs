@@ -191,7 +191,7 @@ pub enum Helper {
     CsumDiff = 28,
     /// Moves the frame's beginning.
     XdpAdjustHead = 44,
-    /// Redirects by a map of devices or sockets.
+    /// Redirects the frame to a device or a socket in a map.
     RedirectMap = 51,
     /// Moves the beginning of the metadata in front of the frame.
     XdpAdjustMeta = 54,
@@ -218,7 +218,7 @@ impl MapRef {
 pub enum Symbol {
     /// A map (`BPF_PSEUDO_MAP_FD`).
     Map(MapRef),
-    /// A byte of a map's only value (`BPF_PSEUDO_MAP_VALUE`).
+    /// The address of a byte of a map's only value (`BPF_PSEUDO_MAP_VALUE`).
     Value(MapRef, u32),
 }
 
@@ -281,7 +281,7 @@ pub enum JumpError {
     NotPlaced,
 }
 
-/// A position to roll back to: lengths of code, symbols, notes, egress loads and jumps.
+/// A position to roll back to: how many instructions, symbols, notes, egress loads and jumps there were.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark([usize; 5]);
 

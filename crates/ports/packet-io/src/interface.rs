@@ -104,7 +104,7 @@ impl Interface {
         })
     }
 
-    /// Returns the length of the longest frame at this MTU, in bytes, without tags.
+    /// Returns the length in bytes, without tags, of the longest frame that the interface's MTU allows.
     pub(crate) fn frame_bytes_max(&self) -> usize {
         self.mtu_bytes + crate::limits::MIN_FRAME_BYTES
     }

@@ -168,8 +168,8 @@ fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
 
 fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     let (header, attributes) = body.split_first_chunk::<LINK_HEADER_BYTES>()?;
-    // Bridges report their ports by the same kinds of message, with an address family of their own: a port that leaves
-    // a bridge is not removed.
+    // Bridges report their ports by the same kinds of message, with an address family of their own. If a port leaves a
+    // bridge, its interface still exists, so these messages are ignored.
     if i32::from(header[0]) != libc::AF_UNSPEC {
         return None;
     }

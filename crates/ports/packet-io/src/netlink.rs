@@ -205,7 +205,7 @@ pub(crate) fn dump(
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    // The kernel puts the next part of an answer into the socket while we take a part.
+    // While we take one part of an answer, the kernel puts the next part into the socket.
     while let Some(datagram) = receive(socket.as_fd())? {
         if take_part(&datagram, take)? {
             return Ok(());

@@ -72,7 +72,7 @@ pub trait Port: Send {
         false
     }
 
-    /// Flushes and finishes: a capture file is complete after it.
+    /// Flushes the port and finishes its output: a capture file is complete afterwards.
     ///
     /// # Errors
     /// As [`Port::flush`].
@@ -117,8 +117,8 @@ pub trait Port: Send {
         Ok(None)
     }
 
-    /// Goes on where another process has stopped, on sockets that it has passed. Called before the first frame is
-    /// received.
+    /// Continues where another process has stopped, with the sockets that the other process has passed. Called before
+    /// the first frame is received.
     ///
     /// # Errors
     /// The state is of another port.
@@ -127,8 +127,8 @@ pub trait Port: Send {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Another process receives and sends by the port's sockets from now on. So this port no longer asks the kernel for
-    /// its counters, which begin at 0 again after each question.
+    /// Tells the port that another process receives and sends by the port's sockets from now on. So this port no longer
+    /// reads the kernel's counters, because each reading sets them to 0.
     fn leave(&mut self) {}
 
     /// Returns all counters since the port was opened. This asks the kernel, so do not call it for every packet.

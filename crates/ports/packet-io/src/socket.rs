@@ -57,7 +57,7 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
-/// `getsockopt`; `T` consists of integers, so that any bytes are a value.
+/// Calls `getsockopt`. `T` must be an integer or consist of integers, so that any bytes are a value.
 pub(crate) fn get_option<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,

@@ -1,4 +1,4 @@
-//! Waiting for ports. Another thread can wake the waiting one.
+//! Waits for ports. Another thread can wake the waiting thread.
 
 #![expect(
     unsafe_code,
@@ -18,7 +18,7 @@ use crate::socket::check;
 #[derive(Debug)]
 pub struct Waker {
     event: File,
-    /// Lets a spinning caller check without a system call.
+    /// Lets a caller that polls in a loop check for a wake-up without a system call.
     is_woken: AtomicBool,
 }
 
@@ -70,11 +70,11 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for
-    /// ever). A signal ends the wait with none ready.
+    /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for ever). If a signal ends
+    /// the wait, no descriptor counts as ready.
     ///
     /// # Errors
-    /// If the kernel refuses the list, which means more descriptors than the process may have.
+    /// If the kernel refuses the list, because it has more descriptors than the process may open.
     pub fn wait<'fd>(
         &mut self,
         descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
@@ -106,7 +106,7 @@ impl Waiter {
         }
     }
 
-    /// Clears the last list, so that none of it counts as ready.
+    /// Clears the last list, so that none of its descriptors counts as ready.
     pub fn forget(&mut self) {
         self.polls.clear();
     }

@@ -143,7 +143,7 @@ fn xdp_sockets_share_an_interface_by_queue() {
             .into_iter()
             .map(|port| Box::new(port) as Box<dyn Port>);
         let mut ports: Vec<Box<dyn Port>> = boxed.collect();
-        // The sender decides the queue of a frame: here, by its core.
+        // Here the core on which the sender runs decides which queue gets a frame.
         let mut seen = send_and_receive(&mut *sender, &mut ports);
         seen.sort_unstable_by_key(|(_, frame)| *frame);
         seen.dedup_by_key(|(_, frame)| *frame);

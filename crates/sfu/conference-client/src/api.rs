@@ -26,11 +26,12 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 const CONNECTIONS_MAX: usize = 16;
 /// A connection that has been idle for this long is not used again: the service closes idle connections after 10 s.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// The most bytes of an answer. Only a conference in which 4,096 participants receive 4,096 tracks has a longer one,
-/// and this client has no use for it.
+/// The most bytes of an answer. Only the answer about a conference in which 4,096 participants receive 4,096 tracks is
+/// longer, and this client has no use for that answer.
 const ANSWER_MAX: u64 = 256 << 20;
 
-/// A stream of events that is quiet for longer counts as dead: the service sends a sign of life every 15 s.
+/// If a stream of events brings nothing for longer than this, the client takes the stream for broken: the service sends
+/// a sign of life every 15 s.
 const QUIET_MAX: Duration = Duration::from_secs(45);
 
 /// How long a request may take.
@@ -53,7 +54,7 @@ pub enum ApiError {
         /// What happened.
         why: String,
     },
-    /// Something else answers.
+    /// Something other than a conference service answers.
     #[error("{url} answered with status {status} and no JSON: expected a conference service")]
     NoService {
         /// The address.
@@ -70,14 +71,14 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Whether the same request may succeed in a second: the service restarts, another one takes over, or there were
-    /// too many requests.
+    /// Whether the same request may succeed a second later, because the service restarts, another service takes over,
+    /// or the service had too many requests.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             ApiError::Refused(problem) => matches!(problem.status, 429 | 503),
             ApiError::Unreachable { .. } => true,
-            // The answer of a proxy in front of a service that is away.
+            // A proxy answers with one of these when the service behind it is away.
             ApiError::NoService { status, .. } => matches!(status, 502..=504),
             ApiError::BadToken(_) | ApiError::Certificates(_) => false,
         }
@@ -99,7 +100,7 @@ impl Bearer {
     /// Reads a token.
     ///
     /// # Errors
-    /// It is no participant's token.
+    /// The text is no participant's token.
     pub fn read(token: &str) -> Result<Bearer, ApiError> {
         let bad = |why: &str| ApiError::BadToken(why.to_owned());
         let claims = Bearer::claims(token)?;
@@ -112,10 +113,10 @@ impl Bearer {
         })
     }
 
-    /// Reads what a token says; it may be an administrator's, too.
+    /// Reads what a token says. The token may also be an administrator's.
     ///
     /// # Errors
-    /// It is no token.
+    /// The text is no token.
     pub fn claims(token: &str) -> Result<Claims, ApiError> {
         let bad = |why: &str| ApiError::BadToken(why.to_owned());
         let [_, claims, _] = token.split('.').collect::<Vec<_>>()[..] else {
@@ -133,9 +134,9 @@ pub struct Api {
     url: String,
     token: String,
     agent: ureq::Agent,
-    /// A permit for each connection.
+    /// Bounds the number of connections: each takes a permit.
     connections: Arc<Semaphore>,
-    /// The TLS settings of event streams; `None`: they trust the authorities that browsers trust.
+    /// The TLS settings of event streams. If `None`, event streams trust the authorities that browsers trust.
     connector: Option<Connector>,
 }
 
@@ -214,7 +215,7 @@ impl Api {
         self.get(participant_path(conference, participant)).await
     }
 
-    /// Joins.
+    /// Makes a participant join a conference.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -227,7 +228,7 @@ impl Api {
             .await
     }
 
-    /// Leaves.
+    /// Makes a participant leave a conference.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -322,7 +323,7 @@ impl Api {
         .await
     }
 
-    /// Follows a conference's events.
+    /// Opens a stream of a conference's events.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -513,7 +514,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// The error that says why no event follows: the stream has ended.
+    /// Returns the error that says that the stream of events has ended.
     #[must_use]
     pub fn ended(&self) -> ApiError {
         ApiError::Unreachable {
@@ -522,7 +523,8 @@ impl Watch {
         }
     }
 
-    /// The next event; `None` when the stream has ended.
+    /// Waits for the next event and returns it. Returns `None` when the stream has ended, or has been quiet for too
+    /// long.
     pub async fn next(&mut self) -> Option<conference_api::Event> {
         loop {
             match timeout(QUIET_MAX, self.stream.next()).await.ok()?? {

@@ -1,5 +1,5 @@
-//! Receives datagrams with the kernel's notes on them: when each came, and how many were dropped because the socket's
-//! buffer was full.
+//! Receives datagrams, together with what the kernel says about each: when it came, and how many datagrams were dropped
+//! because the socket's buffer was full.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -13,23 +13,24 @@ use tokio::net::UdpSocket;
 
 use crate::media::DATAGRAM_MAX;
 
-/// Bytes that the kernel keeps for a socket until they are read. At 100 Mbit/s that is half a second of packets, since
-/// the kernel also counts its own overhead. The system may allow less (net.core.rmem_max).
+/// How many bytes the kernel may keep for a socket until a program reads them. At 100 Mbit/s this is room for half a
+/// second of packets, since the kernel also counts its own overhead. The system may allow less (net.core.rmem_max).
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A packet that has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// The number of its bytes, which are in the buffer.
+    /// The number of the packet's bytes. The bytes themselves are in the buffer.
     pub len: usize,
-    /// When the kernel took it, or, if it does not say so, when it was read; in nanoseconds since 1970.
+    /// When the kernel received the packet or, if the kernel does not say so, when the packet was read, in nanoseconds
+    /// since 1970.
     pub time_ns: u64,
     /// How many packets of this socket the kernel has dropped before this one came, because earlier packets filled the
     /// socket's buffer; `None` if it has dropped none.
     pub n_dropped: Option<u32>,
 }
 
-/// Room for one datagram; sockets that are read in turn share it.
+/// A buffer for one datagram. Sockets that are read one after the other can share it.
 pub struct PacketBuffer {
     bytes: Vec<u8>,
     control: Vec<u8>,
@@ -51,7 +52,7 @@ impl Default for PacketBuffer {
 }
 
 impl PacketBuffer {
-    /// The packet that has come last.
+    /// Returns the bytes of the packet that was read last; `arrival` must be the arrival of this packet.
     #[must_use]
     pub fn packet(&self, arrival: &Arrival) -> &[u8] {
         &self.bytes[..arrival.len]
@@ -92,7 +93,8 @@ pub(crate) fn take(socket: &UdpSocket, buffer: &mut PacketBuffer) -> io::Result<
             time_ns: 0,
             n_dropped: None,
         };
-        // The kernel leaves out notes that do not fit into the control buffer; the buffer is large enough for both.
+        // The kernel leaves out control messages that do not fit into the control buffer. The buffer has room for both
+        // the arrival time and the number of dropped packets.
         for note in message.cmsgs().into_iter().flatten() {
             match note {
                 ControlMessageOwned::ScmTimestampns(time) => arrival.time_ns = nanoseconds(time),
@@ -182,7 +184,7 @@ mod tests {
         while take(&socket, &mut buffer).is_ok() {
             n_read += 1;
         }
-        // The count comes with the next packet that has found room.
+        // The kernel reports the number of dropped packets with the next packet that finds room in the buffer.
         sender.send_to(b"later", address).await.expect("sent");
         socket.readable().await.expect("readable");
         let later = take(&socket, &mut buffer).expect("it has come");

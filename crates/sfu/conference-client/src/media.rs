@@ -80,7 +80,7 @@ pub enum NotSent {
 pub struct MediaSocket {
     socket: UdpSocket,
     to: SocketAddr,
-    /// Whether it was signed in when it said hello last.
+    /// Whether the socket was signed in when it last sent a hello.
     was_signed_in: AtomicBool,
     began: Instant,
     signing_in: Mutex<SigningIn>,
@@ -110,7 +110,7 @@ async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
     Err(failed)
 }
 
-/// Has the kernel refuse packets that are longer than the path's MTU allows, for the switch drops IP fragments.
+/// Makes the kernel refuse packets that are longer than the path's MTU allows, because the switch drops IP fragments.
 fn forbid_splitting(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
     if to.is_ipv4() {
         sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO)?;
@@ -156,7 +156,7 @@ impl MediaSocket {
     /// The socket's own address.
     ///
     /// # Errors
-    /// The system does not say it.
+    /// The system does not tell the address.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -182,7 +182,7 @@ impl MediaSocket {
     /// Sends a packet.
     ///
     /// # Errors
-    /// It is too long, or the system refuses.
+    /// The packet is too long, or the system refuses to send it.
     pub async fn send(&self, packet: &[u8]) -> Result<(), NotSent> {
         match self.socket.send(packet).await {
             Ok(_) => Ok(()),
@@ -194,7 +194,7 @@ impl MediaSocket {
         }
     }
 
-    /// The most bytes of a packet that fit the path's MTU, as far as the kernel knows it.
+    /// Returns how many bytes a packet may have at most to fit the path's MTU, as far as the kernel knows the MTU.
     ///
     /// # Errors
     /// There is no route to the switch.
@@ -208,7 +208,7 @@ impl MediaSocket {
         Ok(mtu.saturating_sub(headers))
     }
 
-    /// Waits for the next packet and returns it, in `buffer`. Says hello whenever it is time meanwhile.
+    /// Waits for the next packet and returns it, in `buffer`. Meanwhile sends a hello whenever one is due.
     pub async fn receive<'b>(&self, buffer: &'b mut [u8]) -> &'b [u8] {
         loop {
             if let Some(n) = self.step(buffer).await {
@@ -217,13 +217,13 @@ impl MediaSocket {
         }
     }
 
-    /// Waits until a datagram has come or the network has reported an error; says hello whenever it is time meanwhile.
-    /// [`MediaSocket::take`] then returns what has come.
+    /// Waits until a datagram has come or the network has reported an error, and meanwhile sends a hello whenever one
+    /// is due. [`MediaSocket::take`] then returns what has come.
     pub async fn ready(&self) {
         loop {
             let next = self.say_hello().await;
             tokio::select! {
-                // An error here is one of this socket, and `take` gets it.
+                // An error here is an error of this socket; the next call of `take` gets the same error.
                 _ = self.socket.readable() => return,
                 () = sleep_until(next) => {}
             }
@@ -232,7 +232,8 @@ impl MediaSocket {
 
     /// Takes a packet that has come; `None` if there is none now. Answers to hellos do not count as packets.
     pub fn take(&self, buffer: &mut PacketBuffer) -> Option<Arrival> {
-        // An error that was reported makes one of the reads fail, and datagrams may wait behind it.
+        // After the network has reported an error, one read fails. Datagrams may wait behind the error, so this reads
+        // on.
         let mut n_errors = 0;
         while n_errors < ERRORS_MAX {
             let arrival = match arrival::take(&self.socket, buffer) {
@@ -273,14 +274,15 @@ impl MediaSocket {
         self.began + next
     }
 
-    /// Connects the socket again: a connected socket keeps its own address, even if this host has another address now.
-    /// If there is no route to the switch, the next hello, which is due soon, finds no route either.
+    /// Connects the socket again, because a connected socket keeps its own address even if this host has another
+    /// address now. If there is no route to the switch, the next hello, which is due soon, finds no route either.
     fn find_way(&self) {
         let found = rustix::net::connect_unspec(&self.socket)
             .and_then(|()| rustix::net::connect(&self.socket, &self.to));
         if let Err(error) = found {
             tracing::debug!(to = %self.to, %error, "no way to the switch");
-            // The socket has a port again, to which anybody could send. Without a port it receives nothing.
+            // The socket has got a port again, to which anybody could send. This takes the port away: without a port
+            // the socket receives nothing.
             let _ = rustix::net::connect_unspec(&self.socket);
         }
     }

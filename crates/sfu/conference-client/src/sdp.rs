@@ -16,7 +16,7 @@ pub enum BadSdp {
     Port(String),
 }
 
-/// The port to which a program sends the one stream of a description.
+/// Returns the port to which a program sends the stream that a description describes.
 ///
 /// # Errors
 /// The text does not describe one stream.
@@ -37,8 +37,8 @@ pub fn port_of(sdp: &str) -> Result<u16, BadSdp> {
         .ok_or_else(|| BadSdp::Port(line.to_owned()))
 }
 
-/// Rewrites the description for a program that receives the same stream on a port of this machine. Whoever wrote the
-/// description, the result names no other machine.
+/// Rewrites the description for a program that receives the same stream on a port of this machine. The result names no
+/// other machine, whatever the description says.
 #[must_use]
 pub fn for_receiver(sdp: &str, port: u16) -> String {
     const HERE: &str = "c=IN IP4 127.0.0.1";
@@ -71,7 +71,7 @@ pub fn for_receiver(sdp: &str, port: u16) -> String {
 }
 
 /// Splits a description into lines as players do: some players end a line at a carriage return alone, and skip leading
-/// spaces. What is no line for this function must not be a line for a player.
+/// spaces. This function must find every line that a player would find.
 fn lines(sdp: &str) -> impl Iterator<Item = &str> {
     let lines = sdp.split(['\r', '\n', '\0']).map(str::trim);
     lines.filter(|line| !line.is_empty())

@@ -2,24 +2,26 @@
 
 use std::ops::Range;
 
-/// How many numbers below the highest a packet may be so that we can still tell whether it is late or a repetition.
+/// How far below the highest number a packet's number may be so that we can still tell whether the packet is late or a
+/// repetition.
 pub const WINDOW: u64 = 128;
 
 /// What the number of a packet that comes says about the packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// The number is new; the numbers in `skipped`, between it and those that have come, have not come yet.
+    /// The number is new. The numbers in `skipped`, which lie between it and the numbers that came before, have not
+    /// come yet.
     New {
         /// The numbers that are lost unless they come late.
         skipped: Range<u64>,
     },
-    /// It was taken for lost, and has come late.
+    /// The packet was taken for lost, and has come late.
     Late,
-    /// It has come before, or is so old that nobody can tell.
+    /// The packet has come before, or its number is so old that nobody can tell whether it has.
     Again,
 }
 
-/// A sequence of numbers, in constant memory.
+/// Records which numbers of a sequence have come, in constant memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
     first: u64,
@@ -31,7 +33,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Begins with the number that comes first.
+    /// Begins a sequence with the number that comes first.
     #[must_use]
     pub fn starting_at(first: u64) -> Sequence {
         Sequence {
@@ -55,19 +57,19 @@ impl Sequence {
         self.highest
     }
 
-    /// Numbers that have come, each counted once.
+    /// Returns how many numbers have come, each counted once.
     #[must_use]
     pub fn n_received(&self) -> u64 {
         self.n_received
     }
 
-    /// Packets that came again.
+    /// Returns for how many packets [`Sequence::take`] has returned [`Seen::Again`].
     #[must_use]
     pub fn n_again(&self) -> u64 {
         self.n_again
     }
 
-    /// Numbers between the first and the highest that have not come.
+    /// Returns how many numbers between the lowest and the highest number that have come are missing.
     #[must_use]
     pub fn n_lost(&self) -> u64 {
         self.highest - self.first + 1 - self.n_received
@@ -88,7 +90,7 @@ impl Sequence {
         if number >= self.first {
             return Seen::Late;
         }
-        // It was sent before the first one that came.
+        // This packet was sent before the packet that came first.
         let skipped = number + 1..self.first;
         self.first = number;
         Seen::New { skipped }
@@ -167,7 +169,7 @@ mod tests {
             let mut set = std::collections::BTreeSet::from([base]);
             let mut n_again = 0;
             for _ in 0..100 {
-                // Never further apart than the window.
+                // The numbers are never further apart than the window.
                 let number = base + next(WINDOW / 2) - WINDOW / 4;
                 n_again += u64::from(!set.insert(number));
                 it.take(number);

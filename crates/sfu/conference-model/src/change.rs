@@ -6,10 +6,10 @@ use conference_api::{EventKind, Name};
 
 use crate::{Key, Record};
 
-/// What a request changes: the service stores it, and tells others about it afterwards.
+/// What a request changes. The service first stores the change, and then tells others about it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Change {
-    /// Records to write; `None` deletes.
+    /// The records to write; `None` deletes the record with this key.
     pub writes: Vec<(Key, Option<Record>)>,
     /// The events to send, each with its conference.
     pub events: Vec<(Name, EventKind)>,
@@ -26,7 +26,7 @@ impl Change {
 /// What was there before a change.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Undo {
-    /// The records, in the order of the writes.
+    /// The records as they were before the change, in the order of the change's writes.
     pub(crate) records: Vec<(Key, Option<Record>)>,
     /// The legs for which the switch may need other entries now.
     pub legs: BTreeSet<u16>,

@@ -1,5 +1,5 @@
-//! The state of all conferences as the service keeps it. Nothing in this crate waits, reads a clock or sends: it works
-//! out a [`Change`], which the service first stores and then tells others about.
+//! The state of all conferences as the service keeps it. Nothing in this crate waits, reads a clock or sends. The crate
+//! only works out a [`Change`], which the service first stores and then tells others about.
 //!
 //! * A [`Record`] is what the store has under a [`Key`]. All state is records.
 //! * [`Model`] has the records of all conferences in memory, and finds which of them belong together.

@@ -1,4 +1,5 @@
-//! Keeps all records in memory, and finds which of them belong together.
+//! Keeps all records in memory, and finds which of them belong together. In this module, a leg is a participant's
+//! connection to the conference service by one UDP socket.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,13 +13,13 @@ use crate::{
     Receiver, Record, Refusal, Socket, TrackRecord, Undo, limits,
 };
 
-/// The rate, in kbit/s, that a leg may send if it publishes nothing: it sends receiver reports and requests for
-/// pictures.
+/// The rate, in kbit/s, at which a leg may send if it publishes nothing. Such a leg sends only receiver reports and
+/// requests for pictures.
 const REPORTS_KBPS: u32 = 256;
 
 /// Where frames of a socket come from: the switch's port, the socket's address and UDP port, and the station's MAC
-/// address. As the MAC address is part of the key, a station that uses the address of another cannot take over its
-/// entry.
+/// address. As the MAC address is part of the key, a station that uses another station's IP address cannot take over
+/// the other station's entry.
 type SocketKey = (u16, IpAddr, u16, [u8; 6]);
 
 /// Conferences in memory.
@@ -27,7 +28,7 @@ pub struct Model {
     conferences: BTreeMap<Name, Conference>,
     legs: BTreeMap<u16, LegPlace>,
     bindings: BTreeMap<u16, BindingRecord>,
-    /// The leg of each socket: a socket is signed in to one.
+    /// The leg to which each socket is signed in; a socket is signed in to one leg only.
     by_socket: HashMap<SocketKey, u16>,
     /// The number that was given to a leg last. A number is used again as late as possible.
     last_leg: u16,
@@ -54,21 +55,21 @@ pub struct LegPlace {
 
 /// Reading.
 impl Model {
-    /// All conferences, by name.
+    /// Returns all conferences, sorted by name.
     pub fn conferences(&self) -> impl Iterator<Item = (&Name, &ConferenceRecord)> {
         let all = self.conferences.iter();
         all.map(|(name, conference)| (name, &conference.record))
     }
 
-    /// A conference's record.
+    /// Returns a conference's record.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such conference.
     pub fn conference(&self, name: &Name) -> Result<&ConferenceRecord, Refusal> {
         Ok(&self.inside(name)?.record)
     }
 
-    /// A conference's participants, by name.
+    /// Returns a conference's participants, sorted by name.
     ///
     /// # Errors
     /// There is no such conference.
@@ -79,10 +80,10 @@ impl Model {
         Ok(&self.inside(conference)?.participants)
     }
 
-    /// A participant.
+    /// Returns a participant's record.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such participant or conference.
     pub fn participant(
         &self,
         conference: &Name,
@@ -95,17 +96,17 @@ impl Model {
         })
     }
 
-    /// A track.
+    /// Returns a track's record.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such track, participant or conference.
     pub fn track(&self, conference: &Name, path: &TrackPath) -> Result<&TrackRecord, Refusal> {
         let publisher = self.participant(conference, &path.participant)?;
         let track = publisher.tracks.get(&path.track);
         track.ok_or_else(|| Refusal::NoTrack(path.clone()))
     }
 
-    /// Who has subscribed to a track, by name.
+    /// Returns the names of the participants that have subscribed to a track.
     pub fn subscribers(&self, conference: &Name, path: &TrackPath) -> impl Iterator<Item = &Name> {
         let conference = self.conferences.get(conference);
         let subscribers = conference.and_then(|it| it.subscribers.get(path));
@@ -126,7 +127,7 @@ impl Model {
         participant.ok()?.legs.get(&place.leg)
     }
 
-    /// All legs, by number.
+    /// Returns the numbers of all legs.
     pub fn legs(&self) -> impl Iterator<Item = u16> {
         self.legs.keys().copied()
     }
@@ -163,7 +164,7 @@ impl Model {
         (sends(), receives())
     }
 
-    /// All records, in an order in which [`Model::load`] takes them.
+    /// Returns all records, in an order in which [`Model::load`] takes them.
     pub fn records(&self) -> impl Iterator<Item = (Key, Record)> {
         let conferences = self.conferences.iter().flat_map(|(name, conference)| {
             let own = Record::Conference(conference.record.clone());
@@ -186,8 +187,9 @@ impl Model {
 
 /// Changing.
 impl Model {
-    /// Makes a model of a store's records. Returns the keys of those that belong to nothing, which a service that was
-    /// stopped in the middle of ending a conference leaves: they are not in the model, and can be deleted.
+    /// Makes a model of a store's records. Also returns the keys of the records that belong to nothing. A service
+    /// leaves such records if it is stopped in the middle of ending a conference. They are not in the model, and can be
+    /// deleted.
     #[must_use]
     pub fn load(records: impl IntoIterator<Item = (Key, Record)>) -> (Model, Vec<Key>) {
         let mut model = Model::default();
@@ -210,7 +212,7 @@ impl Model {
         (model, orphans)
     }
 
-    /// Does a change. Returns what undoes it.
+    /// Applies a change. Returns what is needed to undo it.
     pub fn apply(&mut self, change: &Change) -> Undo {
         let mut undo = Undo::default();
         for (key, record) in &change.writes {
@@ -221,14 +223,14 @@ impl Model {
         undo
     }
 
-    /// Undoes the last change that was not undone.
+    /// Undoes the last change that has not been undone yet.
     pub fn undo(&mut self, undo: Undo) {
         for (key, old) in undo.records.into_iter().rev() {
             self.set(&key, old);
         }
     }
 
-    /// Sets a record or deletes it. Returns the one that was there.
+    /// Sets a record or deletes it. Returns the record that was there before.
     fn set(&mut self, key: &Key, record: Option<Record>) -> Option<Record> {
         match (key, record) {
             (Key::Conference(name), Some(Record::Conference(record))) => {
@@ -331,7 +333,7 @@ impl Model {
         old
     }
 
-    /// Adds the legs whose entries a write may change.
+    /// Adds to `legs` the legs whose entries in the switch may change when this record is written.
     fn touched(&self, key: &Key, record: Option<&Record>, legs: &mut BTreeSet<u16>) {
         match key {
             Key::Conference(_) => {}
@@ -422,7 +424,7 @@ impl Model {
         }
     }
 
-    /// Adds the legs that send a track.
+    /// Adds to `legs` the legs that send a track.
     fn sending(&self, conference: &Name, path: &TrackPath, legs: &mut BTreeSet<u16>) {
         let Ok(publisher) = self.participant(conference, &path.participant) else {
             return;
@@ -437,7 +439,7 @@ impl Model {
         legs.extend(sending.map(|leg| leg.number));
     }
 
-    /// Adds the legs that receive a track, in any quality.
+    /// Adds to `legs` the legs that receive a track, in any quality.
     fn receiving(&self, conference: &Name, path: &TrackPath, legs: &mut BTreeSet<u16>) {
         for subscriber in self.subscribers(conference, path) {
             let Ok(record) = self.participant(conference, subscriber) else {
@@ -448,7 +450,7 @@ impl Model {
         }
     }
 
-    /// Adds the legs from which this one receives, and those to which it sends.
+    /// Adds to `legs` the legs from which `leg` receives, and the legs to which `leg` sends.
     fn neighbours(&self, leg: u16, legs: &mut BTreeSet<u16>) {
         let Some(place) = self.legs.get(&leg) else {
             return;
@@ -473,7 +475,7 @@ impl Model {
 
 /// What the switch must have.
 impl Model {
-    /// The entries of a leg; none for a leg that does not exist or is not signed in.
+    /// Returns the entries that the switch must have for a leg. A leg that does not exist or is not signed in has none.
     #[must_use]
     pub fn entries(&self, leg: u16) -> LegEntries {
         let found = self.bindings.get(&leg).zip(self.legs.get(&leg));
@@ -497,7 +499,7 @@ impl Model {
         let publishers = self.publishers(place, record);
         let (reports, reports_to) = match (media.is_empty(), publishers.is_empty()) {
             (true, true) => (Vec::new(), 0),
-            // Its reports go where its media goes.
+            // The leg's reports go where its media goes.
             (false, true) => (Vec::new(), media_group(leg)),
             (_, false) => {
                 let both: BTreeSet<_> = media.iter().chain(&publishers).copied().collect();
@@ -534,7 +536,7 @@ impl Model {
         }
     }
 
-    /// Who receives a quality of a track: the port and the number of each signed-in leg that does.
+    /// Returns the port and the number of each signed-in leg that receives a quality of a track.
     fn receivers(
         &self,
         conference: &Name,
@@ -558,7 +560,7 @@ impl Model {
         members.into_iter().collect()
     }
 
-    /// Whose tracks a leg receives: the port and the number of each signed-in leg that sends one of them.
+    /// Returns the port and the number of each signed-in leg that sends a track which the leg at `place` receives.
     fn publishers(&self, place: &LegPlace, record: &ParticipantRecord) -> Vec<(u16, u16)> {
         let mut members = BTreeSet::new();
         for (path, subscription) in &record.subscriptions {
@@ -587,10 +589,11 @@ impl Model {
         Some((self.bindings.get(&number)?.port, number))
     }
 
-    /// A number for a new leg: one that was never given, or was given longest ago.
+    /// Returns a number for a new leg: a number that no leg has had yet, or the one that was given to a leg longest
+    /// ago.
     ///
     /// # Errors
-    /// All are given.
+    /// All numbers are in use.
     pub(crate) fn free_leg(&self, taken: &BTreeSet<u16>) -> Result<u16, Refusal> {
         let later = self.last_leg + 1..=limits::LEGS_MAX;
         let mut numbers = later.chain(1..=limits::LEGS_MAX);
@@ -603,7 +606,8 @@ impl Model {
     }
 }
 
-/// The quality that a subscription gets: the one of this name, else the best one.
+/// Returns the quality of a track that a subscription gets: the quality with this name or, if no name is given or the
+/// track has no such quality, the best one.
 pub(crate) fn chosen<'t>(
     track: &'t TrackRecord,
     quality: Option<&Name>,
@@ -612,7 +616,7 @@ pub(crate) fn chosen<'t>(
     named.or_else(|| track.qualities.first())
 }
 
-/// What a leg of this participant sends.
+/// Returns what a leg of this participant sends: a track's name, the track and its quality.
 pub(crate) fn sent_by<'r>(
     record: &'r ParticipantRecord,
     leg: &Name,

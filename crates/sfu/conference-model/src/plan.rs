@@ -1,4 +1,4 @@
-//! What a request changes.
+//! Works out what a request changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -294,7 +294,8 @@ impl Model {
     ) -> Result<Change, Refusal> {
         let there = self.track(conference, path)?.muted_by;
         let muted_by = match (muted, there) {
-            // A publisher's mute does not take the place of an administrator's.
+            // A track that an administrator has muted stays muted by the administrator, even if its publisher mutes it
+            // too.
             (true, Some(MutedBy::Administrator)) => there,
             (true, _) => Some(by),
             (false, Some(MutedBy::Administrator)) if by == MutedBy::Publisher => {
@@ -405,7 +406,7 @@ impl Model {
         if self.binding(leg) == Some(binding) {
             return Ok(change);
         }
-        // A socket that signs in to another leg leaves the one that it had.
+        // A socket that signs in to another leg is signed out from the leg that it had before.
         if let Some(other) = self.leg_of_socket(binding)
             && other != leg
         {
@@ -435,8 +436,8 @@ impl Model {
         change
     }
 
-    /// Writes a participant anew: makes the legs that its tracks and subscriptions name, and ends the legs that none of
-    /// them names.
+    /// Writes a participant's record anew: makes the legs that its tracks and subscriptions name, and ends the
+    /// participant's other legs.
     fn rewrite(
         &self,
         (conference, name): (&Name, &Name),

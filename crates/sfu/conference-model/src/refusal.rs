@@ -1,4 +1,4 @@
-//! Why a request is refused. Nothing has changed then.
+//! Why a request is refused. A request that is refused has changed nothing.
 
 use conference_api::{Name, TrackPath};
 
@@ -49,7 +49,7 @@ pub enum Refusal {
         /// The track's quality.
         quality: Name,
     },
-    /// Muted by an administrator.
+    /// An administrator has muted the track.
     #[error("an administrator has muted track {}: only an administrator unmutes it", .0.track)]
     MutedByAdministrator(TrackPath),
     /// A value out of its bounds.
@@ -96,12 +96,12 @@ impl Refusal {
 /// The kind of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RefusalKind {
-    /// What the request is about is not there.
+    /// What the request names does not exist.
     NotFound,
     /// The request asks for something that is not possible.
     Invalid,
-    /// The one who asks may not do it, but somebody else may.
+    /// Whoever makes the request may not do so, but somebody else may.
     Forbidden,
-    /// There is no room.
+    /// A limit is reached.
     Full,
 }

@@ -1,4 +1,4 @@
-//! What can be asked of the model.
+//! The requests that can be made to the model.
 
 use conference_api::{
     ConferenceSpec, LeftReason, MutedBy, Name, ParticipantSpec, SubscriptionSpec, TrackPath,
@@ -7,27 +7,27 @@ use conference_api::{
 
 use crate::BindingRecord;
 
-/// A request. Whether somebody may make it is decided before. A request leaves alone whatever is already as it asks, so
-/// it can be made again.
+/// A request. Whether the person or program that makes it is allowed to is decided earlier. A request does not change
+/// anything that is already as requested, so it can be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Makes a conference, or changes its text.
     PutConference {
-        /// Which.
+        /// The conference.
         conference: Name,
         /// What the conference is to be like.
         spec: ConferenceSpec,
     },
     /// Ends a conference, with everybody in it.
     DeleteConference {
-        /// Which.
+        /// The conference.
         conference: Name,
     },
     /// Adds a participant, or changes its texts and the time at which its token ends.
     PutParticipant {
         /// The conference.
         conference: Name,
-        /// Who.
+        /// The participant.
         participant: Name,
         /// What the participant is to be like.
         spec: ParticipantSpec,
@@ -38,16 +38,16 @@ pub enum Request {
     DeleteParticipant {
         /// The conference.
         conference: Name,
-        /// Who.
+        /// The participant.
         participant: Name,
-        /// Why.
+        /// Why the participant is removed.
         reason: LeftReason,
     },
     /// Publishes a track, or changes it.
     PutTrack {
         /// The conference.
         conference: Name,
-        /// Which.
+        /// The track.
         path: TrackPath,
         /// What the track is to be like.
         spec: TrackSpec,
@@ -56,14 +56,14 @@ pub enum Request {
     DeleteTrack {
         /// The conference.
         conference: Name,
-        /// Which.
+        /// The track.
         path: TrackPath,
     },
     /// Mutes a track, or unmutes it.
     Mute {
         /// The conference.
         conference: Name,
-        /// Which.
+        /// The track.
         path: TrackPath,
         /// Whether the track is to be muted, so that nobody receives it.
         muted: bool,
@@ -78,7 +78,7 @@ pub enum Request {
         participant: Name,
         /// The track.
         path: TrackPath,
-        /// How.
+        /// What the subscription is to be like.
         spec: SubscriptionSpec,
     },
     /// Ends a participant's subscription to a track.
@@ -101,8 +101,8 @@ pub enum Request {
     SignOut {
         /// The leg.
         leg: u16,
-        /// Signs the leg out only if this is its socket; `None`: whichever socket it has. Another socket may sign in
-        /// while the request waits.
+        /// If given, signs the leg out only if this is still its socket, because another socket may sign in while the
+        /// request waits. If `None`, signs the leg out whichever socket it has.
         socket: Option<BindingRecord>,
     },
 }

@@ -1,4 +1,5 @@
-//! Finds participants that are gone: no signed-in socket, no event stream, and no request of their token for a time.
+//! Finds participants that are gone: for some time they have had no signed-in socket and no event stream, and no
+//! request has come with their token.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::presence::Presence;
 
-/// If more time lies between two calls of `Absence::look`, this process was stopped or got too little CPU time, and
-/// perhaps did not receive signs of participants either.
+/// If more time than this lies between two calls of `Absence::look`, this process was stopped or got too little CPU
+/// time, and may have missed participants' signs of life.
 const LOOKS_APART_MAX: Duration = Duration::from_secs(5);
 
 /// When each participant was last seen.
@@ -22,7 +23,7 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Makes an `Absence` for which a participant is gone after this time without a sign.
+    /// Makes an `Absence` for which a participant is gone after this time without a sign of life.
     #[must_use]
     pub fn new(gone: Duration) -> Absence {
         Absence {
@@ -169,7 +170,7 @@ mod tests {
             });
         }
 
-        /// Lets so many seconds pass, and checks the participants once in each.
+        /// Lets this many seconds pass, and checks the participants once a second.
         fn pass(&mut self, seconds: u64, is_whole: bool) -> Vec<Request> {
             let mut gone = Vec::new();
             for _ in 0..seconds {

@@ -2,7 +2,8 @@
 //! each verdict (what the switch's program decides about a packet), and for each port.
 //!
 //! [`Activity::next`] makes a new [`Activity`] of each reading; it reads no clock and waits for nothing. If a counter
-//! is lower than before, or belongs to another socket, it has begun again from 0: its whole value is the increase.
+//! is lower than before, or belongs to another socket than before, then the counter has begun again from 0, and its
+//! whole value is the increase.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +20,13 @@ use p4runtime_proto::reprise::v1::{GetCountersResponse, Latency, PortCounters, l
 use crate::rows::socket_key;
 use crate::sign_in::Clocks;
 
-/// Bytes of a frame with a hello, without the hello itself, over IPv4 and IPv6, without and with a tag of VLAN 0. With
-/// hellos a host signs a socket in and keeps it signed in.
+/// How many bytes of a frame with a hello are not the hello itself: over IPv4 and IPv6 without a tag, then over IPv4
+/// and IPv6 with a tag of VLAN 0. With hellos a host signs a socket in and keeps it signed in.
 const HELLO_FRAMES: [u64; 4] = [42, 62, 46, 66];
 /// A host says hello each second, and eight times at most in a second in which it signs in (docs/join.md).
 const HELLOS_PER_LOOK: u64 = 8;
 
-/// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
+/// When a leg's socket has been silent for this long, another socket can replace it. Hosts say hello each second.
 const IN_USE_MS: u64 = 3_000;
 
 /// The socket of a leg, as table `sockets` has it: port, address, UDP port, MAC.
@@ -66,7 +67,7 @@ impl From<&PortCounters> for PortReading {
     }
 }
 
-/// The delays of ports.
+/// Returns the number and the delay of each port that has a latency.
 fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
     let of_ports = latencies.iter().filter(|it| it.of() == latency::Of::Port);
     of_ports.filter_map(|it| {
@@ -80,25 +81,25 @@ fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
     })
 }
 
-/// Something that is counted.
+/// A counter, and how fast it grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     /// The counter's value.
     pub count: Count,
-    /// The increase since the reading before; none at the first one.
+    /// How much the counter has grown since the previous reading; 0 at the first reading.
     pub increase: Count,
     /// Packets in a second.
     pub packets_per_s: u64,
     /// Bits in a second.
     pub bits_per_s: u64,
-    /// When it last grew, in milliseconds since 1970.
+    /// When the counter last grew, in milliseconds since 1970.
     pub last_ms: Option<u64>,
 }
 
 impl Flow {
     fn next(before: Option<&Flow>, count: Count, interval_ms: Option<u64>, now_ms: u64) -> Flow {
-        // At the first reading nobody knows how long the counter has run, and who has counted its value already: there
-        // is no increase.
+        // At the first reading it is not known how long the counter has run, or whether its value was reported before.
+        // So the increase is 0.
         let old = before.map_or(count, |it| it.count);
         let is_new = count.packets < old.packets || count.bytes < old.bytes;
         let old = if is_new { Count::default() } else { old };
@@ -127,17 +128,17 @@ impl Flow {
 pub struct LegActivity {
     /// The socket; all zeros for a leg that only table `receivers` has.
     socket: SocketKey,
-    /// What it sends, hellos too.
+    /// What the leg sends, including hellos.
     pub sent: Flow,
-    /// What of that was more than its rate.
+    /// The part of what the leg sends that exceeds its rate.
     pub policed: Flow,
-    /// What it receives.
+    /// What the leg receives.
     pub received: Flow,
     /// When it last sent something else than hellos, in milliseconds since 1970.
     pub last_media_ms: Option<u64>,
-    /// Since when we read its counters, by the steady clock (one that is never set).
+    /// Since when we read the leg's counters, by the steady clock (one that is never set).
     pub since_ms: u64,
-    /// When it last sent anything, by the steady clock. The time in which the switch was away does not count.
+    /// When the leg last sent anything, by the steady clock. The time in which the switch was away does not count.
     pub heard_ms: u64,
 }
 
@@ -148,16 +149,18 @@ pub struct PortActivity {
     pub is_down: bool,
     /// Drops by reason; bytes are not known.
     pub drops: BTreeMap<String, Flow>,
-    /// How long what has left by it was in the switch, since the switch's process began.
+    /// How long the packets that left by this port were in the switch, for all packets since the switch's process
+    /// began.
     pub delay: Option<Delay>,
 }
 
-/// What the switch has counted until now, and how fast.
+/// What the switch has counted until now, and how fast the counters grow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// Whether the switch is connected.
     pub is_connected: bool,
-    /// When it was read, by the steady clock. `None` before the first reading after the switch was away.
+    /// When the counters were last read, by the steady clock. `None` before the first reading after the switch was
+    /// away.
     pub read_steady_ms: Option<u64>,
     /// Legs that are signed in, by number.
     pub legs: BTreeMap<u16, LegActivity>,
@@ -168,7 +171,7 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// The activity after another reading. It has the legs of the reading, and no other.
+    /// Returns the activity after another reading. It has exactly the legs that the reading has.
     #[must_use]
     pub fn next(&self, reading: &Reading, clocks: Clocks) -> Activity {
         let interval_ms = self
@@ -257,9 +260,9 @@ impl Activity {
     }
 
     /// Whether the socket that is signed in to a leg has sent something a moment ago, so that no other socket can take
-    /// its place. Only silence that readings have shown counts: nobody knows what was sent after the last reading. A
-    /// socket that signed in after the last reading is not in it, even if the reading has the leg with its former
-    /// socket.
+    /// its place. A socket counts as silent only for a time for which readings have shown it, because nobody knows what
+    /// it has sent after the last reading. If the socket signed in after the last reading, the reading says nothing
+    /// about it, even if the reading has the leg with its former socket; then the answer is yes.
     #[must_use]
     pub fn still_sends(&self, leg: u16, binding: &BindingRecord) -> bool {
         let there = self
@@ -289,8 +292,8 @@ impl Activity {
         Some(self.read_steady_ms?.saturating_sub(leg.heard_ms))
     }
 
-    /// The activity when the connection to the switch has ended. It keeps the counters, so that the next reading can be
-    /// compared with them, and has no rates. Silence is counted from the next reading on.
+    /// Returns the activity for the time when the connection to the switch has ended. It keeps the counters, so that
+    /// the next reading can be compared with them, and has no rates. Silence is counted from the next reading on.
     #[must_use]
     pub fn away(&self) -> Activity {
         let mut away = Activity {
@@ -311,7 +314,7 @@ impl Activity {
         away
     }
 
-    /// The activity when the switch is connected again, before the first reading.
+    /// Returns the activity for the time when the switch is connected again, before the first reading.
     #[must_use]
     pub fn connected(&self, clocks: Clocks) -> Activity {
         let mut connected = Activity {
@@ -324,8 +327,9 @@ impl Activity {
         connected
     }
 
-    /// The activity when the switch has just got its program, whose counters are 0. Here the old values become 0, too:
-    /// at the next reading the counters might be above the old values, and nobody would see that they began anew.
+    /// Returns the activity for the time when the switch has just got its program, whose counters are 0. The counts
+    /// kept here become 0, too. Otherwise the counters might be above the old counts at the next reading, and nobody
+    /// would see that they began anew.
     #[must_use]
     pub fn counting_anew(&self) -> Activity {
         let mut anew = self.clone();
@@ -360,7 +364,7 @@ impl Verdicts {
     /// Finds the table in a program's P4Info.
     ///
     /// # Errors
-    /// The program is another one.
+    /// This is not the program that the service expects.
     pub fn find(p4info: &P4Info) -> Result<Verdicts, ObjectError> {
         let table = table_info(p4info, "verdicts")?;
         let actions = p4info
@@ -378,7 +382,7 @@ impl Verdicts {
         })
     }
 
-    /// A wildcard that reads its entries with their counters.
+    /// Returns a wildcard entity that reads the table's entries with their counters.
     #[must_use]
     pub fn wildcard(&self) -> Entity {
         p4runtime_client::entities::wildcard_table(self.table)
@@ -399,7 +403,7 @@ impl Verdicts {
     }
 }
 
-/// Wildcards that read the counters.
+/// Returns the wildcard entities that read the counters of the three tables.
 #[must_use]
 pub fn wildcards(sockets: &Table, receivers: &Table, verdicts: &Verdicts) -> Vec<Entity> {
     let mut of_sockets = sockets.wildcard();

@@ -1,4 +1,5 @@
-//! Makes changes: one after the other in memory, many at once in the store, and tells others afterwards.
+//! Makes the changes that requests ask for: one after the other in memory, and many at once in the store. Then it tells
+//! others about them. A change has these steps:
 //!
 //! | step | if the service is killed after it |
 //! | --- | --- |
@@ -6,11 +7,11 @@
 //! | 2. The store has it, on the disk. | it has happened; the next service begins with it |
 //! | 3. The switch's connection and readers of events are told. | |
 //! | 4. The switch has it. Then the request is answered, at once if no switch is connected. | the next service brings it there |
-//!
-//! If the store fails in step 2, nobody knows whether it has the change. Then the model is read from the store again
+//! If the store fails in step 2, nobody knows whether the store has the change. Then the model is read from the store
+//! again before anything else is changed.
 //! before anything else is changed.
-//!
-//! Of the services that share a store, one leads, and only that one makes changes. When another service leads,
+//! Of the services that share a store, one leads, and only the leading service makes changes. When another service
+//! leads, [`Core::ended`] returns, and this service changes nothing any more.
 //! [`Core::ended`] returns, and this one changes nothing any more.
 
 use std::collections::BTreeSet;
@@ -25,11 +26,11 @@ use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 
-/// Requests that the store gets at once, at most.
+/// How many requests the store gets at once, at most.
 const BATCH_MAX: usize = 256;
-/// Requests that wait; more are refused, so that what waits is answered in time.
+/// How many requests may wait. Further ones are refused, so that those that wait are answered in time.
 const QUEUE_MAX: usize = 4_096;
-/// How many events a reader may be behind.
+/// How many events a reader of events may be behind.
 const EVENTS_MAX: usize = 4_096;
 /// How long the answer to a request waits for a connected switch. A slower switch gets the change after the answer.
 const SWITCH: Duration = Duration::from_secs(1);
@@ -51,7 +52,7 @@ pub enum CoreError {
     /// The store failed. Whether the request was done is not known.
     #[error("{0}: whether the request was done is not known; make it again")]
     Store(String),
-    /// The service ends, or another one leads.
+    /// The service ends, or another service leads.
     #[error("the service ends, or another one leads: ask the one that leads")]
     Ended,
 }
@@ -63,7 +64,7 @@ type ChangeNumber = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct AtSwitch {
     connection: Connection,
-    /// It has this change and those before it.
+    /// The switch has this change and all changes before it.
     change: ChangeNumber,
     /// The last change whose request was answered, perhaps before the switch had it.
     answered: ChangeNumber,
@@ -81,13 +82,14 @@ enum Connection {
 }
 
 impl AtSwitch {
-    /// Whether it is connected, and has what the conferences need but for changes whose requests still wait.
+    /// Whether the switch is connected, and has everything that the conferences need, except for changes whose requests
+    /// still wait.
     fn is_whole(&self) -> bool {
         self.connection == Connection::There && self.change >= self.answered
     }
 
     /// Whether the request of a change is to be answered now: because the switch has the change, or because nobody
-    /// knows when it will.
+    /// knows when the switch will have it.
     fn ends_wait(&self, change: ChangeNumber) -> bool {
         self.change >= change || (self.connection != Connection::Begins && !self.is_whole())
     }
@@ -99,7 +101,7 @@ pub enum BeginError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store has what this version cannot read.
+    /// The store has a record that this version cannot read.
     #[error(transparent)]
     Record(#[from] conference_model::BadRecord),
 }
@@ -123,11 +125,11 @@ struct Shared {
     at_switch: watch::Sender<AtSwitch>,
 }
 
-/// Legs that may need other entries in the switch.
+/// Legs that may need other entries in the switch. A leg is a participant's connection by one UDP socket.
 #[derive(Debug, Default)]
 struct Touched {
     legs: BTreeSet<u16>,
-    /// The last change that touched any.
+    /// The last change that touched any leg.
     change: ChangeNumber,
 }
 
@@ -146,7 +148,7 @@ impl Core {
         Core::begin_counted(store, Arc::default()).await
     }
 
-    /// As [`Core::begin`], and counts the store's writes.
+    /// Does the same as [`Core::begin`], and also counts the store's writes.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -187,7 +189,7 @@ impl Core {
     /// too, if the switch is connected and writes it within a second.
     ///
     /// # Errors
-    /// It is refused, or the store failed.
+    /// The request is refused, or the store failed.
     pub async fn carry_out(&self, request: Request) -> Result<(), CoreError> {
         let change = self.make(request).await?;
         let mut at_switch = self.shared.at_switch.subscribe();
@@ -199,10 +201,10 @@ impl Core {
         Ok(())
     }
 
-    /// Makes a change, if the request needs one. It is in the store when this returns.
+    /// Makes a change, if the request needs one. When this returns, the change is in the store.
     ///
     /// # Errors
-    /// It is refused, or the store failed.
+    /// The request is refused, or the store failed.
     pub async fn ask(&self, request: Request) -> Result<(), CoreError> {
         self.make(request).await.map(|_| ())
     }
@@ -217,17 +219,17 @@ impl Core {
         answered.await.unwrap_or(Err(CoreError::Ended))
     }
 
-    /// Waits until no request is served any more: another service leads.
+    /// Waits until this service serves no request any more because another service leads.
     pub async fn ended(&self) {
         self.requests.closed().await;
     }
 
-    /// All conferences, as the store has them.
+    /// Returns all conferences, as the store has them.
     pub async fn model(&self) -> RwLockReadGuard<'_, Model> {
         self.shared.model.read().await
     }
 
-    /// Events from now on.
+    /// Returns a receiver of all events from now on.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Arc<Event>> {
         self.shared.events.subscribe()
@@ -253,7 +255,8 @@ impl Core {
         }
     }
 
-    /// The number of the last change that touched legs: what is read of the model from now on includes that change.
+    /// Returns the number of the last change that touched legs. Whatever is read from the model from now on includes
+    /// this change.
     #[must_use]
     pub fn last_change(&self) -> u64 {
         self.shared.lock_touched().change
@@ -282,7 +285,7 @@ impl Core {
         at_switch.send_modify(|it| it.connection = connection);
     }
 
-    /// Whether the switch is connected and has what the conferences need, but for changes whose requests still wait.
+    /// Whether the switch is connected and has what the conferences need, except for changes whose requests still wait.
     #[must_use]
     pub fn is_switch_whole(&self) -> bool {
         self.shared.at_switch.borrow().is_whole()
@@ -370,7 +373,7 @@ impl Writer {
         }
     }
 
-    /// Returns whether this service still leads.
+    /// Carries out the requests of these jobs. Returns whether this service still leads.
     async fn serve(&mut self, jobs: Vec<Job>) -> bool {
         let shared = Arc::clone(&self.shared);
         let now_ms = now_ms();
@@ -462,7 +465,7 @@ impl Writer {
     }
 }
 
-/// What the store writes for one request.
+/// Returns what the store writes for one request.
 fn group_of(change: &Change) -> Vec<Write> {
     let writes = change.writes.iter();
     writes
@@ -471,13 +474,13 @@ fn group_of(change: &Change) -> Vec<Write> {
 }
 
 fn answer(job: Job, result: Result<ChangeNumber, CoreError>) {
-    // Who asked may be gone.
+    // Whoever made the request may be gone.
     let _ = job.answer.send(result);
 }
 
 fn random_key() -> [u8; hello::KEY_LEN] {
     let mut key = [0; hello::KEY_LEN];
-    // The system's generator fails only where there is none.
+    // The system's random number generator fails only on a system that has none.
     getrandom::fill(&mut key).unwrap_or_else(|error| unreachable!("{error}"));
     key
 }
@@ -640,7 +643,7 @@ mod tests {
             path: path.clone(),
         };
         core.carry_out(gone).await.expect("done without a switch");
-        // A write that began before that change ends after it.
+        // A write to the switch that began before the track was deleted ends after that.
         core.switch_has(change);
         assert!(!core.is_switch_whole());
         let (_, change) = core.touched().await;

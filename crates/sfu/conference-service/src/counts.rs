@@ -1,4 +1,5 @@
-//! What the switch has counted, as the HTTP interface tells it.
+//! What the switch has counted, as the HTTP interface reports it. A leg is a participant's connection by one UDP
+//! socket.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use conference_model::Model;
 
 use crate::activity::{Activity, Flow, LegActivity, PortActivity};
 
-/// The counts of a leg; `None` before they were read.
+/// Returns the counts of a leg; `None` before they were read.
 #[must_use]
 pub fn of_leg(model: &Model, activity: &Activity, leg: u16) -> Option<LegCounts> {
     let counted = activity.legs.get(&leg)?;

@@ -1,5 +1,6 @@
 //! The connection to a switch. It brings what the conferences need into the switch, again after each restart of the
-//! switch or the service, and answers the hellos that the switch passes on. With hellos a host signs a socket in.
+//! switch or the service, and answers the hellos that the switch passes on. With hellos a host signs a socket in. A leg
+//! is a participant's connection by one UDP socket.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub struct Switch {
     pub address: SwitchAddress,
     /// Its P4Runtime device id.
     pub device_id: u64,
-    /// What it runs.
+    /// The program that the switch runs.
     pub program: Program,
     /// Its addresses for media.
     pub own_addresses: Vec<OwnAddress>,
@@ -62,7 +63,7 @@ pub struct Switch {
     pub silence: Duration,
 }
 
-/// Why a connection ended. It is made again.
+/// Why a connection to the switch ended. The service then connects again.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// A call failed.
@@ -86,7 +87,7 @@ pub enum SessionError {
     Term {
         /// The switch's highest election id.
         highest: u128,
-        /// Why the store cannot.
+        /// Why the store cannot give a greater term.
         error: String,
     },
     /// The program has no header for packets to and from the controller.
@@ -94,7 +95,7 @@ pub enum SessionError {
     NoPackets,
 }
 
-/// Whom a connection tells what it sees.
+/// Where a connection reports what it sees.
 #[derive(Clone, Debug)]
 pub struct Observers {
     /// What the switch has counted.
@@ -125,7 +126,7 @@ pub async fn serve(
         core.switch_is_away();
         observers.is_away();
         let now = error.to_string();
-        // A switch that is away for an hour is one line.
+        // A switch that is away for an hour makes only one line in the log.
         if now != was {
             tracing::warn!(switch = %switch.address, %error, "the switch is away");
             was = now;
@@ -251,7 +252,7 @@ impl Session<'_> {
         session.follow().await
     }
 
-    /// Brings a switch in any state to what the conferences need.
+    /// Gives the switch the entries that the conferences need, whatever entries it has before.
     async fn reconcile(&mut self) -> Result<(), SessionError> {
         let entities = self.client.read(self.tables.wildcards()).await?;
         let mut there = Rows::default();
@@ -372,7 +373,7 @@ impl Session<'_> {
             signed.and_then(|(leg, answer)| {
                 let leg = leg?;
                 let bytes = answer.sign(&model.leg_record(leg)?.key);
-                // What is stored may not be in the switch yet.
+                // The entries of a stored sign-in may not be in the switch yet.
                 let is_early = answer.kind == Kind::Welcome
                     && self.written.get(&leg) != Some(&model.entries(leg));
                 Some((outcome, leg, frame.answer(&bytes), is_early))
@@ -426,7 +427,7 @@ impl Session<'_> {
         let entities = self.client.read(wildcards).await?;
         let counters = match self.client.counters().await {
             Ok(counters) => counters,
-            // This is a switch of another make, which does not tell of its ports.
+            // This is a switch of another make, which does not report the counters of its ports.
             Err(error) => {
                 tracing::debug!(%error, "the switch does not tell of its ports");
                 GetCountersResponse::default()

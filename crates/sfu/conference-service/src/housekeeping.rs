@@ -1,4 +1,4 @@
-//! What happens without anybody asking: participants end with their tokens, or when they are gone.
+//! Removes participants without being asked: when their tokens end, or when they are gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::core::{Core, now_ms};
 use crate::metrics::Metrics;
 use crate::presence::Presence;
 
-/// How often participants are looked at.
+/// How often participants are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What decides who is removed.
@@ -22,14 +22,14 @@ pub struct Housekeeping {
     pub core: Core,
     /// Signs that participants are still there.
     pub presence: Presence,
-    /// After how long without a sign a participant is gone; `None`: never.
+    /// After how long without a sign of life a participant is gone; `None`: never.
     pub gone: Option<Duration>,
     /// Counts conferences and what they have.
     pub metrics: Arc<Metrics>,
 }
 
 impl Housekeeping {
-    /// Removes participants whose tokens have ended, or that are gone, for ever.
+    /// Runs for ever, and removes participants whose tokens have ended or that are gone.
     pub async fn run(self) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

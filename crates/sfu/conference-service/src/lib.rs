@@ -2,15 +2,15 @@
 //!
 //! * [`activity`] has what the switch has counted; [`mod@why`] finds from these counts why somebody receives a track
 //!   or not, and [`why_watch`] tells when the reason changes. [`metrics`] is for Prometheus.
-//! * [`core`](mod@core) makes changes: the store has them before anybody hears of them.
-//! * [`sign_in`] answers hellos that the switch passes on.
-//! * [`config`] is the configuration file, [`serve`](mod@serve) the whole.
+//! * [`core`](mod@core) makes changes: the store has a change before anybody is told of it.
+//! * [`sign_in`] answers hellos, which the switch passes on. A hello is a datagram with which a host signs a socket in.
+//! * [`config`] is the configuration file, and [`serve`](mod@serve) runs the whole service.
 //! * [`driver`] is the connection to a switch.
-//! * [`http`] serves the programs of people, as far as their [`tokens`] allow.
+//! * [`http`] serves requests from people's programs, as far as their [`tokens`] allow.
 //! * [`live`] has what changes while the service runs: by a reload or by a drain. [`limits`], [`webhooks`] and
 //!   [`certificate`] follow these changes.
 //! * [`backup`] writes and reads all records as text.
-//! * [`rows`] has the entries that the switch must have, and finds the writes that bring them there.
+//! * [`rows`] has the entries that the switch must have, and finds the writes that bring these entries into the switch.
 #![warn(missing_docs)]
 
 pub mod absence;

@@ -27,7 +27,7 @@ pub struct Reloadable {
 }
 
 impl Reloadable {
-    /// Settings with these keys and otherwise the simplest: HTTP without TLS, and no webhooks.
+    /// Makes settings with these keys. The rest is as simple as possible: HTTP without TLS, and no webhooks.
     #[must_use]
     pub fn of_keys(keys: Keys, silence: Duration) -> Reloadable {
         Reloadable {
@@ -91,7 +91,7 @@ impl Live {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Begins or ends a drain; it also ends with the process.
+    /// Begins or ends a drain. A drain also ends with the process.
     pub fn set_draining(&self, draining: bool) {
         if self.draining.swap(draining, Ordering::Relaxed) != draining {
             tracing::info!(draining, "a drain began or ended");

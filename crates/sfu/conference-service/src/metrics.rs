@@ -1,5 +1,5 @@
-//! What the service counts, for Prometheus. Labels are few and known beforehand: no name of a conference or participant,
-//! unless the configuration asks for [`of_legs`].
+//! What the service counts, for Prometheus. There are few labels, and they are known beforehand. They name no
+//! conference or participant, unless the configuration asks for [`of_legs`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,8 +15,8 @@ use prometheus::{
 use crate::activity::Activity;
 use crate::sign_in::{Ignored, Outcome};
 
-/// Buckets for the time of a request. It takes less than a millisecond, or as long as the store writes; at most ten
-/// seconds.
+/// Buckets for the time of a request. A request takes less than a millisecond or, if the store must write, as long as
+/// the write, and at most ten seconds.
 const REQUEST_S: [f64; 10] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0,
 ];
@@ -84,7 +84,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The metrics of a process that starts now, all at zero.
+    /// Makes the metrics of a process that starts now, all at zero.
     #[must_use]
     pub fn new() -> Metrics {
         let all = Registered(Registry::new());
@@ -189,7 +189,7 @@ impl Metrics {
         self.hellos.with_label_values(&[name]).inc();
     }
 
-    /// Counts what the switch has counted since the last reading.
+    /// Adds what the switch has counted since the last reading.
     pub fn activity(&self, activity: &Activity) {
         let add = |[packets, bytes]: &[IntCounter; 2], count: Count| {
             packets.inc_by(count.packets);
@@ -205,7 +205,7 @@ impl Metrics {
         }
     }
 
-    /// Counts conferences and what they have.
+    /// Counts the conferences of the model, and what the conferences have.
     pub fn model(&self, model: &Model) {
         let (mut conferences, mut participants, mut tracks, mut subscriptions) = (0, 0, 0, 0);
         for (name, _) in model.conferences() {
@@ -282,7 +282,7 @@ impl Metrics {
         self.webhooks.events_lost.inc_by(n);
     }
 
-    /// All metrics in text format 0.0.4, with `more` after them.
+    /// Returns all metrics in Prometheus' text format 0.0.4, followed by `more`.
     #[must_use]
     pub fn text(&self, state: State, more: Vec<MetricFamily>) -> String {
         self.leader.set(state.is_leader.into());
@@ -312,7 +312,8 @@ impl Drop for OpenWebsocket {
     }
 }
 
-/// What each leg has sent and received, with the names of its conference and participant.
+/// Returns what each leg (a participant's connection by one UDP socket) has sent and received, with the names of its
+/// conference and participant.
 #[must_use]
 pub fn of_legs(model: &Model, activity: &Activity) -> Vec<MetricFamily> {
     let labels = ["conference", "participant", "leg"];
@@ -421,7 +422,8 @@ fn full(name: &str) -> String {
     format!("reprise_conference_{name}")
 }
 
-/// Names, labels and buckets are constants of this file, each registered once: a mistake shows in the first test.
+/// Returns a registered metric. Names, labels and buckets are constants of this file, and each is registered once, so a
+/// mistake shows in the first test.
 fn registered<T>(result: prometheus::Result<T>) -> T {
     result.unwrap_or_else(|error| unreachable!("{error}"))
 }

@@ -1,5 +1,5 @@
-//! Notes which participants show otherwise than by their sockets that they are still there: those with an event stream,
-//! and those whose tokens make requests. Also notes which conferences somebody watches.
+//! Notes which participants show that they are still there by other means than their sockets: those with an event
+//! stream, and those whose tokens make requests. Also notes which conferences somebody watches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ struct Inside {
     /// When each participant's token made its last request, since [`Presence::take_requests`] was called last.
     requests: ByParticipant<Instant>,
     streams: ByParticipant<usize>,
-    /// Event streams of each conference, those of administrators too.
+    /// How many event streams of each conference are open, including those of administrators.
     watched: BTreeMap<Name, usize>,
 }
 
@@ -56,7 +56,7 @@ impl Presence {
         }
     }
 
-    /// Conferences that somebody watches, by name.
+    /// Returns the names of the conferences that somebody watches.
     #[must_use]
     pub fn watched(&self) -> Vec<Name> {
         self.lock().watched.keys().cloned().collect()

@@ -31,7 +31,7 @@ use crate::why_watch;
 /// What a service is made of.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it serves HTTP.
+    /// Where the service serves HTTP.
     pub listen: SocketAddr,
     /// Where the records are.
     pub store: StoreConfig,
@@ -47,7 +47,7 @@ pub struct Settings {
     pub program: Program,
     /// The switch's addresses for media.
     pub own_addresses: Vec<OwnAddress>,
-    /// After how long a participant is removed that gives no sign; `None`: never.
+    /// After how long a participant that gives no sign of life is removed; `None`: never.
     pub gone: Option<Duration>,
     /// Whether metrics name conferences and participants.
     pub metrics_names: bool,
@@ -75,8 +75,8 @@ pub enum ServeError {
     Http(std::io::Error),
 }
 
-/// Serves until `stop` is done. Calls `is_ready` with the address once requests are served: when the service leads for
-/// the first time.
+/// Serves until `stop` is done. Calls `is_ready` with the address when it begins to serve requests, which is when the
+/// service leads for the first time.
 ///
 /// # Errors
 /// The service cannot begin.
@@ -150,9 +150,9 @@ async fn open(store: &StoreConfig) -> Result<Store, StoreError> {
 
 /// Why a service leads no more.
 enum Role {
-    /// It was stopped.
+    /// The service was stopped.
     Stopped,
-    /// Another service leads, perhaps.
+    /// Another service may lead now.
     Lost,
 }
 
@@ -223,8 +223,8 @@ async fn lead(
     Ok(role)
 }
 
-/// Serves the switch for ever. Makes a new connection when the setting has changed after how long a silent socket is
-/// signed out. Meanwhile the switch keeps its entries, and forwards.
+/// Serves the switch for ever. When the setting of how long a socket may be silent before it is signed out has changed,
+/// makes a new connection to the switch. Meanwhile the switch keeps its entries, and forwards.
 fn drive(
     settings: &Settings,
     core: Core,

@@ -1,5 +1,5 @@
-//! Decides what a hello leads to. A hello is the datagram with which a host signs a socket in. Nothing is kept of a
-//! host that has not signed in.
+//! Decides what a hello leads to. A hello is the datagram with which a host signs a socket in. The service keeps
+//! nothing about a host that has not signed in.
 
 use conference_model::{BindingRecord, Model};
 use hello::{Hello, Kind, NoHello, Nonces, is_signed_with};
@@ -25,22 +25,22 @@ pub enum Outcome {
 /// Why a hello gets no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Ignored {
-    /// It is no hello.
+    /// The datagram is no hello.
     #[error(transparent)]
     NoHello(#[from] NoHello),
-    /// It is an answer, which only a host gets.
+    /// The datagram is an answer to a hello. Only a host gets answers.
     #[error("expected a hello, found an answer to one")]
     Answer,
     /// There is no such leg, or no longer.
     #[error("there is no leg {0}")]
     UnknownLeg(u32),
-    /// The socket that the leg has is still sending. If another one replaced it, two sockets with the leg's key would
-    /// replace each other for ever.
+    /// The socket that the leg has is still sending. If another socket replaced it, two sockets with the leg's key
+    /// would replace each other for ever.
     #[error(
         "another socket of leg {0} still sends: it is replaced when it has been silent for 3 seconds"
     )]
     InUse(u16),
-    /// It was signed with another key.
+    /// The hello was signed with another key.
     #[error("a hello for leg {0} with a wrong signature")]
     Signature(u32),
 }
@@ -97,7 +97,8 @@ pub fn decide(
         if there == from {
             return Outcome::Answered(welcome);
         }
-        // Over another router, or to another address of the switch, it is still the same socket.
+        // A socket whose datagrams come over another router, or go to another address of the switch, is still the same
+        // socket.
         if !there.is_same_socket(from) && still_sends(leg, there) {
             return Outcome::Ignored(Ignored::InUse(leg));
         }

@@ -1,4 +1,4 @@
-//! Decides what keeps a publisher's track from a receiver.
+//! Decides what keeps a publisher's track from a receiver. A leg is a participant's connection by one UDP socket.
 
 use conference_api::{Cause, Name, TrackPath, Transport, Why};
 use conference_model::{BindingRecord, Model};
@@ -6,10 +6,10 @@ use conference_model::{BindingRecord, Model};
 use crate::activity::{Activity, Flow, LegActivity};
 use crate::counts::{received, sent};
 
-/// A publisher that sends no media for so long is silent. The time is longer than that between two readings, and longer
-/// than the second that a slow picture may take.
+/// A publisher that sends no media for this long counts as silent. This is longer than the time between two readings of
+/// the counters, and longer than the second that a slow picture may take.
 pub const SILENT_MS: u64 = 3_000;
-/// How long drops count after the last one, so that drops that happen only now and then are seen.
+/// How long drops count as a cause after the last drop, so that drops that happen only now and then are seen.
 const RECENT_MS: u64 = 5_000;
 
 /// Whom and which track a question is about.
@@ -93,7 +93,7 @@ fn causes(found: &Found<'_>, now_ms: u64) -> Vec<Cause> {
     let mut causes = Vec::new();
     for cause in Cause::ALL {
         let is_hidden = cause.hidden_by().iter().any(|it| causes.contains(it));
-        // A cause may be hidden by one that comes later.
+        // A cause may be hidden by a cause that comes later in this order.
         let is_hidden_later = cause
             .hidden_by()
             .iter()
@@ -140,21 +140,22 @@ fn is_silent(found: &Found<'_>, now_ms: u64) -> bool {
     let (Some(leg), Some(read_ms)) = (found.publisher, found.activity.read_steady_ms) else {
         return false;
     };
-    // A leg whose counters we have read for less time than that may have sent before.
+    // A leg whose counters we have read for less time than `SILENT_MS` may have sent before.
     let is_known = read_ms.saturating_sub(leg.since_ms) >= SILENT_MS;
     let is_quiet = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENT_MS;
     is_known && leg.last_media_ms.is_none_or(is_quiet)
 }
 
-/// The switch counts the fragments of all senders together. They are taken for this publisher's if nothing else comes
-/// from it.
+/// Whether the publisher sends only IP fragments, as far as can be known. The switch counts the fragments of all
+/// senders together. This function takes them for this publisher's if nothing else comes from the publisher.
 fn is_fragmented(found: &Found<'_>, now_ms: u64) -> bool {
     let fragments = found.activity.verdicts.get("drop_fragment");
     is_silent(found, now_ms) && fragments.is_some_and(|it| is_recent(it, now_ms))
 }
 
-/// The switch counts what is no RTP for all legs together: it is this leg's if the leg sends, the receiver gets nothing at
-/// all, and as many packets were dropped for it as the leg has sent.
+/// Whether the publisher sends something that is no RTP, as far as can be known. The switch counts such packets for all
+/// legs together. This function takes them for this leg's if the leg sends, the receiver gets nothing at all, and at
+/// least as many packets were dropped as the leg has sent.
 fn is_not_rtp(found: &Found<'_>) -> bool {
     let (Some(publisher), Some(receiver)) = (found.publisher, found.receiver) else {
         return false;
@@ -170,7 +171,7 @@ fn is_not_rtp(found: &Found<'_>) -> bool {
         && dropped >= sent
 }
 
-/// Whether a signed-in leg was in neither table at the last reading.
+/// Whether the publisher's or the receiver's leg is signed in, but was in neither table at the last reading.
 fn is_not_written(found: &Found<'_>) -> bool {
     let lacks = |binding: Option<&BindingRecord>, leg: Option<&LegActivity>| {
         binding.is_some() && leg.is_none()
@@ -497,7 +498,7 @@ mod tests {
             case.why().causes,
             [Cause::Muted, Cause::Policed, Cause::ReceiverNotSignedIn]
         );
-        // What the receiver gets of others says nothing of this track.
+        // What the receiver gets from others says nothing about this track.
         let mut case = Case::new();
         case.not_rtp = 49;
         assert_eq!(case.why().causes, []);

@@ -1,5 +1,5 @@
-//! Tells participants when the reasons have changed for which they do not receive a track. Compares once a second, in
-//! conferences that somebody watches.
+//! Tells participants when the reasons have changed for which they do not receive a track. Compares the reasons once a
+//! second, in conferences that somebody watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +17,9 @@ use crate::why::{Question, causes_of, why};
 
 /// How often causes are compared: as often as the switch is read.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many subscriptions are compared at one look, the check that is made once a second. Those of one more participant
-/// may be added. The work takes some 10 ms. The next look goes on with the other subscriptions.
+/// How many subscriptions are compared at one look, the check that is made once a second. A look always compares all
+/// subscriptions of its last participant, so there may be some more. The work takes some 10 ms. The next look goes on
+/// with the other subscriptions.
 const SUBSCRIPTIONS_PER_LOOK: usize = 20_000;
 /// The most events of one look: when a switch goes away, every subscription changes, and the queues of readers hold
 /// only some thousand events.
@@ -48,8 +49,8 @@ pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence:
 struct Known {
     /// The causes that were told last; none at first.
     told: Vec<Cause>,
-    /// The causes that the last look found. They are told only if the next look finds them, too: the switch has the
-    /// entries of a socket that has just signed in before the next reading.
+    /// The causes that the last look found. They are told only if the next look finds them, too. For example, a socket
+    /// that has just signed in is not in the counts yet, but will be at the next reading of the switch.
     found: Vec<Cause>,
 }
 
@@ -59,9 +60,9 @@ type OfParticipant = BTreeMap<TrackPath, Known>;
 #[derive(Debug, Default)]
 struct Watcher {
     known: BTreeMap<Name, BTreeMap<Name, OfParticipant>>,
-    /// Conferences of which every participant has been looked at.
+    /// Conferences of which every participant has been compared at least once.
     complete: BTreeSet<Name>,
-    /// Where the next look goes on: after this participant.
+    /// The participant after whom the next look goes on.
     after: Option<(Name, Name)>,
 }
 
@@ -77,7 +78,8 @@ impl Watcher {
         let mut events = Vec::new();
         let mut n_left = SUBSCRIPTIONS_PER_LOOK;
         let start = self.after.take();
-        // From where the last look stopped to the end, then from the beginning to there.
+        // The look goes from where the last look stopped to the end, then from the beginning to where the last look
+        // stopped.
         let order = [(start.as_ref(), None), (None, start.as_ref())];
         for (after, until) in order {
             for conference in watched {
@@ -110,7 +112,7 @@ impl Watcher {
         events
     }
 
-    /// Forgets what is no longer there or watched.
+    /// Forgets conferences and participants that are no longer there or not watched any more.
     fn forget(&mut self, model: &Model, watched: &[Name]) {
         self.known.retain(|conference, participants| {
             let Ok(there) = model.participants(conference) else {
@@ -123,7 +125,7 @@ impl Watcher {
         self.complete.retain(|it| known.contains_key(it));
     }
 
-    /// Returns how many subscriptions it has compared.
+    /// Compares the causes of a participant's subscriptions. Returns how many subscriptions it has compared.
     fn participant(
         &mut self,
         model: &Model,
@@ -135,7 +137,7 @@ impl Watcher {
         let Ok(record) = model.participant(conference, participant) else {
             return 0;
         };
-        // Whoever begins to watch reads the present causes; only changes after that are told.
+        // Whoever begins to watch reads the present causes; only later changes are told.
         let is_first = !self.complete.contains(conference);
         let known = self.known.entry(conference.clone()).or_default();
         let known = known.entry(participant.clone()).or_default();

@@ -11,15 +11,15 @@ mod etcd;
 pub use embedded::Embedded;
 pub use etcd::{Etcd, EtcdConfig, EtcdTls};
 
-/// One write: a key and its new value; `None` deletes.
+/// One write: a key and its new value; `None` deletes the key.
 pub type Write = (String, Option<String>);
 
-/// What a restore does with records that there are.
+/// What a restore does with records that the store already has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
-    /// It keeps them, and writes nothing.
+    /// The restore keeps them, and writes nothing.
     Refused,
-    /// It replaces all of them.
+    /// The restore replaces all of them.
     Replaced,
 }
 
@@ -45,7 +45,7 @@ impl From<Etcd> for Store {
 }
 
 impl Store {
-    /// A number that is greater with each service that leads.
+    /// Returns the term, a number that is greater with each service that leads.
     #[must_use]
     pub fn term(&self) -> u64 {
         match self {
@@ -54,8 +54,8 @@ impl Store {
         }
     }
 
-    /// Makes the term at least `at_least`, also that of later services: a switch may have seen greater election ids than
-    /// a store that was restored from a backup.
+    /// Makes the term at least `at_least`; later services get greater terms. This is needed because a switch may have
+    /// seen greater election ids than a store that was restored from a backup.
     ///
     /// # Errors
     /// Another service leads, or the store does not answer. The term of this service is as before then.
@@ -81,7 +81,7 @@ impl Store {
     ///
     /// # Errors
     /// Another service leads, or a group is too large: then nothing was written. Or the store does not answer: then
-    /// nobody knows what was done, and [`read_all`](Self::read_all) is the next call.
+    /// nobody knows what was done, and [`read_all`](Self::read_all) must be the next call.
     pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
         match self {
             Store::Embedded(store) => store.write(groups).await,
@@ -92,7 +92,7 @@ impl Store {
     /// Refuses a group that the store cannot write at once.
     ///
     /// # Errors
-    /// It is too large.
+    /// The group is too large.
     pub fn check_group(&self, group: &[Write]) -> Result<(), StoreError> {
         match self {
             Store::Embedded(_) => Ok(()),
@@ -104,8 +104,8 @@ impl Store {
     /// would use.
     ///
     /// # Errors
-    /// There are records and they are not to be replaced. Or the store does not answer: then the restore must be made
-    /// again.
+    /// The store has records, and they are not to be replaced. Or the store does not answer: then the restore must be
+    /// made again.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -120,7 +120,7 @@ impl Store {
     /// Asks the store whether it would take a write.
     ///
     /// # Errors
-    /// It would not.
+    /// The store would not take a write.
     pub async fn check(&self) -> Result<(), StoreError> {
         match self {
             Store::Embedded(store) => store.check().await,
@@ -151,7 +151,7 @@ pub enum StoreError {
     /// Another service has the file.
     #[error("another service uses {0}: end it, or give this one a file of its own")]
     InUse(String),
-    /// The file is not one of a conference service.
+    /// The file is no store of a conference service.
     #[error(
         "{path}: expected a store of a conference service, found {found}: name another file, or move it away"
     )]
@@ -161,7 +161,7 @@ pub enum StoreError {
         /// What was found.
         found: String,
     },
-    /// The file is of another version.
+    /// The file has the format of another version.
     #[error(
         "{path}: expected a store of format {expected}, found format {found}: use the version that wrote it, or name another file"
     )]
@@ -186,9 +186,9 @@ pub enum StoreError {
         "the request changes {n_writes} records with {n_bytes} bytes, but etcd takes {writes_max} with {bytes_max} at once: split it, or make the conference smaller"
     )]
     TooLarge {
-        /// The request's writes.
+        /// How many writes the request has.
         n_writes: usize,
-        /// Their bytes, with those of their keys and of the message around them.
+        /// How many bytes these writes have, including their keys and the message around them.
         n_bytes: usize,
         /// The most writes.
         writes_max: usize,
@@ -205,7 +205,7 @@ pub enum StoreError {
         "{0}: a restore was not finished, so the records are not whole: run `reprise restore --replace` again"
     )]
     HalfRestored(String),
-    /// A service leads, and a restore may not.
+    /// A restore needs to lead, but a service leads.
     #[error("{0} leads: end all services with this store first")]
     Led(String),
     /// Another service leads now.

@@ -29,7 +29,7 @@ async fn records(store: &Etcd) -> BTreeMap<String, String> {
     store.read_all().await.unwrap().into_iter().collect()
 }
 
-/// Leads within ten seconds.
+/// Becomes the leader, within ten seconds.
 async fn lead(config: &EtcdConfig) -> Etcd {
     let leads = timeout(Duration::from_secs(10), Etcd::lead(config));
     leads.await.expect("it leads within 10 s").unwrap()
@@ -142,7 +142,7 @@ impl Other {
 async fn lead_and_write(endpoints: &str) {
     let endpoints = endpoints.split(',').map(str::to_owned);
     let store = Etcd::lead(&config(endpoints.collect())).await.unwrap();
-    // The harness has begun a line.
+    // The test harness has begun a line, so this begins a new one.
     println!("\nterm {}", store.term());
     for number in 1.. {
         let key = format!("{}/{number:06}", store.term());
@@ -234,8 +234,8 @@ async fn records_of_more_than_an_answer_are_read_in_pages() {
     assert!(read.into_iter().collect::<BTreeMap<_, _>>() == all);
 }
 
-/// Writes thousands of records, for which etcd may need longer than a call may take on a machine that others use, too:
-/// then they are written once more.
+/// Writes thousands of records. On a machine that others use, too, etcd may need longer for them than a call may take.
+/// Then they are written again.
 async fn write(store: &Etcd, writes: Vec<Vec<Write>>) {
     let again = Instant::now() + Duration::from_secs(120);
     loop {
@@ -256,7 +256,7 @@ async fn groups_are_whole_and_those_with_no_room_are_refused_before_anything_is_
         return;
     };
     let store = lead(&config(cluster.endpoints())).await;
-    // As many short writes as have room, and as large a value.
+    // This finds how many short writes fit into one group, and how large a single value may be.
     let short = |n| put(format!("{n:05}"), "x");
     let n_short = (1..20_000)
         .rev()
@@ -277,7 +277,7 @@ async fn groups_are_whole_and_those_with_no_room_are_refused_before_anything_is_
         .unwrap();
     write(&store, vec![large(len)]).await;
     let gone = short.into_iter().map(|(key, _)| (key, None)).collect();
-    // Two transactions.
+    // These two groups need two transactions.
     write(&store, vec![gone, large(len)]).await;
     assert_eq!(records(&store).await.len(), 1);
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer, ViewerKey};
 
-/// How the two conferences differ.
+/// How two conferences differ in one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {
@@ -24,7 +24,7 @@ pub enum Sign {
 pub struct Line {
     /// Whether the object was added, removed or changed.
     pub sign: Sign,
-    /// The group that the line is about; `None`: an own address.
+    /// The group that the line is about; `None` if the line is about an own address.
     pub group: Option<GroupId>,
     /// Description of the object, with its values.
     pub text: String,

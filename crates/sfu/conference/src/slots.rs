@@ -63,9 +63,9 @@ pub struct NotFree {
 pub struct Slots {
     size: u32,
     reserve: u32,
-    /// Free runs, base to length; neighbours are merged.
+    /// Runs of free slots: the first slot of each, and its length. Adjacent runs are merged.
     free: BTreeMap<u32, u32>,
-    /// Blocks in use, base to length and group.
+    /// Blocks in use: the first slot of each, its length and its group.
     used: BTreeMap<u32, (u32, GroupId)>,
     unlinked: Vec<Block>,
 }
@@ -88,10 +88,10 @@ impl Slots {
         }
     }
 
-    /// Marks a block that the switch already uses as this group's.
+    /// Marks a block as used by this group, because the switch already uses it.
     ///
     /// # Errors
-    /// Not all of its slots are free.
+    /// Not all slots of the block are free.
     pub fn occupy(&mut self, block: Block, group: GroupId) -> Result<(), NotFree> {
         let error = NotFree {
             block,
@@ -118,8 +118,8 @@ impl Slots {
         }
     }
 
-    /// Takes `len` slots of the first free run that is long enough and from which they can be taken so that the reserve
-    /// is left; `None` if there is no such run.
+    /// Takes `len` slots of the first free run that is long enough, and that can give these slots without using up the
+    /// reserve. Returns `None` if there is no such run.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
         let run = self
             .runs()
@@ -236,7 +236,7 @@ pub struct CounterIds {
 }
 
 impl CounterIds {
-    /// An array of `size` free indexes.
+    /// Makes an array of `size` free indexes.
     pub fn new(size: u32) -> CounterIds {
         CounterIds {
             size,

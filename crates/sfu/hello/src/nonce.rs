@@ -1,4 +1,4 @@
-//! Nonces that the service checks without having kept them.
+//! Nonces that the service can check without storing them.
 
 use std::net::IpAddr;
 
@@ -14,18 +14,18 @@ pub const NONCE_LIFE_MS: u64 = 10_000;
 pub struct Origin {
     /// The switch's port.
     pub port: u16,
-    /// The frame's source.
+    /// The frame's source MAC address.
     pub mac: [u8; 6],
-    /// The packet's source.
+    /// The packet's source address.
     pub address: IpAddr,
     /// The datagram's source port.
     pub udp_port: u16,
-    /// The packet's destination, an address of the switch.
+    /// The packet's destination address, which is an address of the switch.
     pub own_address: IpAddr,
 }
 
-/// Makes and checks nonces. A nonce is a keyed hash of leg, origin and time: a service keeps no state for a host that has
-/// not signed in, however many hellos come.
+/// Makes and checks nonces. A nonce is a keyed hash of leg, origin and time. So a service keeps no state for a host
+/// that has not signed in, however many hellos come.
 #[derive(Clone)]
 pub struct Nonces {
     secret: [u8; KEY_LEN],
@@ -51,8 +51,8 @@ impl Nonces {
         self.nonce_of(leg, origin, now_ms / NONCE_LIFE_MS)
     }
 
-    /// Whether this is the nonce for that leg and origin, made in the present period of `NONCE_LIFE_MS` or the one
-    /// before.
+    /// Whether this is the nonce for that leg and origin, made in the present period of `NONCE_LIFE_MS` or in the
+    /// previous period.
     #[must_use]
     pub fn is_nonce(
         &self,
@@ -81,7 +81,7 @@ impl Nonces {
         }
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&signature(&self.secret, &text)[..NONCE_LEN]);
-        // Zeros stand for "none yet".
+        // A nonce of zeros would mean that the host has got no nonce yet.
         nonce[0] |= 1;
         nonce
     }

@@ -1,4 +1,4 @@
-//! What a command that looks at a machine or a service has found, and what to do about it.
+//! The findings of a command that examines a machine or a service, and the advice what to do about them.
 
 use std::fmt;
 

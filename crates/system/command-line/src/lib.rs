@@ -4,7 +4,8 @@
 //! output and standard error.
 //!
 //! This file has the messages for wrong command lines. clap repeats the messages of the standard library's parsers,
-//! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here do.
+//! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here
+//! say what was expected.
 
 #![forbid(unsafe_code)]
 

@@ -53,7 +53,7 @@ pub fn bytes_as_they_are(bytes: &[u8]) {
     unless_unread(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// Prints the answer to the command line itself (`--help`), or its error, and ends the process.
+/// Prints the help or version that the command line asks for, or the error in the command line, and ends the process.
 pub fn of_command_line(error: &clap::Error) -> ! {
     let result = crate::print(error).and_then(|()| stdout().flush());
     if !error.use_stderr() {

@@ -1,5 +1,5 @@
-//! The file of a Unix socket. At no time can a user without permission connect to it. A new file replaces one that a
-//! dead process has left, and is removed when this process stops listening.
+//! The file of a Unix socket. At no time can a user without permission connect to it. If a dead process has left a file
+//! of this name, the new file replaces that file. The new file is removed when this process stops listening.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -29,7 +29,7 @@ const FOLDER_POLL_MS: u64 = 5;
 pub struct SocketFile {
     path: PathBuf,
     identity: Identity,
-    /// Whether the file is another process's.
+    /// Whether the file belongs to another process.
     is_left: bool,
 }
 
@@ -101,8 +101,9 @@ impl SocketFile {
         })
     }
 
-    /// Makes the file belong to this process, which goes on listening alone. The file is then removed when this value
-    /// is dropped.
+    /// Makes the file belong to this process, which from now on is the only one that listens. The file is then removed
+    /// when
+    /// this value is dropped.
     #[must_use]
     pub fn own(mut self) -> SocketFile {
         self.is_left = false;
@@ -118,8 +119,8 @@ impl SocketFile {
 /// Device, inode, and modification time in seconds and nanoseconds.
 type Identity = (u64, u64, i64, i64);
 
-/// Distinguishes a socket from a later one of the same name. The inode number alone does not, since the file system may
-/// reuse it at once.
+/// Distinguishes a socket from a later one of the same name. The inode number alone is not enough, since the file
+/// system may use the number again at once.
 fn identity(found: &fs::Metadata) -> Identity {
     (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
 }
@@ -148,8 +149,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Locks the folder, so that no other process with this code changes the file between our look at it and its
-/// replacement.
+/// Locks the folder. So no other process with this code changes the file after this process has examined it and before
+/// this process has replaced it.
 fn lock_folder(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
@@ -181,8 +182,8 @@ fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
     }
 }
 
-/// Whether somebody listens on a socket's file. Never blocks: a listener whose backlog is full counts as well, and a
-/// blocking connect(2) would wait for it forever.
+/// Whether somebody listens on a socket's file. A listener whose backlog is full counts as well. This function never
+/// blocks; a blocking connect(2) would wait forever for a listener with a full backlog.
 ///
 /// # Errors
 /// The system does not let this process connect.

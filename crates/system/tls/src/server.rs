@@ -25,7 +25,7 @@ pub struct ServerFiles {
 #[derive(Debug)]
 pub struct Server {
     files: ServerFiles,
-    /// The name in TLS of the protocol that is spoken over it.
+    /// The name in TLS (ALPN) of the protocol that is spoken over TLS.
     protocol: &'static [u8],
     state: Mutex<State>,
 }

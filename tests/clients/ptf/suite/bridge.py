@@ -122,7 +122,10 @@ class AGroupReplicates(BridgeTest):
 
 # spec: counter.indexed, counter.direct
 class PacketsAreCounted(BridgeTest):
-    """A direct counter counts an entry's packets and bytes, a counter array's cell a port's."""
+    """A direct counter counts the packets and bytes of an entry.
+
+    Each cell of a counter array counts those of a port.
+    """
 
     def runTest(self) -> None:
         match = [exact(1, mac(HOST))]

@@ -1,4 +1,4 @@
-//! Sequencers in memory, and helpers that collect receivers' events.
+//! Sequencers that run inside the test, and helpers that collect receivers' events.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -16,7 +16,8 @@ use k256::ecdsa::signature::hazmat::PrehashSigner;
 pub const GROUP: u16 = 7;
 pub const NOW: Duration = Duration::from_secs(1);
 
-/// The sequencer of AOM-HM, with the keys of all receivers.
+/// The sequencer of AOM-HM, the variant whose packets carry a keyed tag for each receiver. It has the keys of all
+/// receivers.
 pub struct Tagging {
     pub epoch: u64,
     pub keys: Vec<Key>,
@@ -74,7 +75,8 @@ impl Tagging {
     }
 }
 
-/// The switch and the coprocessor of AOM-PK.
+/// The switch and the coprocessor of AOM-PK, the variant in which hashes link the packets to a chain and some packets
+/// are signed.
 pub struct Signing {
     pub epoch: u64,
     pub key: SigningKey,
@@ -106,8 +108,8 @@ impl Signing {
         self.packet_of(sequence, link, message, is_signed)
     }
 
-    /// Makes the next packet of the chain. Its digest is wrong, so the chain contains its sequence number without a
-    /// message.
+    /// Makes the next packet of the chain. The packet's digest is wrong, so the chain contains the packet's sequence
+    /// number without a message.
     pub fn void_packet(&mut self, message: &[u8], is_signed: bool) -> Vec<u8> {
         let (sequence, link) = (self.last.0 + 1, self.last.1);
         let state = state_of(self.chain(), &link, &NO_MESSAGE, sequence);

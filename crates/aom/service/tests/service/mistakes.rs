@@ -279,7 +279,7 @@ async fn a_service_waits_to_be_primary_as_long_as_its_options_say_or_takes_over(
     wait_for_switch(&taking).await;
     let error = waiting.error().await.to_string();
     assert_has(&error, "another controller");
-    // The service takes the role over only at its start, and not from a controller that displaces it.
+    // The service takes over the role of primary only at its start, and not from a controller that displaces it later.
     let _there = displace(&switch).await;
     let error = taking.error().await.to_string();
     assert_has(&error, "has been primary for 3 s");

@@ -14,7 +14,8 @@ use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};
 use crate::support::{Group, Running, Stamps, Switch, TIMEOUT, member_name, options, start};
 
-/// Sends a request, which may be dropped. Returns the number of copies that the switch makes of it for the members.
+/// Sends a request, which may be dropped. Returns the number of copies of the request that the switch makes for the
+/// members.
 fn send(switch: &Switch, group: &Group, stamps: &mut Stamps, message: &str) -> usize {
     let copies = switch.request(group.address, message.as_bytes());
     stamps.note(&copies);
@@ -278,7 +279,7 @@ async fn a_load_that_is_cut_off_is_done_again_though_the_switch_has_its_state() 
         options.stop_at = Some(point);
         let error = start(options).expect("it opens").error().await;
         assert!(matches!(error, ServiceError::StoppedAt(at) if at == point));
-        // A second restart before the service starts.
+        // The switch restarts a second time before the service starts.
         switch.restart().await;
         assert_eq!(send(&switch, &group, &mut stamps, "nobody"), 0, "{point}");
         let service = start(crate::support::options(&switch, &state)).expect("it opens");

@@ -1,4 +1,4 @@
-//! A sequencer in this process, a service on it, and members that verify what they receive.
+//! A sequencer in this process, a service that configures it, and members that verify what they receive.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -41,7 +41,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(120);
 /// A switch with a P4Runtime server. The test passes frames to the switch by method calls.
 pub struct Switch {
     frames: Arc<MemoryLoop>,
-    /// A runtime of its own, so that its connections end with the switch.
+    /// The switch's own runtime, so that the switch's connections end when the switch ends.
     runtime: Option<Runtime>,
     pub address: String,
     /// The state file.
@@ -427,7 +427,7 @@ struct Inside {
     is_silent: bool,
     /// The confirm key of this process, once it is needed.
     key: Option<PublicKey>,
-    /// The member's confirm key in each membership that it was sent.
+    /// The member's confirm key in each membership that the service sent to the member.
     announced_keys: Vec<Option<PublicKey>>,
 }
 
@@ -559,7 +559,8 @@ impl Inside {
     }
 }
 
-/// The message of each group, epoch and sequence number: no two messages may share them.
+/// The message of each group, epoch and sequence number. No two messages may have the same group, epoch and sequence
+/// number.
 #[derive(Default)]
 pub struct Stamps(BTreeMap<(u16, u64, u32), Vec<u8>>);
 

@@ -26,7 +26,7 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let mut session = Session::open_primary(global).await?;
     let snapshot = session.settle().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
-    // What is wrong with the file is found before it changes anything in the switch.
+    // Find errors in the file before anything in the switch is changed.
     let own = file
         .addresses()
         .map_err(|error| Failure::in_file(path, &error))?;

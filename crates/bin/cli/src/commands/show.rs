@@ -22,7 +22,7 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(INTERVAL).await;
         let now = match read(global).await {
-            // The program may have been replaced during the reading.
+            // Read once more: the program may have been replaced during the reading.
             Err(_) => read(global).await,
             now => now,
         };

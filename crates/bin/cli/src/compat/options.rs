@@ -36,7 +36,7 @@ pub enum Does {
     Output,
     /// The value contains options of the compiler.
     ForCompiler,
-    /// Accepted: it would not change the output.
+    /// The option is accepted and ignored, because it would not change the output.
     NoEffect,
     Refused(&'static str),
 }
@@ -208,7 +208,7 @@ fn find(name: Name, word: &str) -> Option<&'static Spec> {
 
 pub struct Given {
     pub does: Does,
-    /// The spelling used, for messages.
+    /// The option as it was spelled on the command line, for messages.
     pub name: String,
     pub value: Option<String>,
 }

@@ -42,10 +42,10 @@ pub enum Content {
 
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// `None` if a runtime file cannot express it, for example a member of an action profile.
+    /// `None` if a runtime file cannot express the content, for example a member of an action profile.
     pub content: Option<Content>,
     pub is_const: bool,
-    /// The entry as read: a change keeps the fields that a runtime file lacks.
+    /// The entry as read from the switch. A change of the entry keeps the fields that a runtime file does not have.
     pub entity: Entity,
 }
 
@@ -148,7 +148,7 @@ pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
             let params = params.iter().map(|(id, value)| (*id, value.clone()));
             let action = entities::action(*action_id, params);
             entry.action = Some(entities::table_action(action));
-            // These fields come from the read. A write with them would set the counter.
+            // Remove fields that come from the read. A write with counter data would set the counter.
             entry.counter_data = None;
             entry.time_since_last_hit = None;
             entry.is_const = false;

@@ -245,7 +245,7 @@ fn fields(node: &Node, table: &config::Table) -> Result<BTreeMap<u32, Match>, Fi
     Ok(fields)
 }
 
-/// Converts a match. Returns `None` if it matches every value: P4Runtime then omits the field.
+/// Converts the match of a key field. Returns `None` if it matches every value: P4Runtime then omits the field.
 fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>, FileError> {
     let kind = Kind::of_bitwidth(field.bitwidth);
     let bits = field.bitwidth.unsigned_abs();
@@ -287,7 +287,7 @@ fn pair<'j>(node: &Node<'j>, what: &str) -> Result<[Node<'j>; 2], FileError> {
     items.try_into().map_err(|_| node.expected(what))
 }
 
-/// P4Runtime requires a priority if several entries may match a packet.
+/// Reads the priority of an entry. P4Runtime requires a priority if several entries of the table may match a packet.
 fn priority(node: &Node, table: &config::Table) -> Result<i32, FileError> {
     let name = name_of(table.preamble.as_ref());
     let given = node.get("priority");

@@ -31,7 +31,7 @@ impl Script {
         }
     }
 
-    /// Runs a line; `false` if it is `exit`.
+    /// Runs a line. Returns `false` if the line is `exit`.
     async fn line(&mut self, shell: &mut Shell, place: &Place) -> Result<bool, Failure> {
         self.n_commands += 1;
         match shell.run(place).await {
@@ -144,7 +144,7 @@ pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), 
             Err(Stop::Exit) => return Ok(()),
             Err(Stop::Interrupted) => return Err(Stop::Interrupted),
             Err(Stop::Failed(message, found)) => {
-                // The message of a failure in a nested file already says where it is.
+                // The message of a failure in a nested file already names the failure's place.
                 let message = if line.trim_start().starts_with("source") {
                     message
                 } else {

@@ -138,8 +138,8 @@ fn another_primary_is_waited_for_reported_and_taken_over_from() {
     assert!(!switch.ok("clone list").contains("clone add 7"));
 }
 
-/// Standard error of a shell that runs `first`, then `others` after another controller has set its program and
-/// disconnected.
+/// Runs a shell with the commands `first`. Then another controller sets its program and disconnects, and the shell runs
+/// the commands `others`. Returns the shell's standard error.
 pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
     let router = concat!(
         env!("CARGO_MANIFEST_DIR"),

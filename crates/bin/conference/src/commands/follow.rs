@@ -11,7 +11,7 @@ use crate::output;
 
 /// The pause before the service is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How often the conference is read without an event, since events may have been lost.
+/// How often the conference is read even if no event has come, since events may have been lost.
 const READ_AGAIN: Duration = Duration::from_secs(30);
 
 /// Why following stops.
@@ -78,7 +78,7 @@ pub async fn follow(
     }
 }
 
-/// Follows a conference while the service is there.
+/// Follows a conference as long as the service can be reached. Returns why this stops.
 async fn session(
     api: &Api,
     conference: &Name,
@@ -97,7 +97,7 @@ async fn session(
             }
             take_events(events, follower).await
         }
-        // If the service had refused this, it would have refused the read, too.
+        // If the service had refused the request for events, it would have refused the read, too.
         Err(error) => Stop::Away(error),
     }
 }
@@ -122,7 +122,7 @@ async fn take_events(mut events: Watch, follower: &mut impl Follower) -> Stop {
     }
 }
 
-/// What it means that this participant is no longer in the conference.
+/// Returns why the program stops when its own participant is no longer in the conference.
 pub fn own_left(own: &Name, reason: LeftReason) -> Stop {
     let why = match reason {
         LeftReason::ConferenceEnded => return Stop::Conference,

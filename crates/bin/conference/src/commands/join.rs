@@ -1,4 +1,5 @@
-//! `reprise join`: programs of this machine that speak plain RTP, or exchange other datagrams, take part in a conference.
+//! `reprise join`: lets programs of this machine, which speak plain RTP or exchange other datagrams, take part in a
+//! conference.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -116,7 +117,7 @@ struct Received {
     transport: Transport,
     /// The port to which the track's packets go; RTCP goes to the next port.
     player: u16,
-    /// The port to which the player sends its RTCP, or datagrams that are published; `None` if it has no such port.
+    /// The port to which the player sends its RTCP or the datagrams to be published; `None` if there is no such port.
     own: Option<u16>,
     /// The session description that the publisher has given.
     sdp: String,
@@ -262,8 +263,8 @@ impl Host {
         Ok(())
     }
 
-    /// Publishes the datagrams that one program sends to the local ports of all other participants' tracks of
-    /// datagrams.
+    /// Publishes a track of datagrams. Each other participant's track of datagrams has a local port; what one program
+    /// sends to these ports is published.
     async fn publish_datagrams(&mut self, track: &Name, max_kbps: u32) -> Result<(), Failure> {
         let leg = self
             .publishing_leg(track, Transport::Datagram, String::new(), max_kbps)
@@ -307,7 +308,7 @@ impl Host {
         Ok(leg)
     }
 
-    /// Receives a track, unless that is done already.
+    /// Begins to receive a track, unless it is received already or is not wanted.
     async fn receive(&mut self, path: &TrackPath, track: &Track) -> Result<(), Stop> {
         if !self.wants(path) {
             return Ok(());
@@ -391,7 +392,7 @@ impl Host {
         is_chosen && path.participant != self.participant
     }
 
-    /// Receives all tracks of a participant that are to be received.
+    /// Begins to receive those tracks of a participant that are to be received.
     async fn receive_all(&mut self, name: &Name, of: &Participant) -> Result<(), Stop> {
         for (track, it) in &of.tracks {
             let path = TrackPath {

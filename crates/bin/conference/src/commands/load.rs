@@ -1,4 +1,4 @@
-//! `reprise load`: participants who join a conference, send, receive and measure.
+//! `reprise load`: lets many participants join a conference, send, receive and measure.
 //!
 //! All participants are tasks of one thread. Each has its own socket with one leg (the socket's connection to the
 //! service), and signs in by itself. The requests of all participants share a few HTTP connections.
@@ -36,8 +36,8 @@ use tally::Tally;
 
 /// How long the load waits for the last packets.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
-/// If a load is killed, its participants stay in the conference until their tokens expire. Tokens expire so long after
-/// the load's planned end.
+/// How long after the load's planned end the participants' tokens expire. If a load is killed, its participants stay in
+/// the conference until then.
 const TOKEN_REST: Duration = Duration::from_secs(120);
 
 pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {
@@ -227,7 +227,7 @@ impl Driver {
         self.conclude()
     }
 
-    /// Lets participants join, waits, and lets some leave and join again.
+    /// Lets all participants join. Then, for the time that the user has given, lets some of them leave and join again.
     async fn run_load(&self, tasks: &mut JoinSet<()>) {
         let began = Instant::now();
         let n_publishers = self.shared.publishers.len();
@@ -242,7 +242,8 @@ impl Driver {
         let _ = timeout(seconds, self.replace(others)).await;
     }
 
-    /// Begins joins at the rate, and waits until all are there or have failed.
+    /// Starts the joins of these participants at the rate that the user has given. Waits until each participant has
+    /// joined or failed.
     async fn join(&self, members: &[Rc<Member>], tasks: &mut JoinSet<()>) {
         let began = Instant::now();
         for (idx, member) in (0_u32..).zip(members) {

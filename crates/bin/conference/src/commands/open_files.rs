@@ -1,13 +1,14 @@
-//! The limit of open files, sockets included: often 1,024 for a process, which may raise it.
+//! Raises the limit of files, sockets included, that a process may have open. The limit is often 1,024, and a process
+//! may raise its own.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 
-/// Number of files that a process may have open beside the sockets that it counts.
+/// Number of files that this process may have open in addition to the sockets.
 const OTHERS: u64 = 64;
 
-/// Raises the limit so that this process can open so many sockets.
+/// Raises the limit so that this process can open `n_sockets` sockets.
 ///
 /// # Errors
 /// The system allows fewer.

@@ -40,7 +40,7 @@ const QUEUE: usize = 65_536;
 const FLUSH: Duration = Duration::from_secs(1);
 /// How long the tracks may take to end.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How long leaving may take: the service may be away.
+/// How long leaving may take, since the service may not be reachable.
 const LEAVE_MAX: Duration = Duration::from_secs(3);
 /// Maximum number of new legs that wait to replace the present leg of one track. A leg is one UDP socket's connection
 /// to the service.
@@ -120,7 +120,7 @@ async fn flush(files: mpsc::Sender<Message>) {
     }
 }
 
-/// Why the thread has ended by itself.
+/// Returns why the thread that writes files has ended by itself.
 fn of_thread(ended: Result<Result<(), Failure>, oneshot::error::RecvError>) -> Failure {
     match ended {
         Ok(Err(failure)) => failure,
@@ -135,7 +135,7 @@ pub(super) fn now_ms() -> u64 {
 
 /// A track that is recorded now.
 struct Recorded {
-    /// When its publisher has joined: one who has left and come back publishes another track.
+    /// When the track's publisher has joined. A publisher who has left and joined again publishes another track.
     publisher_joined_ms: u64,
     legs: mpsc::Sender<Leg>,
     /// Dropped to stop the recording of the track.
@@ -199,7 +199,7 @@ impl Recorder {
         ))))
     }
 
-    /// Records a track of others from now on, unless it is recorded already.
+    /// Begins to record the track of another participant, unless the track is recorded already.
     async fn start(
         &mut self,
         (name, publisher): (&Name, &Participant),
@@ -310,7 +310,7 @@ impl Recorder {
         Some(to_ffmpeg)
     }
 
-    /// Subscribes to a track on a leg of its own, `None` if the track has gone.
+    /// Subscribes to a track, with a new leg for this subscription. Returns the leg, or `None` if the track has gone.
     async fn subscribe(&mut self, path: &TrackPath) -> Result<Option<Leg>, Stop> {
         let name = Name::new(format!("r{}", self.next_leg));
         let name = name.map_err(|error| Stop::Failed(error.into()))?;
@@ -356,8 +356,8 @@ impl Recorder {
         follow::look_up(&self.api, &self.conference, participant).await
     }
 
-    /// Handles the event that this participant has left. Somebody has removed it, unless the event is older than its
-    /// joining.
+    /// Handles the event that this participant has left. Somebody has removed this participant, unless the event is
+    /// older than the time when it joined.
     async fn own_left(&mut self, reason: LeftReason) -> Result<(), Stop> {
         if reason != LeftReason::ConferenceEnded
             && let Some(own) = self.look_up(&self.own).await?
@@ -379,7 +379,7 @@ impl Recorder {
         value
     }
 
-    /// Ends all files, and leaves.
+    /// Ends all files, and leaves the conference.
     async fn end(
         mut self,
         ended: Option<Result<(), Failure>>,

@@ -34,10 +34,11 @@ const DEV_TOKEN_S: u64 = 12 * 3600;
 const DEV_KBPS: u32 = 50_000;
 /// After how long a silent socket is signed out, with `--dev`.
 const DEV_SILENCE: Duration = Duration::from_secs(30);
-/// After how long a participant without a sign is removed, with `--dev`.
+/// After how long a participant that gives no sign of life is removed, with `--dev`.
 const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
-/// The names of the service's own crates begin with this. It tells their debug lines from those of other crates.
+/// The names of the service's own crates begin with this prefix. The log tells their debug lines from those of other
+/// crates by it.
 const OWN_CRATES: &str = "conference";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
@@ -179,7 +180,8 @@ impl OwnSwitch {
     }
 }
 
-/// The addresses in a switch's ready line: P4Runtime's, and its UDP port's.
+/// Reads two addresses from a switch's ready line: the address of its P4Runtime server, and the address of its UDP
+/// port.
 fn addresses_of(ready: &str) -> Option<(String, SocketAddr)> {
     let after = |what: &str| {
         let (_, rest) = ready.split_once(what)?;
@@ -257,7 +259,7 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     Ok(served?)
 }
 
-/// The only address of a switch on a UDP socket.
+/// Makes the only own address of a switch whose port is a UDP socket.
 fn own_address(address: IpAddr, media_port: u16) -> OwnAddress {
     OwnAddress {
         port: 1,

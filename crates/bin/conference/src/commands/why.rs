@@ -109,7 +109,7 @@ fn step(cause: Cause, why: &Why) -> String {
     }
 }
 
-/// A cause as JSON names it.
+/// Returns the name of a cause: its name in JSON, with spaces in place of underscores.
 fn name(cause: Cause) -> String {
     let named = json!(cause);
     named.as_str().unwrap_or_default().replace('_', " ")

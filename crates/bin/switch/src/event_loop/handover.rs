@@ -1,8 +1,8 @@
-//! How an event loop hands its ports over to an event loop of another process, and takes them over from one.
+//! How an event loop hands its ports over to an event loop of another process, and how the other loop takes them over.
 //!
-//! The old loop receives no more frames, runs the switch until it is empty and sends what it has. Then it passes on the
-//! state that packets have changed, and waits. Frames that come meanwhile wait in the receive rings, which both
-//! processes share. The loop goes on as before if the other process fails.
+//! The old loop receives no more frames, runs the switch until it is empty, and sends the frames that are left. Then it
+//! passes on the state that packets have changed, and waits. Frames that come meanwhile wait in the receive rings,
+//! which both processes share. If the other process fails, the old loop forwards as before.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender};
@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PacketState {
     pub(crate) ports: Vec<(u16, PortState)>,
-    /// All cells of registers, and those of counters that are not zero.
+    /// All cells of registers, and the cells of counters whose value is not zero.
     cells: Vec<(CellValue, Range<u64>)>,
     entries: Vec<EntryCount>,
 }
@@ -67,7 +67,7 @@ struct EntryCount {
 }
 
 impl PacketState {
-    /// Whether the ports of this state are the ports of an offer, on the same sockets.
+    /// Whether the ports of this state are the ports in `offered`, on the same sockets.
     pub(crate) fn is_of_offer<'a>(
         &self,
         offered: impl ExactSizeIterator<Item = &'a (u16, PortState)>,
@@ -146,7 +146,7 @@ impl PacketState {
     }
 }
 
-/// Neighbouring cells with equal values, joined.
+/// Joins neighbouring cells that have equal values; returns each value with its range of cells.
 fn runs<T: PartialEq>(cells: Range<u64>, value: impl Fn(u64) -> T) -> Vec<(T, Range<u64>)> {
     let mut runs: Vec<(T, Range<u64>)> = Vec::new();
     for cell in cells {
@@ -212,7 +212,7 @@ impl EventLoop {
             self.is_handed_over = true;
             self.ports.iter_mut().for_each(|it| it.port.leave());
         }
-        // Frames have waited for the takeover, not because the loop was away.
+        // Frames have waited because of the takeover, not because the loop was stopped or not scheduled.
         self.last_look.at = self.clock.now();
         self.waiter.forget();
         Ok(())

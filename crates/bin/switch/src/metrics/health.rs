@@ -1,8 +1,8 @@
 //! Liveness, for a supervisor that restarts the switch, and readiness, for senders and load balancers.
 //!
 //! The switch lives if every event loop finishes an empty piece of work within a second. A stuck loop gets only one
-//! such piece at a time, however often it is asked. The switch is ready if it has a program, and every port has its
-//! interface and serves all its queues.
+//! such piece at a time, however often somebody asks whether the switch lives. The switch is ready if it has a program,
+//! and if every port has its interface and serves all queues of this interface.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -143,7 +143,7 @@ impl Serving {
         self.is_handed_over.load(Ordering::Acquire)
     }
 
-    /// Removes the socket's file, unless it is another process's now.
+    /// Removes the socket's file, unless the file belongs to another process now.
     pub(crate) fn stop(self) {
         if self.is_handed_over() {
             self.file.leave();

@@ -18,7 +18,8 @@ use rustix::net::{
 
 use super::Message;
 
-/// The format of [`Message`] and of everything in it but the state file's contents. Incremented whenever that changes.
+/// The format of [`Message`] and of everything in it except the state file's contents. This number is incremented
+/// whenever the format changes.
 const FORMAT: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"takeover";
@@ -183,7 +184,7 @@ impl Connection {
         Ok((peer.uid.as_raw(), process))
     }
 
-    /// Reads in portions, so that a wrong length takes no memory.
+    /// Reads in portions, so that a wrong length does not make this process allocate much memory.
     fn read(&mut self, n_bytes: u64) -> Result<Vec<u8>, WireError> {
         const PORTION: u64 = 1 << 16;
         let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-// Ports and routing instances that controllers write as strings, or with more bits than the program has for them: in
-// keys, in arguments and in the headers in front of packets. A packet-out comes back as a packet-in.
+// Has ports and routing instances that controllers write as strings, or with more bits than the program has for them:
+// in keys, in arguments and in the headers in front of packets. A packet-out comes back as a packet-in.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -63,7 +63,7 @@ fn start(options: &[String], more: &[&str]) -> Running {
     Running::start_that_logs(&words)
 }
 
-/// Sends numbered frames at a steady rate until told to end; returns how many.
+/// Sends numbered frames at a steady rate until told to end; the thread then returns how many frames it has sent.
 struct Sender {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<u32>,
@@ -288,7 +288,7 @@ fn kill_after(time: Duration, options: &[String]) {
     child.wait().expect("ended");
 }
 
-/// Whether a switch still runs after the time in which a switch ends that has handed over.
+/// Whether a switch still runs after a time in which it would have ended if it had handed over.
 fn stays(running: &Running) -> bool {
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(1200) {

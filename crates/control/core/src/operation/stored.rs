@@ -1,6 +1,6 @@
-//! The operations that a store keeps for an entity. If a switch has only the pipeline, these operations bring the
-//! entity into its stored state. Mostly the store keeps a single insert. For an entity that the program itself
-//! declares, it keeps a change or a deletion.
+//! The operations that a store keeps for an entity. Executed in a switch to whose pipeline nothing was written yet,
+//! these operations bring the entity into its stored state. Mostly the store keeps a single insert. For an entity that
+//! the program itself declares, the store keeps a change or a deletion.
 
 use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::client_data::EntryKey;
 /// comes after the entities to which it refers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum EntityKey {
-    /// The parameters of a CRC, by its name.
+    /// The parameters of the CRC calculation with this name.
     Crc(String),
     /// A parser value set.
     ValueSet(ValueSetId),
@@ -24,7 +24,7 @@ pub enum EntityKey {
     MulticastGroup(u32),
     /// A clone session.
     CloneSession(u32),
-    /// A subscription to digests, by their name.
+    /// A subscription to the digests with this name.
     Digest(String),
     /// A table's default action.
     DefaultAction(TableId),

@@ -487,8 +487,8 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
         (Operation::Crc("none".into(), CRC), NotFound),
     ];
     let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
-    // The first mistake finds no member yet. This insert makes the member, and the third mistake makes it a second
-    // time.
+    // The operation of the first mistake finds no member yet. This insert makes the member, and the operation of the
+    // third mistake tries to make it a second time.
     operations.insert(1, Operation::Member(profile, Update::Insert(member)));
     let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
     expected.insert(1, None);

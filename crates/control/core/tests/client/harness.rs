@@ -30,7 +30,7 @@ pub fn bridge() -> Program {
     Program::from_json_str(BRIDGE).unwrap()
 }
 
-/// A device of `n_workers` workers, each with registers of its own, and no pipeline.
+/// Makes a device of `n_workers` workers, each with registers of its own. The device has no pipeline.
 pub fn bare(config: SwitchConfig, n_workers: usize) -> (Arc<MemoryLoop>, Arc<Device>) {
     let switch = Arc::new(MemoryLoop::start_workers(config, 4, n_workers));
     let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;

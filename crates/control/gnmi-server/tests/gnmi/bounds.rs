@@ -41,7 +41,8 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_goes_on_with_new_values
     };
     let mut clock = harness.subscribe(list(Mode::Stream, vec![name])).await;
     clock.until_sync().await;
-    // In each round the server had all values to send to the client that reads nothing, some megabytes in total.
+    // In each round the server has to send all values to the client that reads nothing. All rounds together amount to
+    // some megabytes.
     for is_up in [false, true].repeat(4) {
         harness.switch.set_port_up(PortId(1), is_up);
         let status = if is_up { "UP" } else { "DOWN" };

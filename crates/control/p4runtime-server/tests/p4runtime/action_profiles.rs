@@ -1,4 +1,5 @@
-//! "ActionProfileMember & ActionProfileGroup": members, groups, one shots, watch ports.
+//! Tests of the P4Runtime specification's section "ActionProfileMember & ActionProfileGroup": members, groups, one
+//! shots, watch ports.
 
 use dataplane::PortId;
 use p4runtime_proto::p4::v1::action_profile_action::WatchKind as ActionWatch;

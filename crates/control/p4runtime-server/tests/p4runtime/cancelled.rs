@@ -58,7 +58,7 @@ async fn stays_held(harness: &Harness, n_held: usize) {
     }
 }
 
-/// The same controller on another connection.
+/// Returns the same controller on another connection.
 async fn again(harness: &Harness, controller: &Controller) -> Controller {
     let mut again = harness.stranger().await;
     again.election_id = controller.election_id;

@@ -1,4 +1,4 @@
-//! "DigestEntry": configuration, lists and acknowledgements of digests.
+//! Tests of the P4Runtime specification's section "DigestEntry": configuration, lists and acknowledgements of digests.
 
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -43,7 +43,7 @@ fn bits(value: &[u8]) -> P4Data {
     }
 }
 
-/// A digest `seen_t` for a source address, from port 2.
+/// Makes the data of a digest `seen_t` for a packet with this source address from port 2.
 fn seen_data(src: u8) -> P4Data {
     let members = vec![bits(&[src]), bits(&[2]), bits(&[kinds::SEEN])];
     P4Data {
@@ -120,7 +120,8 @@ async fn what_is_not_acknowledged_is_not_reported_again() {
     seen(&harness, 1);
     assert_eq!(primary.digests().await.data, [seen_data(1)]);
 
-    // A new primary does not know earlier digests, and only it may acknowledge.
+    // A new primary has not received the earlier digests, so they are sent again. Only the new primary may acknowledge
+    // them.
     let (mut second, _) = harness.controller(9).await;
     assert_eq!(
         primary.arbitration().await.status.unwrap().code,
@@ -180,7 +181,7 @@ async fn of_what_nobody_subscribes_to_nothing_is_sent() {
     assert_eq!(dropped(&harness, "digest_not_wanted"), 2);
 }
 
-/// Configuration and waiting digests belong to the pipeline.
+/// The configuration of digests and the digests that wait to be sent belong to the pipeline, and are dropped with it.
 #[tokio::test]
 async fn another_pipeline_begins_without_digests() {
     let harness = start().await;

@@ -1,4 +1,5 @@
-//! "Error Reporting Messages", "Write RPC" and "Read RPC": order of checks, batches, details.
+//! Tests of the P4Runtime specification's sections "Error Reporting Messages", "Write RPC" and "Read RPC": order of
+//! checks, batches, details.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
@@ -231,7 +232,7 @@ async fn the_whole_state_is_read_by_naming_every_kind_that_is_served() {
         Kind::RegisterEntry(RegisterEntry::default()),
     ];
     let found = read(&mut client, everything).await.unwrap();
-    // Constant entries, their direct counters, and the cells of `copies`, `slots` and `flags`.
+    // The answer has the constant entries, their direct counters, and the cells of `copies`, `slots` and `flags`.
     assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 

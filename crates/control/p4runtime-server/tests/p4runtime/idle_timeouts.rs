@@ -1,4 +1,5 @@
-//! "Idle-timeout" of "TableEntry", and "Table Entry Idle Timeout Notification".
+//! Tests of the P4Runtime specification: "Idle-timeout" in the section "TableEntry", and the section "Table Entry Idle
+//! Timeout Notification".
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::config::v1::table::IdleTimeoutBehavior;

@@ -92,7 +92,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
             take(answers).await
         })
     });
-    // The first parts of the answers wait; the rest is not made yet.
+    // The first parts of the answers wait for the clients to read them; the other parts are not made yet.
     until(|| harness.server.bytes_held().1 > OF_ALL - MIB / 4).await;
     assert!(harness.switch.n_pieces() < readers.len() * 128);
     for value in 1..=20 {
@@ -100,7 +100,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
         let (_, n_bytes) = harness.server.bytes_held();
         assert!(n_bytes <= OF_ALL, "{n_bytes}");
     }
-    // A client that reads in the end gets everything, however little fits at once.
+    // When a client reads at last, it gets its whole answer, however little of the answer fits at once.
     go.send(true).unwrap();
     for reader in readers {
         let (n_cells, end) = reader.await.unwrap();
@@ -144,7 +144,7 @@ async fn where_those_who_do_not_read_have_all_the_room_others_are_refused_and_th
     drop(unread);
 }
 
-/// The start of a message, and then nothing.
+/// The body of a request that sends the start of a message, and then nothing.
 struct HalfSent(Option<Bytes>);
 
 impl HalfSent {
@@ -290,7 +290,7 @@ async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait
     assert_eq!(status_of(&primary.arbitration().await), Code::Ok as i32);
     backup.arbitrate(Some(1));
     assert_ne!(status_of(&backup.arbitration().await), Code::Ok as i32);
-    // A minute's worth of messages, of which some were processed.
+    // The primary sends as many messages as may be processed in a minute, and goes when some were processed.
     for _ in 0..600 {
         primary.arbitrate(Some(9));
     }

@@ -1,4 +1,5 @@
-//! "MeterEntry & DirectMeterEntry": rates of every type, counts by color, also in table entries.
+//! Tests of the P4Runtime specification's section "MeterEntry & DirectMeterEntry": rates of every type, counts by
+//! color, also in table entries.
 
 use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -16,7 +17,7 @@ const GREEN: u8 = 0;
 const YELLOW: u8 = 1;
 const RED: u8 = 2;
 
-/// Two packets are green, two more are yellow, and for a long time all others are red.
+/// With these rates, the first two packets are green, the next two are yellow, and all others are red for a long time.
 const RATES: MeterConfig = MeterConfig {
     cir: 1,
     cburst: 2,
@@ -72,7 +73,7 @@ fn direct(of: TableEntry, config: Option<MeterConfig>) -> DirectMeterEntry {
     }
 }
 
-/// The color of a frame that hits the entry of `limited`.
+/// Sends a frame that hits the entry of `limited`, and returns the frame's color.
 fn direct_color(harness: &Harness) -> u8 {
     pass(harness, 0, &frame(7, 9, 0x800, kinds::PLAIN)).color
 }
@@ -95,7 +96,7 @@ async fn a_meter_s_cell_is_written_read_and_marks_packets() {
     let every = primary.found(of(MeterEntry::default())).await;
     assert_eq!(every, all);
 
-    // Without rates the cell is green again; without an index the update sets all cells.
+    // An update without rates makes the cell green again; an update without an index sets all cells.
     let green = of(meter(Some(2), None));
     primary.modify(green).await;
     assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);

@@ -36,7 +36,7 @@ struct List {
     /// The size in bytes that each member of a sample has in BMv2's messages.
     widths: Vec<usize>,
     samples_max: usize,
-    /// `None` waits without a timeout.
+    /// How long a sample waits for further samples; `None` means without a timeout.
     timeout: Option<Duration>,
     /// The waiting samples, and when the oldest arrived.
     waiting: Vec<Arc<[u8]>>,

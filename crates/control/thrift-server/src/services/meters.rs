@@ -44,7 +44,7 @@ pub(super) fn rates(
     }))
 }
 
-/// A list of rates, empty without a config.
+/// Encodes a meter's rates as a list, which is empty if the meter has no config.
 pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
     let rates = config.map(|config| {
         [

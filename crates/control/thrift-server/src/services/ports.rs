@@ -1,4 +1,4 @@
-//! Lists the ports. Only the command line opens ports.
+//! Lists the ports. Calls that add or remove a port are refused, since only the command line opens ports.
 
 use crate::call::{Answer, Answered};
 use crate::context::Context;

@@ -15,7 +15,7 @@ async fn client(harness: &Harness) -> Client {
     client
 }
 
-/// Adds an entry by which frames for host 1 leave at port 1 and session 5 clones them.
+/// Adds an entry that sends frames for host 1 to port 1, and clones them with session 5.
 async fn mirrored(client: &mut Client) {
     client
         .call("standard:bm_mt_add_entry", entry("mirror", 1, &[]))

@@ -160,7 +160,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// No round was run; the packet still waits for ingress.
+    /// Returns the result if no round was run: the packet still waits for ingress.
     pub fn none(input: &RoundsInput) -> Self {
         Self {
             n_rounds: 0,

@@ -1,18 +1,20 @@
 //! A meter's bucket as three integers, of which only `gone` changes. It is for offloads whose processors share a bucket
-//! and change this one word by compare-and-exchange. It gives the colours of [`super::meter`], except that the
-//! interpreter computes totals in floating point, so that the two buckets may differ by one token.
+//! and change this one word by compare-and-exchange. It gives the same colours as the interpreter's meter
+//! ([`super::meter`]), with one exception: the interpreter computes totals in floating point, so that the two buckets
+//! may differ by one token.
 //!
 //! The word `gone` counts the tokens that came since time 0 and are no longer in the bucket. All totals wrap around:
 //! the difference of two totals is right while it is below 2^63.
 
-/// The highest rate in tokens per second: with more, totals would wrap within the years that a machine runs.
+/// The highest rate in tokens per second. With a higher rate, totals would wrap around within the years for which a
+/// machine may run.
 pub const RATE_MAX: u64 = 1 << 36;
-/// The largest burst, because the number of tokens in a bucket is computed as a signed 64-bit number.
+/// The largest burst. It is limited because the number of tokens in a bucket is computed as a signed 64-bit number.
 pub const BURST_MAX: u64 = 1 << 62;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// Returns the total of tokens from time 0 to this time, rounded down. Wraps.
+/// Returns how many tokens come from time 0 until `micros`, rounded down. The result wraps around.
 pub fn total(rate_per_second: u64, micros: u64) -> u64 {
     let (seconds, rest) = (micros / MICROS_PER_SECOND, micros % MICROS_PER_SECOND);
     let of_rest = rest.wrapping_mul(rate_per_second) / MICROS_PER_SECOND;
@@ -66,7 +68,7 @@ mod tests {
         program::{MeterUnit, ir::MeterKind},
     };
 
-    /// A number below 2^`bits`, small ones as often as large ones.
+    /// Returns a random number below 2^`bits`; numbers of few bits come about as often as numbers of many bits.
     fn below_power(rng: &mut Rng, bits: u32) -> u64 {
         let bits = rng.u32(1..bits);
         rng.u64(..1 << bits)
@@ -153,8 +155,8 @@ mod tests {
             let mut micros = 0;
             let gap_max = 1 << rng.u32(1..20);
             let (mut green, mut served) = (0_i64, 0_i64);
-            // If one of the two refuses a packet because it lacks that one token, it is behind by the whole packet's
-            // tokens.
+            // The interpreter's meter and the buckets may differ by one token. If one of them refuses a packet because
+            // it lacks this token, it falls behind by the tokens of the whole packet.
             let most = both.cost(BYTES_MAX).cast_signed() + 1;
             for packet in 0..PACKETS {
                 micros += rng.u64(..gap_max);

@@ -1,14 +1,15 @@
-//! Payload externs, which change the payload of a copy: the interface, and what an implementation may rely on.
+//! Payload externs: the interface, and what an implementation may rely on. A payload extern changes the payload of a
+//! copy of a packet in egress.
 //!
 //! A program calls an extern in egress like a function with integer arguments. The call is a request, which the switch
-//! carries out when the copy is about to leave. Contract:
+//! carries out when the copy is about to leave. The contract:
 //!
 //! (a) *When.* The extern runs after checksum update and deparser, and before truncation. It does not run for a dropped
-//!     copy. Only the last call of a pass counts; without a call, the payload stays.
+//!     copy. Only the last call of a pass counts; without a call, the payload stays the same.
 //! (b) *Payload.* The payload is everything after the deparsed headers. All copies of the packet share it, so it is
 //!     read only; each result has its own buffer.
-//! (c) *Batches.* Copies of one packet may come in one call, in order, at most [`limits::PAYLOAD_BATCH_MAX`], or one by
-//!     one. A copy's result must not depend on this.
+//! (c) *Batches.* The extern may get the copies of one packet in one call, in order and at most
+//!     [`limits::PAYLOAD_BATCH_MAX`], or one by one. A copy's result must not depend on this.
 //! (d) *Length.* A result may be shorter than the payload, or at most [`PayloadExtern::growth_bytes_max`] longer. The
 //!     program must set length fields in the same pass, before the deparser, so it must know how many bytes the extern
 //!     adds.
@@ -55,7 +56,7 @@ pub struct PayloadCall {
     ///
     /// [`PayloadExternId`]: crate::engine::ir::PayloadExternId
     pub function: u32,
-    /// One argument per parameter of the extern; the rest is undefined.
+    /// One argument per parameter of the extern; the other elements of the array are undefined.
     pub args: [u64; limits::PAYLOAD_ARGS_MAX],
 }
 
@@ -276,7 +277,7 @@ impl PayloadExterns {
     /// Resolves the externs that a program calls.
     ///
     /// # Panics
-    /// If an extern is not registered: the program was loaded for another switch.
+    /// If an extern is not registered, because the program was loaded for another switch.
     #[expect(
         clippy::panic,
         reason = "whoever loads a program names the switch's externs"
@@ -294,13 +295,13 @@ impl PayloadExterns {
         self.growth_bytes_max = growths.max().unwrap_or_default();
     }
 
-    /// Buffer size for a result of the program's externs.
+    /// Returns the size in bytes of a buffer that holds the result of any extern of the program.
     pub(crate) fn room_bytes(&self, payload_bytes: usize) -> usize {
         payload_bytes + self.growth_bytes_max
     }
 
-    /// Changes the payload of a single packet; the result is the start of `room`. Returns its length, or `None` if the
-    /// extern failed.
+    /// Changes the payload of a single packet and writes the result to the start of `room`. Returns the result's
+    /// length, or `None` if the extern failed.
     pub(crate) fn transform_one(
         &mut self,
         call: &PayloadCall,

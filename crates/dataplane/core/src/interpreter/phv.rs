@@ -29,7 +29,7 @@ impl Phv {
         }
     }
 
-    /// The least memory that the vector takes, in bytes.
+    /// Returns a lower bound of the memory that the vector takes, in bytes.
     pub(crate) fn n_bytes(&self) -> usize {
         self.values.len() * size_of::<Int>()
     }

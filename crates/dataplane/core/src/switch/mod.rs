@@ -17,9 +17,9 @@
 //! - Control calls (`control/`) between any two of these calls. A packet sees a control call wholly or not at all.
 //! - `begin_drain`, then `is_drained(token)` after each `transmit` until it returns true. With an offload, the caller
 //!   must ask again even if no frame arrives.
-//! - `set_offload` with an offload as soon as frames may arrive, and with `None` before the caller reads the last
-//!   numbers. `begin_batch` and `end_batch` around control calls that the packets in an offload must see together.
-//!   `collect` before the caller reads numbers.
+//! - `set_offload` with an offload as soon as frames may arrive, and with `None` before the caller reads counters for
+//!   the last time. `begin_batch` and `end_batch` around control calls that the packets in an offload must see
+//!   together. `collect` before the caller reads counters.
 //!
 //! Time never goes back: if `now` is earlier than in a previous call, the switch uses the latest time instead.
 
@@ -52,9 +52,9 @@ pub struct DrainToken(u64);
 /// effect between two passes. A pass is one run of a packet through ingress or through egress.
 ///
 /// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted packets, then new
-/// frames. So the passes of one packet run back to back unless a rate holds a queue. If the program sets priorities,
-/// new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes the copies
-/// (`traffic_manager/look_ahead.rs`).
+/// frames. So the passes of one packet run back to back, unless a rate limit makes its queue wait. If the program sets
+/// priorities, new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes the
+/// copies (`traffic_manager/look_ahead.rs`).
 pub struct Switch {
     config: SwitchConfig,
     factory: Arc<dyn EngineFactory>,
@@ -363,8 +363,8 @@ impl Switch {
     }
 
     /// How many more frames the caller should deliver now, if it has any, although [`Switch::poll_transmit`] still
-    /// returns frames. If it delivers them later, their priorities come too late. The caller should ask after about
-    /// every sixteen frames sent.
+    /// returns frames. If the caller delivers them later, the switch learns their priorities too late. The caller
+    /// should ask after about every sixteen frames sent.
     pub fn n_frames_wanted(&self) -> usize {
         let wanted = self.model.traffic.look_ahead.n_frames_wanted();
         wanted.saturating_sub(self.model.traffic.ingress.len())
@@ -385,7 +385,7 @@ impl Switch {
         }
     }
 
-    /// All latency histograms, to add to another switch's.
+    /// Returns a copy of all latency histograms, which the caller can add to the histograms of another switch.
     pub fn latencies(&self) -> Latencies {
         self.model.latencies.clone()
     }

@@ -28,8 +28,8 @@ pub struct ProgramLoader {
     now: Nanos,
 }
 
-/// A program with its state and engine. After the swap it holds what the switch had before, to be freed off the packet
-/// path.
+/// A program with its state and engine. After the swap it holds the program, state and engine that the switch had
+/// before, so that they can be freed without delaying packets.
 pub struct ReadyProgram {
     /// Holds the program and its state; receives no packets.
     switch: Switch,

@@ -28,8 +28,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The number of the pass, from 1. A packet that returns to ingress starts another; clones belong to the pass that
-    /// made them.
+    /// The number of the pass, from 1. A packet that returns to ingress starts another pass; clones belong to the pass
+    /// that made them.
     pub(crate) fn pass(&self) -> u32 {
         1 + self.recirculations + self.resubmits
     }

@@ -95,8 +95,8 @@ impl V1Model {
         self.state.set_program(program, config.random_seed);
     }
 
-    /// Swaps the program, its state and its groups with another model's. The capacities and rates of the queues stay.
-    /// No packet may be inside either model.
+    /// Swaps the program, its state and its groups with another model's. Each model keeps the capacities and rates of
+    /// its queues. No packet may be inside either model.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         let egress = self.traffic.egress.emptied();
         mem::swap(&mut self.traffic, &mut other.traffic);
@@ -226,7 +226,7 @@ impl Run<'_> {
 
     /// Takes the next frame from the ingress queue, which must not be empty. Copies the frame straight from the queue,
     /// where it was written long ago. The `Option` that `pop_front` returns would be written and at once read again in
-    /// pieces of other sizes, and each such read would stall.
+    /// pieces of other sizes, and the processor would stall at each of these reads.
     #[inline]
     fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);

@@ -54,7 +54,7 @@ fn switch(gives_priorities: bool, config: SwitchConfig, replicas: Vec<Replica>) 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Class {
     offered: u64,
-    /// By viewer.
+    /// Number of copies sent to each viewer, indexed by viewer.
     copies: Vec<u64>,
     /// The longest time that a copy spends in the switch.
     latency_ns: u64,

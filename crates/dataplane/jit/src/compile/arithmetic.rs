@@ -168,7 +168,7 @@ impl Emit<'_, '_, '_> {
                     if part == 0 {
                         return low;
                     }
-                    // No word follows the top one: its shift brings in the sign, or zeros.
+                    // No word follows the top word, so the shift of the top word brings in the sign, or zeros.
                     if word + whole + 1 == exact {
                         return if signed {
                             self.b.ins().sshr_imm_u(low, part)

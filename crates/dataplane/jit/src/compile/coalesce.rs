@@ -47,8 +47,8 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
     dead
 }
 
-/// Removes from `later` the fields that the number `expr` reads. `later` holds the fields that are overwritten before
-/// anything reads them.
+/// Removes from `later` the fields that the numeric expression `expr` reads. `later` holds the fields that are
+/// overwritten before anything reads them.
 fn read(ir: &Ir, expr: &Expr, later: &mut HashSet<FieldId>) {
     if !later.is_empty() {
         let usage = Usage::of_number(ir, expr);

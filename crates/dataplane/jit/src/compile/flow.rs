@@ -31,9 +31,9 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Checks whether the cache sleeps, that is, whether packets bypass it for now. Continues in the basic block for
-    /// packets that bypass the cache. There, the code decrements the number of packets that are still to bypass it.
-    /// Returns the basic block for packets that use the cache.
+    /// Generates the check whether the cache sleeps, that is, whether packets bypass the cache for now. Then begins the
+    /// basic block for packets that bypass the cache: it decrements the number of packets that are still to bypass the
+    /// cache, and the caller continues it. Returns the basic block for packets that use the cache.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
@@ -47,8 +47,9 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    /// Prefetches the flow record of a packet that comes to a control soon. The engine does not run this code while
-    /// packets bypass the cache.
+    /// Generates code that prefetches the flow record of a packet that will soon enter a control. The engine does not
+    /// run
+    /// this code while packets bypass the cache.
     pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());
@@ -60,7 +61,7 @@ impl Emit<'_, '_, '_> {
         self.call_any(function, &[address, key], None);
     }
 
-    /// Finds the flow record of a packet that comes to a control.
+    /// Generates code that finds the flow record of a packet that enters a control.
     pub(super) fn begin_flow(&mut self, cache: Box<FlowCache>) {
         let key = self.inputs(cache.plan());
         let key = self.on_stack(key);
@@ -108,7 +109,7 @@ impl Emit<'_, '_, '_> {
         Some(self.load(types::I32, Region::State, cells, place))
     }
 
-    /// Stores in the table's cell the number that a lookup found.
+    /// Stores in the table's cell the number of the entry that a lookup found.
     pub(super) fn keep_cell(&mut self, table: TableId, number: Value) {
         let flow = self.flow.as_ref();
         let cell = flow.and_then(|flow| Some((flow.cells, *flow.places.get(&table)?)));

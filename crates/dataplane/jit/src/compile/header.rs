@@ -1,4 +1,4 @@
-//! Whole headers: validity, copies, and moves in stacks.
+//! Generates code for operations on whole headers: validity, copies, and moves in stacks.
 
 use std::mem::offset_of;
 

@@ -8,8 +8,8 @@
 //! one group to the next, fields stay in vectors. At the end of the run, the code writes back each field that anything
 //! else may read.
 //!
-//! A lane holds the lowest 32 bits of a number. A field that is assigned is not wider. A shift to the right needs all
-//! bits of its operand, so it becomes a lane operation only if the operand fits into 32 bits.
+//! A lane holds the lowest 32 bits of a number. Every field that is assigned has 32 bits. A shift to the right needs
+//! all bits of its operand, so it becomes a lane operation only if the operand fits into 32 bits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -198,7 +198,7 @@ fn amount_of(amounts: [&Expr; LANES]) -> Option<u32> {
 }
 
 impl Number {
-    /// Collects the fields that the number reads, repeated ones too.
+    /// Collects the fields that the number reads. A field that is read several times is collected several times.
     fn reads(&self, reads: &mut Vec<Fields>) {
         match self {
             Number::Const(_) => {}
@@ -295,8 +295,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// The fields that the run writes before it reads them, and that nothing else reads: the program's own metadata,
-    /// which need not be written back.
+    /// Returns the fields that need not be written back. These are fields of the program's own metadata that the run
+    /// writes before it reads them and that nothing else reads.
     fn own_fields(&self, run: &Run) -> BTreeSet<FieldId> {
         let ir = self.ir();
         let mut own = BTreeSet::new();

@@ -51,11 +51,11 @@ use crate::{
 };
 pub(crate) use listing::Listing;
 
-/// Cranelift optimises programs of up to this many nodes and parser states. Its work on one function grows faster than
-/// the function: 20,000 parser states in a row took half a minute.
+/// We let Cranelift optimise only programs with at most this many nodes and parser states. Cranelift's work on one
+/// function grows faster than the size of the function: 20,000 parser states in a row took half a minute.
 const OPTIMISED_NODES: usize = 8_000;
 
-/// What the range of an expression depends on; the layout gives the widths of fields.
+/// Everything that the range of an expression depends on. The layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
 #[derive(Debug, Error)]
@@ -79,7 +79,7 @@ pub(crate) type Reason = String;
 /// The result of generating code, or why the construct has no native code.
 pub(crate) type Emitted<T = ()> = Result<T, Reason>;
 
-/// A compilation: what it works on, and what it has made so far.
+/// A compilation in progress: its input and options, and what it has made so far.
 pub(crate) struct Unit<'p> {
     pub program: &'p Program,
     pub layout: &'p Layout,
@@ -180,7 +180,7 @@ impl<'p> Unit<'p> {
     }
 
     /// Makes a function that takes the context and the packet's block and has no result. `body` writes the function's
-    /// code and ends every basic block but the last; the function returns at the end of the last one.
+    /// code and ends every basic block but the last; at the end of the last basic block, the function returns.
     pub(crate) fn define(
         &mut self,
         name: &str,
@@ -284,7 +284,7 @@ impl Code {
         })
     }
 
-    /// A function as a pointer.
+    /// Returns the address of a function as a function pointer.
     ///
     /// # Safety
     /// `F` is a function pointer with the parameters and the result that the function was written with.
@@ -427,7 +427,7 @@ impl<'p> Emit<'_, '_, 'p> {
     }
 
     /// Switches to a block that is reached only from a point where the words in `known` are in processor registers.
-    /// Nothing may write their fields between that point and the block.
+    /// Between that point and the block, nothing may write the fields that these words belong to.
     pub(crate) fn begin_knowing(&mut self, block: Block, known: Known) {
         self.known = known;
         self.b.switch_to_block(block);
@@ -499,8 +499,9 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// Loads a word of a field. If the field has fewer words, gives the word that extends its number: 0, or the sign if
-    /// the field is signed.
+    /// Loads a word of a field. If the field has fewer words, gives the word that extends the field's value: 0, or
+    /// copies
+    /// of the sign bit if the field is signed.
     pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
         let slot = self.layout().field(field);
         let words = slot.words as usize;
@@ -537,7 +538,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.know(field, word, value);
     }
 
-    /// Caches the word of a field at this point of the code.
+    /// Caches `value` as a word of a field, from this point of the code on.
     pub(crate) fn know(&mut self, field: FieldId, word: usize, value: Value) {
         if self.unit.options.action_specialisation {
             self.known.insert((field, word), value);
@@ -554,7 +555,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load_vector(types::I8, self.layout().valid(header))
     }
 
-    /// Writes a header's validity; the validity of its union's other members stays.
+    /// Writes a header's validity. If the header is in a union, the validity of the other members does not change.
     pub(crate) fn put_valid(&mut self, header: HeaderId, valid: bool) {
         let value = self.b.ins().iconst(types::I8, i64::from(valid));
         self.store_vector(value, self.layout().valid(header));
@@ -594,7 +595,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.constant32(number)
     }
 
-    /// The arguments of the running action; null where there is none.
+    /// The address of the running action's arguments; 0 if there are no arguments.
     pub(crate) fn args_pointer(&mut self) -> Value {
         match self.args {
             Some(args) => args,

@@ -31,7 +31,7 @@ pub(crate) enum Flow {
     Jump(usize, Option<Value>),
     /// Ends the control when the action ends.
     Exit,
-    /// Ends the packet's pass if the value is 0.
+    /// Ends the packet's pass (its way through ingress or egress) if the value is 0.
     Check(Value, DropReason),
 }
 
@@ -237,7 +237,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// Generates code that runs if a value is not 0.
+    /// Generates the code of `body` so that it runs only if `condition` is not 0.
     pub(crate) fn if_true(
         &mut self,
         condition: Value,
@@ -288,7 +288,7 @@ impl Emit<'_, '_, '_> {
         self.if_true(inside, body)
     }
 
-    /// Checks that a place can be written natively. The caller must call this before it makes basic blocks.
+    /// Checks that native code can write to this place. The caller must call this before it makes basic blocks.
     pub(crate) fn check_place(&mut self, place: &Place) -> Emitted {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],

@@ -1,5 +1,5 @@
-//! Table application: packs the key into words, calls the table's own lookup, counts the entry that
-//! it finds, and jumps to the primitives of the entry's action.
+//! Table application: the generated code packs the key into words, calls the table's own lookup, counts a hit of the
+//! entry that the lookup finds, and jumps to the primitives of the entry's action.
 
 use std::mem::offset_of;
 
@@ -33,7 +33,7 @@ struct Applied<'p> {
     records: Value,
 }
 
-/// Whether a lookup hit, as far as it is known when compiling.
+/// Whether a lookup hit, as far as the compiler can know.
 #[derive(Debug, Clone, Copy)]
 enum Hit {
     Known(bool),

@@ -50,7 +50,7 @@ impl Native {
         Some(packet.frame_len())
     }
 
-    /// The outcome of an egress pass whose control has run.
+    /// Returns the outcome of an egress pass after its control has run.
     pub(super) fn after_egress(
         &mut self,
         state: &mut State,

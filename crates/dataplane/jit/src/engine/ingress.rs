@@ -1,14 +1,16 @@
 //! Ingress of a packet: one call of generated code ([`crate::passes`]) writes the metadata, parses, verifies checksums
 //! and runs the ingress control.
 //!
-//! A pass begins with one of three things: a new frame; a frame for which the first half of the pass has already run;
-//! or a packet that was resubmitted or recirculated. [`Native::ingress_outcome`] reads the outcome in all three cases.
+//! An ingress pass begins with one of three things: a new frame; a frame for which the first half of the pass has
+//! already run; or a packet that was resubmitted or recirculated. [`Native::ingress_outcome`] reads the outcome in all
+//! three cases.
 //!
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
-//! ingress control's flow cache prefetches their records ([`crate::flow`]). This has no visible effect, because the
-//! engine does it only for a parser that keeps no state between packets and reads nothing that can change except by
-//! control calls. A control call that changes what the parser reads increases the engine's `epoch` (not an epoch of a
-//! drain). The pass of a frame that was parsed ahead before the call then begins again.
+//! ingress control's flow cache prefetches the flow records of these frames ([`crate::flow`]). This has no visible
+//! effect: the engine does it only if the parser keeps no state between packets, and if nothing that the parser reads
+//! can change, except by calls from the control plane. Such a call increases the engine's `epoch` (not an epoch of a
+//! drain) if it changes what the parser reads. The pass of a frame that was parsed ahead before the call then begins
+//! again.
 //!
 //! **Re-parse.** The deparser would write the headers of a recirculating packet, and the parser would mostly extract
 //! the same headers again. So the headers stay in the packet's old block (its header vector from the last pass), and
@@ -204,8 +206,9 @@ impl Native {
         }
     }
 
-    /// Writes the frame as it came to ingress, if the control wants a clone or a resubmission and the packet's headers
-    /// are not bytes.
+    /// Writes the packet's headers as bytes, as they came to ingress, if the control wants a clone or a resubmission
+    /// and
+    /// the headers are so far only in the block.
     fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.packet(handle);
         let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;

@@ -25,9 +25,9 @@ pub(super) struct RoundCode {
     measure: Measure,
 }
 
-/// The pass after which the rounds stopped.
+/// The pass, through ingress or egress, after which the rounds stopped.
 enum Stopped {
-    /// The last round that the caller allows.
+    /// The last pass of the last round that the caller allows.
     Enough,
     /// Ingress, with its result.
     Ingress(u64),

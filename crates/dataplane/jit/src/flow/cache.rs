@@ -24,7 +24,7 @@ pub(crate) enum Capacity {
     /// thousand flows, a packet waits longer for its record than for the lookups that the record saves.
     Near,
     /// Up to 65,536 records, which are prefetched ([`FlowCache::prefetch`]), so that packets do not wait for them. Of
-    /// ten thousand flows, 96 % then keep a record; the others evict each other's records.
+    /// ten thousand flows, 96 % then keep a record; the remaining flows evict each other's records.
     Prefetched,
 }
 
@@ -58,7 +58,7 @@ const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 /// fill first.
 const POOR_WINDOWS_MAX: u32 = 16;
 
-/// How many packets bypass the cache (it sleeps) once it was not worth its cost.
+/// The cache sleeps when it was not worth its cost: then this many packets bypass it.
 const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
@@ -146,7 +146,7 @@ impl FlowCache {
         }
     }
 
-    /// Invalidates everything that was found, because a table or a profile has changed.
+    /// Invalidates all records, because a table or an action profile has changed.
     pub(crate) fn invalidate(&mut self, tables: &NativeTables) {
         self.begin_generation();
         if !self.has_wildcards {

@@ -93,7 +93,7 @@ impl<'p> Values<'p> {
         self.reached = self.reached.and(&other.reached);
     }
 
-    /// Whether every variable depends on the same inputs in both.
+    /// Whether every variable depends on the same inputs in `self` and in `other`.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         self.written == other.written && self.reached == other.reached
     }
@@ -229,7 +229,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Writes a header's validity, and with it that of the other members of its union.
+    /// Writes a header's validity, and with it the validity of the other members of the header's union.
     fn write_valid(&mut self, header: HeaderId, value: &Inputs, surely: bool) {
         self.write(Variable::Valid(header), value, surely);
         if let Some(union) = self.ir.headers[header.index()].union {

@@ -20,8 +20,8 @@ enum What<'p> {
     Field(FieldId),
     Constant(&'p Int),
     /// Adjacent fields in one word of the packet's block (header vector), which keeps them as they are on the wire. The
-    /// number is the block's bit at which they begin. The parser stored this word at once; a load across two words
-    /// would wait for two stores.
+    /// number is the block's bit at which they begin. The parser wrote this word with one store, so a load of the word
+    /// waits only for this store; a load across two words would wait for two stores.
     Run(u32),
 }
 

@@ -1,6 +1,7 @@
-//! Functions that generated parsers, deparsers and calculations call, for bytes of frames and for headers that
-//! generated code does not move itself. Every function gets the context of the pass. A block (header vector,
-//! [`crate::layout`]) is that of the pass's packet, or of a copy of the packet.
+//! Functions that generated parsers, deparsers and calculations call to work on bytes of frames, and on headers that
+//! generated code does not move itself. Every function gets the context of the current pass (a packet's way through
+//! ingress or egress). A `block` parameter is the header vector ([`crate::layout`]) of the packet in this pass, or of
+//! a copy of the packet.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context and the packet's block"
@@ -61,8 +62,8 @@ unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     point(context, packets.pool.frame(packets.current));
 }
 
-/// Ends the parser of a frame that may be in two pieces: points the context to the bytes that the parser did not
-/// consume.
+/// Called at the end of the parser if the frame may be in two pieces: points the context to the bytes that the parser
+/// did not consume.
 unsafe extern "C" fn leave_rest(context: *mut PassContext) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };
@@ -93,8 +94,8 @@ unsafe extern "C" fn read_header(
     Block { vector, layout, ir }.read_header(header, 0, bytes);
 }
 
-/// Extracts into a header that is chosen at run time. Returns the position after it, or the complement of the parser's
-/// error.
+/// Extracts a header that is chosen at run time. Returns the position after the header, or the complement of the
+/// parser's error.
 unsafe extern "C" fn extract(
     context: *mut PassContext,
     block: *mut u8,

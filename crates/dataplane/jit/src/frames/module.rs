@@ -24,7 +24,7 @@ pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u6
 #[derive(Clone, Copy)]
 pub(crate) struct ReparseCode {
     pub measure: Measure,
-    /// Writes the headers as bytes after `measure`, if they must become bytes after all.
+    /// Writes the headers as bytes, if this turns out to be necessary after `measure` has run.
     pub write: Deparse,
 }
 

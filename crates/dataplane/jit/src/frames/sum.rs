@@ -18,7 +18,7 @@ fn in_memory(bytes: &[u8]) -> u16 {
     fold(sums.iter().sum())
 }
 
-/// Folds a sum to 16 bits, which are 0 only if the sum is.
+/// Folds a sum to 16 bits. The result is 0 only if the sum is 0.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);

@@ -26,7 +26,9 @@ const LEAF: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// The first slot of the node below, or [`LEAF`] and the only entry below; 0 is none.
+    /// The first slot of the node below; or, with the bit [`LEAF`] set, the number of the only entry below; or 0 if
+    /// there
+    /// is nothing below.
     child: u32,
     /// The entry's number plus 1; 0 is none.
     entry: u32,
@@ -315,7 +317,7 @@ fn word_mask(word: usize, after: u32) -> u64 {
     !low_ones(after.saturating_sub(before).min(64))
 }
 
-/// `bits` bits of a key, fewer than 64, from bit `low` on.
+/// Returns `bits` bits (fewer than 64) of a key, from bit `low` on.
 #[inline(always)]
 fn read<const WORDS: usize>(key: &[u64; WORDS], low: u32, bits: u32) -> usize {
     let (word, shift) = (low as usize / 64, low % 64);

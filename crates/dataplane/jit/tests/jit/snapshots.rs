@@ -1,5 +1,6 @@
-//! Takes control calls back, and checks that the native engine and the interpreter then forward as if the calls had
-//! never been made. Takes ports down and disables them, and checks that both engines forward alike.
+//! Undoes control calls (changes to tables and action profiles, for example), and checks that the native engine and the
+//! interpreter then forward as if the calls had never been made. Takes ports down and disables them, and checks that
+//! both engines forward alike.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -131,7 +132,7 @@ fn set_up(switch: &mut Switch) {
     switch.insert_entry(replicated, entry).unwrap();
 }
 
-/// Makes a change that is not taken back.
+/// Makes a change that is not undone.
 fn change(switch: &mut Switch, rng: &mut Rng) {
     let (of, entry) = (table(switch, "I.ordered"), ordered(switch, rng));
     // A refused call changes nothing.
@@ -142,7 +143,7 @@ fn change(switch: &mut Switch, rng: &mut Rng) {
     };
 }
 
-/// Makes random changes and takes them back.
+/// Makes random changes and undoes them.
 fn change_and_take_back(switch: &mut Switch, rng: &mut Rng) {
     let (of, profile) = (table(switch, "I.ordered"), profile(switch));
     let members = switch.profile_snapshot(profile).unwrap();

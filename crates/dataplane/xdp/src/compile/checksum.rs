@@ -1,5 +1,5 @@
-//! Generates code that verifies checksums after parsing and updates them before deparsing. Both compute a checksum over
-//! the fields' values in the packet's state (`layout.rs`).
+//! Generates code that verifies checksums after parsing and updates them before deparsing. Verification and update
+//! compute a checksum over the fields' values in the packet's state (`layout.rs`).
 
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
@@ -97,8 +97,8 @@ impl Emit<'_> {
     /// Computes the checksum of RFC 1071 into [`SUM`], if the calculation is [a sum of fields](Self::is_sum_of_fields).
     ///
     /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width is added whole,
-    /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, as in an addition word by
-    /// word.
+    /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, just as if the words were
+    /// added one by one.
     pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Emitted<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {

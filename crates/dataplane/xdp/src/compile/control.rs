@@ -135,8 +135,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Generates code. If that fails, generates a punt instead (the packet is left to the engine). The program for
-    /// copies cannot punt, so for it this function fails.
+    /// Generates code with `emit`. If `emit` fails, generates a punt instead (the packet is left to the engine). The
+    /// program for multicast copies cannot punt, so while that program is compiled, this function fails if `emit`
+    /// fails.
     pub(super) fn try_or_punt(
         &mut self,
         place: String,
@@ -187,7 +188,7 @@ impl Emit<'_> {
         self.note_line(&format!("table {}", info.name), node.line.as_ref());
         let layout = &memory.tables[table.index()];
         if layout.index == Index::Left {
-            // Planning the maps has already recorded why the table is punted.
+            // The reason why packets that reach this table are punted was recorded when the maps were planned.
             let punt = self.ends.punt;
             self.asm.jump(punt);
             return match self.kind {
@@ -235,7 +236,7 @@ impl Emit<'_> {
             }
             NextNode::PerAction(next) => {
                 let next = match position {
-                    // An action that is not in the list ends the control.
+                    // The control ends after an action that has no entry in `next`.
                     Some(position) => next.get(position).copied().flatten(),
                     None => node.default_next,
                 };

@@ -122,7 +122,8 @@ impl Emit<'_> {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);
         let places = self.layout.word(Word::Places);
-        // Each port has a word: its last copy's serial number in the high half, that copy's position in the low half.
+        // Each port has a word about its last copy. The high half holds the copy's serial number, the low half holds
+        // the copy's position in the array of instances.
         self.load_word(FRAME, Word::OutPort);
         self.asm.jump_if_imm(Jump::Gt, FRAME, 511, punt);
         self.asm.alu_imm(Alu::Lsh, FRAME, 3);

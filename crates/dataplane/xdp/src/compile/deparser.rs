@@ -32,12 +32,13 @@ pub(super) struct Writing<'a> {
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
     /// Whether headers may have become valid or invalid.
     pub may_change_validity: bool,
-    /// Where to jump if the frame's beginning cannot be moved; the frame is unchanged then.
+    /// Where to jump if the headers cannot be written, for example because the frame's beginning cannot be moved. The
+    /// frame is unchanged then.
     pub refused: Label,
 }
 
 impl Emit<'_> {
-    /// Returns the headers that the deparser emits, in order. Each header may appear once.
+    /// Returns the headers that the deparser emits, in order. Fails if the deparser emits a header twice.
     pub(super) fn emitted(&self) -> Emitted<Vec<HeaderId>> {
         let order = &self.ir.deparser.order;
         let mut emitted: Vec<HeaderId> = Vec::new();
@@ -220,7 +221,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Stores the low bytes of `R1` in network order. Overwrites `R2`.
+    /// Stores the low `n` bytes of `R1` in network order. Overwrites `R2`.
     pub(super) fn store_bytes(&mut self, base: Reg, at: u32, n: u32) {
         let (mut at, mut left) = (at, n);
         while left > 0 {

@@ -1,6 +1,6 @@
 //! Generates code for digests. The packet's state records which digest the packet requests; only the last request
-//! counts. The values of the digest's fields are read at the end of ingress, as in the interpreter. The message is sent
-//! once it is certain that the packet is not punted (left to the engine).
+//! counts. The values of the digest's fields are read at the end of ingress, as in the interpreter. The message with
+//! these values is sent once it is certain that the packet is not punted (left to the engine).
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{
     image::{DigestRecord, Symbol, TableLayout},
 };
 
-/// The longest message.
+/// The length of the longest message that can be sent.
 const MESSAGE_BYTES_MAX: u32 = 512;
 /// The smallest ring. A ring consists of whole pages, and the largest pages have 64 KiB.
 const RING_BYTES_MIN: u32 = 1 << 16;
@@ -75,7 +75,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Clears request and message.
+    /// Clears the request for a digest and the digest's message.
     pub(super) fn clear_digest(&mut self) {
         if !self.digests.is_empty() {
             self.set_word(Word::Digest, 0);

@@ -25,16 +25,17 @@ use crate::{
 
 pub(super) const CONTEXT: Reg = R6;
 pub(super) const SCRATCH: Reg = R7;
-/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the address of the action
-/// and arguments (a slot of [`crate::image::Body`]) of the table entry whose action runs.
+/// The frame's address in parser and deparser. In a control, the same register is called [`SLOT`]. It then holds the
+/// address of the slot of [`crate::image::Body`] that contains the action and the arguments of a table entry, while
+/// that action runs.
 pub(super) const FRAME: Reg = R8;
 pub(super) const SLOT: Reg = R8;
-/// The end of the frame in parser and deparser. In a control, the same register is [`BODY`]: the number of the body
-/// (an entry's memory, [`crate::image::Body`]) that the lookup has found.
+/// The end of the frame in parser and deparser. In a control, the same register is called [`BODY`]. It then holds the
+/// number of the body that the lookup has found. A body is the memory of a table entry ([`crate::image::Body`]).
 pub(super) const FRAME_END: Reg = R9;
 pub(super) const BODY: Reg = R9;
 
-/// Holds a short key while it is assembled.
+/// Holds a short key while the key is assembled.
 pub(super) const R_KEY: Reg = R1;
 
 // Offsets of the members of `struct xdp_md`.
@@ -50,20 +51,20 @@ pub(super) const XDP_ABORTED: i32 = 0;
 pub(super) const XDP_DROP: i32 = 1;
 pub(super) const XDP_PASS: i32 = 2;
 
-/// The stack offset of the version of the tables that the packet sees.
+/// The stack offset of a number: the version of the tables that the packet sees.
 pub(super) const STACK_VERSION: i16 = -8;
 /// The stack offset of a number: the position of the port's first socket in the socket map.
 pub(super) const STACK_SOCKETS: i16 = -16;
-/// Stack slots for spilled registers.
+/// The stack offset of the first slot for a spilled register; the other slots are below it.
 const STACK_SPILL: i16 = -24;
 const SPILLS_MAX: i16 = 28;
-/// Stack space for keys.
+/// The stack offset of the space for keys.
 pub(super) const STACK_KEY: i16 = -512;
 
 /// The result of generating code, or why the construct cannot be compiled.
 pub(super) type Emitted<T> = Result<T, String>;
 
-/// The program that is compiled.
+/// Which of the two eBPF programs is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The program for frames that ports receive: ingress, and egress of packets that go to one port.

@@ -1,5 +1,5 @@
-//! Hashes, and checksums that are not sums of fields: the input is assembled byte by byte in the scratch memory.
-//! Fields of invalid headers are left out, so the input's length is known only at run time.
+//! Generates code for hashes, and for checksums that are not sums of fields. The code assembles the input byte by byte
+//! in the scratch memory. It leaves out fields of invalid headers, so the input's length is known only at run time.
 
 use dataplane::engine::{
     Crc,
@@ -48,7 +48,7 @@ pub(super) fn check(algorithm: Algorithm) -> Emitted<()> {
     }
 }
 
-/// Parts whose presence depends on the same header.
+/// Parts of the input that are present only if the same header is valid, or always if there is no header.
 type Run<'a> = (Option<HeaderId>, Vec<&'a Part>);
 
 impl Emit<'_> {
@@ -267,7 +267,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Loops over the input in steps. In `body`, `R3` is the position, and `R1` the scratch memory's address plus `R3`.
+    /// Loops over the input in steps of `step` bytes. In `body`, `R3` is the position, and `R1` is the scratch memory's
+    /// address plus `R3`.
     fn over_input(&mut self, n_bytes: u32, step: u32, body: impl FnOnce(&mut Self)) {
         let (again, done): (Label, Label) = (self.asm.label(), self.asm.label());
         self.load_word(R5, Word::Cursor);

@@ -39,7 +39,7 @@ pub(super) enum Word {
     ChecksumError,
     /// 1 if the headers in the frame are not exactly the valid headers in the deparser's order.
     Irregular,
-    /// Position of the last requested digest plus 1; 0 if none was requested.
+    /// Position of the last requested digest in the list of all digests, plus 1; 0 if none was requested.
     Digest,
     Exited,
     End,
@@ -100,7 +100,7 @@ impl Layout {
     /// statement that counts.
     pub(super) const JOURNAL_MAX: u32 = 512;
 
-    /// `message_words` is the size of the longest digest message.
+    /// `message_words` is the size of the longest digest message in words.
     ///
     /// # Errors
     /// The state is too large.

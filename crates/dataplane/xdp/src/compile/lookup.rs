@@ -1,6 +1,6 @@
-//! Generates code that looks up tables. A key leads to the number of an entry's body ([`Body`]). A body holds the
-//! entry's action in two slots, for two versions of the tables. The code then finds the slot that is valid for the
-//! version that the packet sees.
+//! Generates code that looks up tables. The code first finds, for a key, the number of an entry's body ([`Body`]). A
+//! body holds the entry's action in two slots, for two versions of the tables. The code then finds the slot that is
+//! valid for the version that the packet sees.
 
 use dataplane::{
     TableId,
@@ -22,8 +22,8 @@ use crate::{
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
-    /// Looks up a table's key. Puts the number of the body into [`BODY`], which is 0 on a miss, and the address of the
-    /// slot into [`SLOT`].
+    /// Looks up a table's key. Puts the number of the body that it finds into [`BODY`] (0 on a miss), and the address
+    /// of the body's valid slot into [`SLOT`].
     pub(super) fn find_body(&mut self, table: TableId, layout: &TableLayout) -> Emitted<()> {
         let ir = self.ir;
         let key = &ir.table_nodes[table.index()].key;
@@ -65,7 +65,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds the slot of the group whose number is in `R1`.
+    /// Finds the slot of the multicast group whose number is in `R1`.
     pub(super) fn find_group(&mut self, layout: &TableLayout) -> Emitted<()> {
         let Index::Hash { map, .. } = &layout.index else {
             return Err("the table of groups has no hash index".into());
@@ -314,7 +314,7 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, to, R1);
     }
 
-    /// Finds the slot that is valid for the packet's version in the body whose number is in [`BODY`], and puts the
+    /// Searches the body whose number is in [`BODY`] for the slot that is valid for the packet's version, and puts the
     /// slot's address into [`SLOT`]. If neither slot of the body is valid, tries the body of the next shorter prefix,
     /// or body 0.
     fn find_slot(&mut self, body: &Body, attempts: u32) {

@@ -33,7 +33,7 @@ const MAPS_MAX: usize = 64;
 /// A cache line: parts of the heap are aligned to it.
 const LINE_BYTES: u32 = 64;
 
-/// Everything of an image except the code.
+/// Everything that an image (the result of compiling a program) contains, except the code.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub maps: Vec<MapSpec>,
@@ -43,7 +43,7 @@ pub(super) struct Memory {
     pub meters: Vec<Option<MeterLayout>>,
     pub direct_meters: Vec<Option<MeterLayout>>,
     pub fan_out: Option<FanOut>,
-    /// The ring for digests, if the program sends any.
+    /// The ring buffer that carries digests to the control plane, if the program sends any digests.
     pub digests: Option<MapRef>,
     pub scratch: MapRef,
     pub counter_map: MapRef,

@@ -1,11 +1,11 @@
 //! Compiles a verified program to eBPF.
 //!
 //! The code follows a frame: find its port ([`ports`]), parse it ([`parser`], [`variable`], along [`paths`] computed
-//! before), verify checksums ([`checksum`], [`hash`]), run controls ([`control`], [`lookup`], [`primitive`],
-//! [`meter`], [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
-//! ingress ([`digest`]). A packet to one port goes through egress in the same program. Copies of a group have a
-//! program of their own ([`copies`]), which reads the headers again from the frame that ingress has written, and the
-//! metadata from the record in front of it ([`note`]).
+//! before), verify checksums ([`checksum`], [`hash`]), run controls ([`control`], [`lookup`], [`primitive`], [`meter`],
+//! [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
+//! ingress ([`digest`]). A packet that leaves by one port goes through egress in the same program. The copies of a
+//! packet to a multicast group have a program of their own ([`copies`]). That program reads the headers again from the
+//! frame that ingress has written, and reads the metadata from a record in front of the frame ([`note`]).
 //!
 //! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
 //! smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted packet must be

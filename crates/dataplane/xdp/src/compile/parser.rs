@@ -1,5 +1,5 @@
-//! Generates the parser: code for each visit of [`Paths`] (a state at one position in the frame), with constant
-//! positions.
+//! Generates the parser. Each visit of [`Paths`] (a parser state at one position in the frame) has code of its own, in
+//! which positions are constants.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ pub(super) struct Parsing<'a> {
     current: usize,
     end: Label,
     failures: Vec<Failure>,
-    /// How many bytes the frame is known to have.
+    /// How many bytes the frame is known to have at least.
     pub(super) n_checked: u32,
 }
 
@@ -448,7 +448,7 @@ impl<'p> Emit<'p> {
             is_irregular: walk.is_irregular,
             is_moved: walk.is_moved,
         };
-        // Packets are punted where they would visit a state that was not walked, or loop for ever.
+        // Packets are punted where they would make a visit that is not among those of `Paths`, or would loop for ever.
         let found = parsing.labels.get(&visit).copied();
         let found = found.filter(|(place, _)| !parsing.paths.is_back(parsing.current, *place));
         let label = found.map_or(self.ends.punt, |(_, label)| label);

@@ -29,7 +29,7 @@ pub(super) struct Visit {
     pub is_moved: bool,
 }
 
-/// Returns a stack's key in a map.
+/// Returns the key under which `Visit::next` holds a stack.
 pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
     match stack {
         AnyStack::Headers(stack) => (false, stack.0),
@@ -243,7 +243,7 @@ impl Paths {
         paths
     }
 
-    /// Removes visits that were found but not walked: the headers that they extract are unknown.
+    /// Removes visits that were found but not walked, because the headers that they extract are unknown.
     fn cut(&mut self, n_walked: usize) {
         self.is_cut = n_walked < self.visits.len();
         self.visits.truncate(n_walked);

@@ -72,7 +72,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds port and scratch memory, and clears the state.
+    /// Finds the port and the scratch memory, and clears the packet's state.
     fn begin(&mut self, begin: Label) -> Emitted<()> {
         self.asm.note("which port, and a clean state");
         let (pass, aborted) = (self.asm.label(), self.asm.label());
@@ -200,7 +200,7 @@ impl Emit<'_> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
-            // If the packet names a queue that does not exist, the engine decides what happens to it.
+            // If the packet names a queue that does not exist, the engine decides what happens to the packet.
             self.field_word(priority, 0, R1);
             self.asm
                 .jump_if_imm(Jump::Ge, R1, limits::EGRESS_QUEUES_PER_PORT as i32, punt);
@@ -470,8 +470,8 @@ impl Emit<'_> {
 
     fn send(&mut self) {
         self.write_origin();
-        // Redirects also to the port that received the frame: with `XDP_TX`, a veth loses the frame if its peer has
-        // no XDP program, and nobody would count the loss.
+        // A frame that leaves by the port that received it is also redirected. `XDP_TX` is not used: with it, a veth
+        // loses the frame if its peer has no XDP program, and nobody would count the loss.
         self.load_word(R2, Word::OutPort);
         let devices = self.memory.devices;
         self.asm.symbol(R1, Symbol::Map(devices));

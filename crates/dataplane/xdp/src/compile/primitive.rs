@@ -104,8 +104,8 @@ impl Emit<'_> {
         Ok(Some((rounds, most as i32)))
     }
 
-    /// Counts an iteration, and punts the packet after too many: the verifier goes through every iteration, so they are
-    /// limited.
+    /// Counts an iteration, and punts the packet after too many iterations. Their number is limited because the
+    /// verifier goes through every iteration.
     fn count_round(&mut self, (rounds, most): (i16, i32)) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R0, R10, rounds);
@@ -230,7 +230,7 @@ impl Emit<'_> {
             self.store_field(field, R1, range);
             return Ok(());
         }
-        // The value may read the field, so all words are computed before the first is stored.
+        // The expression may read the field that is assigned, so all words are computed before the first is stored.
         let before = self.spills;
         let mut kept = Vec::new();
         for word in 0..words {
@@ -271,7 +271,7 @@ impl Emit<'_> {
         if valid {
             self.clear(header);
             if let Some(at) = variable {
-                // The header may already be in the frame, with bytes in that field.
+                // The header may already be in the frame, with bytes in its field of variable width.
                 self.asm.store_imm(Size::B8, SCRATCH, at, 0);
                 self.set_word(Word::Irregular, 1);
             }

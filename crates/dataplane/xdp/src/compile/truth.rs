@@ -306,7 +306,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Falls through if the members of each pair are equal, or both are invalid.
+    /// Falls through if each member of the left union equals the member at the same position in the right union, or
+    /// both members are invalid.
     fn same_members(
         &mut self,
         left: UnionId,

@@ -5,8 +5,9 @@ use dataplane::engine::ir::Ir;
 
 use super::layout::TableLayout;
 
-/// A record of the ring [`super::MapRole::Digests`]: the digest's position among the program's digests plus 1, then its
-/// members in host order. Each member takes whole words of 8 bytes, at least one, lowest first.
+/// A record of the ring buffer [`super::MapRole::Digests`]. It holds the digest's position among the program's digests
+/// plus 1, then the digest's members in host order. Each member takes one or more whole words of 8 bytes, the lowest
+/// word first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestRecord;
 
@@ -16,7 +17,7 @@ impl DigestRecord {
     /// Offset of the first member.
     pub const MEMBERS: u32 = 8;
 
-    /// Decodes a digest. `None` if the bytes are no message of the program.
+    /// Decodes a digest. Returns `None` if the bytes are no message of the program.
     pub fn decode(ir: &Ir, bytes: &[u8]) -> Option<Digest> {
         let words = bytes.as_chunks::<8>().0.iter();
         let mut words = words.map(|word| u64::from_ne_bytes(*word));

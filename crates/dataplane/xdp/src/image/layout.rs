@@ -15,7 +15,7 @@ pub const ACTION_PUNT: u32 = u32::MAX - 1;
 /// Stands in a slot in place of an action: do nothing.
 pub const ACTION_NONE: u32 = u32::MAX - 2;
 
-/// Offsets in bytes in the heap, the one value of the map [`super::MapRole::Heap`].
+/// Offsets in bytes in the heap. The heap is the only value of the map [`super::MapRole::Heap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
     pub bytes: u32,
@@ -34,7 +34,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// v1model's ports, including the drop port.
+    /// The number of v1model's ports, including the drop port.
     pub const N_PORTS: u32 = 512;
     /// Log2 of the distance of processors' words, in bytes. The distance is two cache lines, because some processors
     /// fetch lines in pairs.
@@ -82,8 +82,8 @@ impl Interface {
     }
 }
 
-/// Numbers of the kernel's counters. For each processor, each counter has packets and bytes, 8 bytes each. A field of
-/// this struct is the number of the first counter of its kind.
+/// Numbers of the counters that the compiled program increments. For each processor, each counter has a number of
+/// packets and a number of bytes, 8 bytes each. A field of this struct is the number of the first counter of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     pub n: u32,
@@ -93,7 +93,7 @@ pub struct Counters {
     pub sent: u32,
     /// Drops, by position in [`DropReason::ALL`].
     pub dropped: u32,
-    /// Digests lost because the ring was full.
+    /// Digests lost because the ring buffer was full.
     pub digests_lost: u32,
     /// Replicated packets. Instead of bytes, this counter counts the copies beyond the first.
     pub replicated: u32,
@@ -191,8 +191,8 @@ pub enum KeyPlace {
 pub enum Index {
     /// The table has no key: all packets find body 0.
     None,
-    /// The concatenated fields, the first one highest, are a position in an array of 4-byte body numbers in the heap;
-    /// 0 means no entry.
+    /// The fields are concatenated, the first field in the highest bits. The result is a position in an array in the
+    /// heap. The array holds the numbers of bodies, 4 bytes each; 0 means that there is no entry.
     Direct {
         /// Offset of the array in the heap.
         at: u32,
@@ -205,8 +205,8 @@ pub enum Index {
         /// Size of the key. Bytes outside all parts are zero.
         key_bytes: u32,
     },
-    /// A trie from prefix to body. The key is the prefix length in bits, 4 bytes in host order, then the exact
-    /// fields, then the `lpm` field.
+    /// A trie that leads from prefixes to bodies. The key consists of the prefix length in bits (4 bytes in host
+    /// order), the exact fields, and the `lpm` field, in this order.
     Lpm {
         map: MapRef,
         /// The fields in the key, in the table's order.
@@ -277,7 +277,8 @@ impl TableLayout {
 /// (`egress_rid`) of this port's replicas follow each other in the group's order, 4 bytes each. All of this is
 /// written before the group's body, and removed a grace period after the group has changed.
 ///
-/// A group with a replica at a port that is not forwarded to must be written as [`ACTION_PUNT`].
+/// If a group has a replica at a port to which the program does not forward, the group must be written as
+/// [`ACTION_PUNT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOut {
     pub groups: TableLayout,
@@ -296,8 +297,9 @@ pub struct FanOut {
     pub tables: Vec<TableId>,
 }
 
-/// The XDP metadata in front of each leaving frame. A copy's metadata begins with an origin; a packet to one port has
-/// only an origin, or no metadata.
+/// The layout of an origin. An origin says, as XDP metadata in front of a leaving frame, when the packet arrived and
+/// which group it went to. A copy's metadata begins with an origin. A packet to one port has only an origin, or no
+/// metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin;
 
@@ -342,7 +344,7 @@ pub enum GroupArg {
     Replicas = 1,
     /// 1 plus the port that all replicas leave by; 0 if they leave by several ports.
     Port = 2,
-    /// The longest packet, as received, of which copies may be made: the minimum over the ports.
+    /// Length of the longest packet, as received, of which copies may be made: the minimum over the ports.
     Longest = 3,
 }
 
@@ -365,8 +367,7 @@ impl GroupArg {
 ///
 /// A device that has refused copies within a poll takes no more copies before the poll ends, because the receivers are
 /// notified only then and make no room before. So the program drops a packet if its copies would exceed
-/// [`Polls::LIMIT`], and does so before it makes the copies: the device would refuse them all.
-/// would refuse them all.
+/// [`Polls::LIMIT`]. It drops the packet before it makes the copies, because the device would refuse them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polls;
 
@@ -378,13 +379,13 @@ impl Polls {
     pub const NUMBER: i16 = 0;
     /// Offset, in a port's part, of the number of the last poll in which copies for the port were made, 4 bytes.
     pub const POLL: i16 = 0;
-    /// Offset of the number of copies made in that poll, 4 bytes. It has bit [`Polls::FULL`] if no more may be made,
-    /// and is [`Polls::CLOSED`] if some were refused.
+    /// Offset of the number of copies made in that poll, 4 bytes. The number has bit [`Polls::FULL`] if no more copies
+    /// may be made, and is [`Polls::CLOSED`] if some copies were refused.
     pub const MADE: i16 = 4;
     /// Offset of the number of copies of the last packet, 4 bytes.
     pub const LAST: i16 = 8;
-    /// Offset of the limit of copies in one poll, 4 bytes; the first packet of a poll is exempt. 0 if no copies were
-    /// refused.
+    /// Offset of the limit of copies in one poll, 4 bytes. The first packet of a poll is exempt from the limit. The
+    /// limit is 0 if no copies were refused.
     pub const LIMIT: i16 = 12;
     /// Offset of the time when the limit was learnt, `CLOCK_MONOTONIC` in nanoseconds, 8 bytes.
     pub const SINCE: i16 = 16;

@@ -1,4 +1,4 @@
-//! Adds what the kernel programs have counted to the switch's accounts.
+//! Adds what the kernel programs have counted to the switch's own counts, its [`Accounts`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -237,7 +237,8 @@ impl Counts {
             return Ok(());
         };
         if let Some(meters) = self.tables[place].meters {
-            // The colours are those of the removed entry.
+            // The colours counted so far belong to the removed entry. They are read here so that later readings leave
+            // them out.
             let first = meters + MeterLayout::N_COLORS * body;
             self.read(counters, first, MeterLayout::N_COLORS)?;
         }
@@ -434,8 +435,8 @@ impl Counts {
         self.n_ended += n_lost;
     }
 
-    /// Returns how many packets are inside by the current counters. Reads the counters of ended packets before those of
-    /// received ones: if the result is 0, no packet was inside between the two readings.
+    /// Returns how many packets are inside the switch according to the current counters. Reads the counters of ended
+    /// packets before those of received packets: if the result is 0, no packet was inside between the two readings.
     ///
     /// # Errors
     /// The kernel's error.

@@ -75,7 +75,7 @@ impl Counts {
         }
     }
 
-    /// Returns after what time to call this again, or `None` if nothing changes without another event.
+    /// Returns after what time `look` should be called again, or `None` if nothing changes without another event.
     fn again(&self) -> Option<Duration> {
         let running = self.running.as_ref();
         let running = running.filter(|_| self.wanted > self.ended);
@@ -188,7 +188,7 @@ impl Graces {
         (counts, timeout.timed_out())
     }
 
-    /// Runs an action that takes at least a grace period, and counts it as one.
+    /// Runs an action that takes at least a grace period, and counts the action as a grace period.
     ///
     /// # Errors
     /// The action's error.
@@ -238,8 +238,8 @@ impl Graces {
         }
     }
 
-    /// Checks whether polls have ended the wanted period. Only one caller may use this function, and calls it again
-    /// after [`Looked::again`].
+    /// Checks whether polls have ended the wanted period. Only one caller may use this function, and it calls the
+    /// function again after the time in [`Looked::again`].
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);

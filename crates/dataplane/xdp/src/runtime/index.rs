@@ -81,8 +81,8 @@ impl Keys {
         body.copied()
     }
 
-    /// Returns a moment: once it is past, a new key can be inserted without waiting, except for a ternary key that
-    /// needs a mask's number.
+    /// Returns a moment. Once no packet from before this moment is left, a new key can be inserted without waiting,
+    /// except for a ternary key that needs a mask's number.
     pub(crate) fn free_from(&self, layout: &TableLayout) -> Moment {
         match layout.index {
             Index::Direct { .. } => Moment::NEVER,
@@ -104,7 +104,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the body of the next shorter prefix, to which a new body links.
+    /// Returns the body of the next shorter prefix. The body of a new key must link to it.
     pub(crate) fn shorter(&self, key: &EncodedKey) -> u32 {
         match key {
             EncodedKey::Bytes(key) => self.prefixes.shorter(key),

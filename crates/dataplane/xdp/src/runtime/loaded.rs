@@ -105,8 +105,8 @@ fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Fai
 
 impl Loaded {
     /// Starts to forward with a prepared program and with all that controllers have written. With `wake`, starts in the
-    /// background and calls `wake` when the caller should look at the offload. Without `wake`, returns when the program
-    /// forwards.
+    /// background and calls `wake` when the caller should look at the offload. Without `wake`, returns only once the
+    /// program forwards.
     ///
     /// # Errors
     /// Why the program is refused, or one more table that the kernel engine must punt.
@@ -285,7 +285,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Follows ports that appeared or disappeared. Returns whether that needs a commit.
+    /// Adds ports that have appeared and removes ports that have disappeared. Returns whether these changes need a
+    /// commit.
     pub(super) fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         if self.error.is_some() || !self.has_begun() {
             return false;
@@ -351,8 +352,8 @@ impl Loaded {
         }
     }
 
-    /// Some bodies (entries' memory) now belong to another entry. Adds the counts of these bodies' previous entries to
-    /// the tables' counts.
+    /// For each body (an entry's memory) that now belongs to another entry, adds the counts of the previous entry to
+    /// the table's counts.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -538,7 +539,7 @@ impl Loaded {
     fn detach(&mut self) {
         self.undetach();
         self.graces.stop();
-        // A writer that does not receive has already ended.
+        // If the message cannot be sent, the writer has already ended.
         let _ = self.messages.send(Message::Look);
         self.to_serve = None;
         for thread in self.threads.drain(..) {

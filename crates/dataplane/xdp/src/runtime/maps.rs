@@ -104,7 +104,7 @@ impl Maps {
         }
     }
 
-    /// Stores eight bytes in the heap. Programs that see this store also see all earlier ones.
+    /// Stores eight bytes in the heap. Programs that see this store also see all earlier stores.
     pub(crate) fn store_u64(&self, at: u32, value: u64) {
         if let Some(word) = self.word(at) {
             word.store(value, Ordering::Release);

@@ -53,7 +53,8 @@ impl Tracepoints {
         }))
     }
 
-    /// Returns a notice if the kernel does not report ends of polls, or if they prove nothing.
+    /// Returns a notice if the kernel does not report the ends of polls, or if these ends prove nothing about other
+    /// packets.
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
         let (what, reason) = match &self.poll_ends {
             Err(error) => (

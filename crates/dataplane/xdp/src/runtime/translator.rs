@@ -15,8 +15,8 @@ use super::messages::{Failure, Freed, Interface, Message, Op, TableRef};
 use super::table::TableOp;
 use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, MeterLayout, TableLayout};
 
-/// How long a control call waits for a body that packets may still see: two grace periods, and the writer's other
-/// work.
+/// How long a control call waits for a body that packets may still see. The time suffices for two grace periods and the
+/// writer's other work.
 const BODY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The body of the default action.
@@ -142,7 +142,7 @@ impl Bodies {
         }
     }
 
-    /// Uncounts a removed entry for its key's mask.
+    /// Subtracts a removed entry from the count of its key's mask.
     fn discount_mask(&mut self, key: &EncodedKey) {
         if let EncodedKey::Masked { mask, .. } = key
             && let Some(n) = self.masks.get_mut(mask)
@@ -243,7 +243,7 @@ impl Translator {
         })
     }
 
-    /// Forwards to a port from now on. While its interface is away, copies to it are lost.
+    /// Forwards to a port from now on. While the port has no interface, copies to the port are lost.
     pub(crate) fn add_port(&mut self, port: PortId) {
         self.ports.insert(port);
     }
@@ -281,7 +281,7 @@ impl Translator {
             .try_for_each(|group| self.set_group(written, group))
     }
 
-    /// Adds a change by a control call.
+    /// Adds ops for a change that a control call has made.
     ///
     /// # Errors
     /// The change that the kernel cannot take.
@@ -408,7 +408,8 @@ impl Translator {
         Ok(())
     }
 
-    /// Returns a body that no packet can see. Waits for one if removed entries still hold some.
+    /// Returns a body that no packet can see. If no body is free but removed entries still hold some, waits until one
+    /// is free.
     fn free_body(&mut self, at: TableRef) -> Option<u32> {
         let until = Instant::now() + BODY_TIMEOUT;
         let mut is_asked = false;

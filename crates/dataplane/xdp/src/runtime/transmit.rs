@@ -38,11 +38,12 @@ const XDP_MD_DATA_META: i16 = 8;
 const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 const XDP_PASS: u64 = 2;
 
-/// The record on each processor: the interface, the number of frames, counters of the tracepoint's program, the
-/// frames, and the table of [`times::bits`].
+/// The layout of the record that each processor has of the frames in a queue. The record consists of the interface, the
+/// number of frames, counters of the tracepoint's program, the frames, and the table of [`times::bits`].
 ///
-/// The counters are in memory because the verifier tracks the values of registers: it would verify the rest of the
-/// program once for each number of frames, and for each pair of taken and refused ones. It does not track values loaded
+/// The counters are in memory because the verifier tracks the values of registers. With counters in registers it would
+/// verify the rest of the program once for each number of frames, and once for each pair of numbers of taken and
+/// refused frames. It does not track values loaded from memory.
 /// from memory.
 mod note {
     pub(super) const INTERFACE: i16 = 0;
@@ -55,7 +56,7 @@ mod note {
     pub(super) const BITS: i16 = FRAMES + ((super::QUEUE_FRAMES as i16) << frame::SHIFT);
     pub(super) const BYTES: u32 = BITS as u32 + 256;
 
-    /// A frame: its arrival time, or 0 if unknown, its stream, its length.
+    /// A recorded frame: its arrival time (0 if unknown), its stream, and its length.
     pub(super) mod frame {
         pub(in super::super) const SHIFT: i32 = 4;
         pub(in super::super) const ARRIVAL: i16 = 0;
@@ -100,7 +101,8 @@ pub struct DeviceCount {
     pub refused: CounterValue,
 }
 
-/// A class of frames that an interface's device took: same stream, and residence times within 3 %.
+/// A class of frames that an interface's device took. The frames of a class belong to the same stream, and their
+/// residence times differ by at most 3 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeKey {
     pub interface: u32,
@@ -175,8 +177,8 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// Starts without interfaces, with room for `n_ports` interfaces, and for as many again while old ones are not yet
-    /// forgotten.
+    /// Starts without interfaces. There is room for `n_ports` interfaces, and for the same number of old interfaces
+    /// that are not forgotten yet.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
@@ -217,7 +219,7 @@ impl Transmit {
         })
     }
 
-    /// Counts for a port's interface. An interface that was counted before keeps its counts.
+    /// Starts to count for a port's interface. An interface that was counted before keeps its counts.
     ///
     /// # Errors
     /// The kernel's error, or there are too many interfaces.
@@ -324,7 +326,7 @@ fn give(asm: &mut Assembler, number: u64) {
     asm.exit();
 }
 
-/// Builds a device map's program: `egress`, which keeps the context in R6, with the recording code in place of each
+/// Builds a device map's program from `egress`, which keeps the context in R6. Puts the recording code in place of each
 /// exit that passes the frame. The recording code is not a function, since `egress` may use the whole stack.
 fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();

@@ -20,8 +20,8 @@ use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, GroupArg, TableLayout};
 
-/// Keys of removed entries are deleted when no commit has come for this long. During the grace period after that, no
-/// new key can be inserted, so a commit that needs one waits.
+/// Keys of removed entries are deleted when no commit has come for this long. During the grace period after the
+/// deletion, no new key can be inserted, so a commit with a new key must wait.
 const QUIET: Duration = Duration::from_millis(20);
 
 /// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that requested
@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_millis(20);
 /// Some control calls take 4 ms.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
-/// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
+/// If there are more keys of removed entries than this, they are deleted even if commits keep coming.
 const KEYS_MAX: usize = 64;
 
 /// A removed entry's key, which packets may still see.
@@ -67,7 +67,8 @@ pub(crate) struct Writer {
     fan_outs: HashMap<u32, u32>,
     graces: Arc<Graces>,
     graves: Graves,
-    /// Epochs, each drained when its moment is past.
+    /// Epochs of requested drains, each with a moment. An epoch is drained once no packet from before its moment is
+    /// left.
     drains: VecDeque<(Moment, u64)>,
     n_commits: u64,
     /// How many commits were visible at each moment.
@@ -400,8 +401,8 @@ impl Writer {
         }
     }
 
-    /// Returns the moment that must be past before the writer can write these ops without waiting, as far as it
-    /// knows.
+    /// Returns a moment. Once no packet from before this moment is left, the writer can write these ops without
+    /// waiting, as far as the writer knows.
     fn free_from(&self, ops: &[Op]) -> Moment {
         let of_one = |op: &Op| match op {
             Op::Table(at, op) => self.tables.get(at).map(|table| table.free_from(op)),
@@ -430,8 +431,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for a message, the end of a grace period, the end of the time for which commits are held back, or quiet
-    /// if keys or spares wait for it.
+    /// Waits for a message, the end of a grace period, or the end of the time for which commits are held back. If keys
+    /// or spares wait until no commit has come for `QUIET`, this also waits for the end of that time.
     fn wait(
         &self,
         messages: &Receiver<Message>,

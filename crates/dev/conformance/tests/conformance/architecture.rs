@@ -104,9 +104,9 @@ fn read(manifest: &str) -> (String, Vec<String>) {
     (name, dependencies)
 }
 
-/// The rooms that a crate may not use although they are above the crate's own room.
+/// For some crates, the rooms that the crate may not use although the order of the table's rooms would allow it.
 const APART: [(&str, &[&str]); 7] = [
-    // Compiler and data plane meet only in BMv2 JSON.
+    // The compiler and the data plane have only the format BMv2 JSON in common.
     ("p4-compiler", &["dataplane", "ports"]),
     // Controllers know a switch only by P4Runtime.
     ("p4runtime-client", &["p4", "dataplane", "ports"]),

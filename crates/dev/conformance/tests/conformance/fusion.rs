@@ -140,7 +140,7 @@ fn both_sfu_programs_send_the_same_fused_and_one_by_one() {
             });
             for round in 0..3_u8 {
                 let frame = presenter_frame(64, &[round; 200]);
-                // Two frames wait for ingress when the copies of the first one leave.
+                // Two frames wait for ingress when the copies of the first frame leave.
                 reference
                     .switches
                     .reference

@@ -1,5 +1,5 @@
 // Shows what a copy sees of the queue in which it waited, and makes copies of copies in every possible way. The frame
-// says what ingress and egress do with the frame, and each copy contains what it saw.
+// says what ingress and egress do with the frame, and each copy contains what egress saw of the copy's queue.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -5,7 +5,7 @@ use dataplane::{MulticastGroup, PortId, Replica, Switch};
 
 use super::sfu::{checksum, insert};
 
-/// The port by which the legs that send are connected.
+/// The switch's port to which the sending legs are connected.
 pub const PORT: PortId = PortId(1);
 const SFU_MAC: [u8; 6] = [2, 0, 0, 0, 1, 100];
 const LEG_MAC: [u8; 6] = [2, 0, 0, 0, 1, 1];
@@ -84,7 +84,8 @@ pub fn frame(ip: Ip, payload: &[u8]) -> Vec<u8> {
     }
     udp.extend(payload);
     let [from, to] = [LEG_HOST, SFU_HOST].map(|host| address(ip, host));
-    // In an IPv4-mapped address, the words before the IPv4 address would add to the sum.
+    // An IPv4-mapped address has words before the IPv4 address. These words are left out, since they would add to the
+    // checksum.
     let start = if ip == Ip::V4 { 12 } else { 0 };
     let pseudo = [
         &from[start..],

@@ -1,8 +1,9 @@
 //! Errors and warnings as data.
 //!
-//! A pass pushes its diagnostics into a [`Sink`] and continues after an error. Codes are stable: E01xx preprocessor
-//! and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and instances, E06xx limits of the BMv2 back
-//! end, E07xx P4Info; W codes are warnings. [`crate::explain`] explains a code, `render` prints a diagnostic.
+//! A pass pushes its diagnostics into a [`Sink`] and continues after an error. The code of an error or warning never
+//! changes. It begins with W for a warning. For an error it says where the error belongs: E01xx to the preprocessor
+//! and lexer, E02xx to the syntax, E03xx to names, E04xx to types, E05xx to constants and instances, E06xx to limits
+//! of the BMv2 back end, E07xx to P4Info. [`crate::explain`] explains a code, `render` prints a diagnostic.
 
 mod render;
 
@@ -34,7 +35,7 @@ pub struct Place {
     pub end_line: u32,
     /// One past the last character.
     pub end_column: u32,
-    /// Characters to underline in the first line; 0 for a position between two characters.
+    /// The number of characters to underline in the first line; 0 for a position between two characters.
     pub length: u32,
     pub source_line: String,
 }
@@ -52,7 +53,7 @@ pub struct Note {
 pub struct Suggestion {
     /// What the user reads, for example "did you mean `x`?".
     pub message: String,
-    /// Replaces the text at `place`; is inserted there if `length` is 0.
+    /// Replaces the text at `place`, or is inserted there if the `length` of `place` is 0.
     pub replacement: String,
     #[serde(flatten)]
     pub place: Place,
@@ -307,7 +308,7 @@ impl Sink {
             .any(|code| self.has_code(code))
     }
 
-    /// Records a name whose declaration may be in a part that could not be read.
+    /// Records a name whose declaration may be in a part of the source that could not be read.
     pub fn set_unreliable(&mut self, name: &Rc<str>) {
         self.unreliable.insert(name.clone());
     }

@@ -36,7 +36,7 @@ fn spelling(token: &Token) -> &str {
     }
 }
 
-/// The pairs of `@which(key = value, ...)` or `@which[key = value, ...]`.
+/// Returns the pairs of `@which(key = value, ...)` or `@which[key = value, ...]`.
 pub fn pairs(list: &[Annotation], which: &str) -> Vec<(String, Constant)> {
     let Some(found) = list.iter().find(|annotation| &*annotation.name == which) else {
         return Vec::new();

@@ -252,7 +252,9 @@ impl Writer<'_> {
         self.info.pkg_info = Some(package);
     }
 
-    /// Describes a type in `type_info`. Returns its width and, for a `type` or an enum without numbers, its name.
+    /// Describes a type in `type_info`. Returns the type's width and also its name if it is declared with `type` or is
+    /// an
+    /// enum without an underlying type.
     fn described(&mut self, ty: &Type) -> (i32, Option<p4::P4NamedType>) {
         self.type_info();
         self.type_spec(ty);
@@ -273,7 +275,9 @@ impl Writer<'_> {
         }
     }
 
-    /// The width that the control plane uses for a type with `@p4runtime_translation`; 0 if it uses a string.
+    /// Returns the width that the control plane uses for a type with `@p4runtime_translation`, or 0 if the control
+    /// plane
+    /// uses a string. Returns `None` if the type has no such annotation.
     fn translated_width(&mut self, id: usize) -> Option<i32> {
         if !self.is_translated(id) {
             return None;
@@ -494,7 +498,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The fields of a header with their names; fields of nested structs are listed one by one.
+    /// Adds the fields of a header to `out`, each with its name. Instead of a nested struct it adds the struct's
+    /// fields.
     fn leaves<'p>(
         program: &'p Program,
         prefix: &str,

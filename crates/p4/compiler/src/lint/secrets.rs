@@ -59,7 +59,7 @@ fn place(span: Span) -> Place {
     (span.file, span.start)
 }
 
-/// The places of all annotations in which the compiler looks for `@secret`.
+/// Returns the places of all annotations in which the compiler looks for `@secret`.
 fn effective(tree: &[Declaration]) -> HashSet<Place> {
     let mut found = Effective::default();
     for declaration in tree {

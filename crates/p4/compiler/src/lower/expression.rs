@@ -1,5 +1,5 @@
-//! Turns expressions into BMv2 operands. Calls inside become primitives before the statement. BMv2 has two kinds of
-//! operands, boolean ones and data (numbers); `d2b` and `b2d` convert them.
+//! Turns expressions into BMv2 operands. Calls inside an expression become primitives that run before the statement.
+//! BMv2 has two kinds of operands: boolean operands and data (numbers). `d2b` and `b2d` convert between them.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;

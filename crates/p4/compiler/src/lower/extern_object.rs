@@ -1,4 +1,4 @@
-//! v1model's extern objects: instances become arrays.
+//! Lowers v1model's extern objects: their instances become arrays in the JSON.
 
 use bmv2_json::{AttributeValue, CounterArray, ExternInstance, MeterArray, RegisterArray, Value};
 use num_traits::ToPrimitive as _;

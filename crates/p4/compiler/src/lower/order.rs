@@ -8,7 +8,8 @@
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};
 
-/// The position of a declaration: the pipeline, then positions among the declarations of nested controls.
+/// The position of a declaration: first the pipeline, then from the outermost control inwards the position among each
+/// control's declarations.
 pub type DeclaredAt = Vec<usize>;
 
 #[derive(Default)]
@@ -43,7 +44,7 @@ impl Standing {
 }
 
 impl Lower<'_> {
-    /// The position of a declaration in the control that is being lowered.
+    /// Returns the position of a declaration in the control that is being lowered.
     pub fn declared(&self, local: Local) -> DeclaredAt {
         let locals = self.declarations();
         let at = locals.iter().position(|other| *other == local);
@@ -82,7 +83,7 @@ impl Resources {
                 let place = listed.position(|(name, _)| *name == action.name)?;
                 Some((table.order.first().copied(), at, place))
             });
-            // An action that is only called comes after those in tables.
+            // An action that no table has, but that is called, comes after the actions of tables.
             let (pipeline, table, place) = uses.unwrap_or((pipeline, usize::MAX - 1, 0));
             (pipeline, table, place, DeclaredAt::new())
         });

@@ -1,5 +1,5 @@
-//! Statements as primitives. `control` lowers the statements of an apply block that need nodes (tables and
-//! conditionals).
+//! Lowers statements to primitives. Statements of an apply block that need nodes (tables and conditionals) are lowered
+//! in `control`.
 
 use bmv2_json::Value;
 

@@ -62,7 +62,7 @@ impl Live {
         touched.fields.iter().for_each(|field| self.insert(*field));
     }
 
-    /// Steps back over an effect, to the live fields before it.
+    /// Turns the live fields after an effect into the live fields before it.
     fn pass(&mut self, effect: &Effect) {
         if let Some(field) = effect.defines {
             self.remove(field);
@@ -120,8 +120,8 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// The fields that are live at every control's end: all but the program's metadata and the fields of headers that are
-/// never sent.
+/// Returns the fields that are live at every control's end. These are all fields but those of the program's metadata
+/// and those of headers that are never sent.
 fn ends(model: &Model) -> Live {
     let mut live = Live::everything(model);
     for (id, info) in (0..).zip(&model.fields) {
@@ -198,7 +198,7 @@ impl Liveness<'_> {
         let order = match graph.order() {
             Some(order) => order,
             None => {
-                // The nodes form a cycle: everything is live everywhere.
+                // The nodes form a cycle, so every field counts as live everywhere.
                 let all = Live::everything(self.model);
                 let called = pipeline.action_calls.iter().map(|call| call.action_id);
                 let tables = pipeline.tables.iter();
@@ -336,7 +336,7 @@ fn sweep(model: &Model, body: &mut Vec<Primitive>, behind: &Live, at_exit: &Live
     code::remove(body, &dead)
 }
 
-/// Removes the dead stores of the parsers; `end` is live wherever a parser ends.
+/// Removes the dead stores of the parsers. The fields in `end` are live wherever a parser ends.
 fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     let mut changed = false;
     for parser in &mut program.parsers {
@@ -380,7 +380,7 @@ fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     changed
 }
 
-/// The live fields after the operations of a state.
+/// Returns the fields that are live after the operations of a state.
 fn behind_state(
     model: &Model,
     state: &bmv2_json::ParseState,

@@ -57,7 +57,7 @@ fn opposite(op: &str) -> Option<&'static str> {
     })
 }
 
-/// The operation in an operand, inside any parentheses.
+/// Returns the operation that an operand consists of, without the parentheses around it.
 pub fn as_operation(value: &Value) -> Option<&Operation> {
     match value {
         Value::Expression(expression) => match &**expression {

@@ -47,7 +47,7 @@ fn is_value(transition: &Transition) -> bool {
     matches!(transition.kind.as_deref(), None | Some("hexstr"))
 }
 
-/// Where a state always leads; `None` if that depends on the packet.
+/// Returns the successor to which a state always leads; `None` if the successor depends on the packet.
 fn only_next(state: &ParseState) -> Option<Option<&String>> {
     match state.transitions.as_slice() {
         [only] if is_default(only) && !state.transition_key.iter().any(may_fail) => {
@@ -118,8 +118,8 @@ fn pass_by(parser: &mut Parser) -> bool {
     moved
 }
 
-/// Where states that do nothing finally lead. A cycle of them leads to one of its own states, which then leads to
-/// itself.
+/// Returns, for each state that does nothing, the state to which it finally leads. States that do nothing may form a
+/// cycle. They all lead to one state of the cycle, which then leads to itself.
 fn ends(shortcuts: &HashMap<String, Option<String>>) -> HashMap<&str, Option<String>> {
     let mut ends: HashMap<&str, Option<String>> = HashMap::new();
     for start in shortcuts.keys() {

@@ -60,7 +60,7 @@ pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
         .collect()
 }
 
-/// The parameters of a primitive that are read as values; the others are names.
+/// Returns which parameters of a primitive are read as values; the other parameters are names.
 fn value_parameters(op: &str) -> &'static [usize] {
     match op {
         "assign" | "modify_field" | "push" | "pop" | "count" | "execute_meter" => &[1],
@@ -87,7 +87,7 @@ fn value_parameters(op: &str) -> &'static [usize] {
     }
 }
 
-/// The primitive with simplified operands; `None` if they are already simple.
+/// Returns the primitive with simplified operands; `None` if the operands are already simple.
 fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
     let copies = matches!(primitive.op.as_str(), "assign" | "modify_field");
     let mut new: Option<Primitive> = None;
@@ -140,7 +140,8 @@ fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     }
 }
 
-/// Walks through a body. Returns the facts at its end, and each primitive that the facts before it simplify.
+/// Walks through a body. Returns the facts at its end, and the simplified form of each primitive that the facts before
+/// the primitive simplify.
 fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
     let mut simpler = Vec::new();
     if !code::is_regular(body) {

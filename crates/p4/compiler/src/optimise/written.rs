@@ -89,7 +89,7 @@ impl Written {
             .is_some_and(|fields| fields.contains(&field))
     }
 
-    /// The facts after these parts, about fields that they do not write.
+    /// Returns the facts that hold after these parts of the switch, about fields that the parts do not write.
     pub fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
         let mut facts = Facts::default();
         if self.anything {

@@ -51,7 +51,7 @@ impl Preprocessor<'_> {
         token
     }
 
-    /// The next token other than an edge ([`Kind::Edge`]).
+    /// Returns the next token other than an edge ([`Kind::Edge`]).
     pub(super) fn next_token(&mut self) -> PpToken {
         loop {
             let token = self.next();
@@ -204,7 +204,7 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// The arguments after a macro's name; `None` if the `(` or the `)` is missing.
+    /// Returns the arguments after a macro's name; `None` if the `(` or the `)` is missing.
     fn arguments(
         &mut self,
         name: &PpToken,
@@ -242,7 +242,8 @@ impl Preprocessor<'_> {
         arguments
     }
 
-    /// Reads up to the `)`. Commas do not separate within parentheses and in the argument of `...`.
+    /// Reads the arguments up to the `)`. Commas within parentheses and in the argument of `...` do not separate
+    /// arguments.
     fn collect(
         &mut self,
         name: &PpToken,

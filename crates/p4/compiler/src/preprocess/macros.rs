@@ -40,7 +40,7 @@ const VA_ARGS: &str = "__VA_ARGS__";
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {
-    /// The name after `#define`, `#undef`, `#ifdef` and `#ifndef`; reports errors in it.
+    /// Returns the name after `#define`, `#undef`, `#ifdef` or `#ifndef`, and reports errors in the name.
     pub(super) fn macro_name(
         &mut self,
         directive: &str,

@@ -1,4 +1,4 @@
-//! Controls, parsers and tables.
+//! Parses controls, parsers and tables.
 
 use std::rc::Rc;
 
@@ -66,7 +66,8 @@ impl Parser<'_> {
     }
 
     /// Reports declarations and statements after `apply`. Then reads the declarations as if they were before `apply`,
-    /// and the statements as if they were in it.
+    /// and
+    /// the statements as if they were in `apply`.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,
@@ -127,7 +128,7 @@ impl Parser<'_> {
         is_keyword || self.at("@") || self.begins_declaration()
     }
 
-    /// Reads the `apply` before a control's statements; it has no parameters.
+    /// Reads the keyword `apply` before a control's statements; `apply` has no parameters.
     fn apply_of_control(&mut self) -> Parsed<()> {
         if self.at("}") {
             let raw = self.unexpected("`apply`");

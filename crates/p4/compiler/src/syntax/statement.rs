@@ -1,4 +1,4 @@
-//! Statements.
+//! Parses statements.
 
 use super::ast::{
     BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Type, Variable,
@@ -97,7 +97,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports an `else` whose `if` has ended, and reads its body.
+    /// Reports an `else` whose `if` has already ended, and reads the body of the `else`.
     fn stray_else(&mut self) -> Parsed<StatementKind> {
         let span = self.span();
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at]);
@@ -139,7 +139,7 @@ impl Parser<'_> {
         Ok(StatementKind::Empty)
     }
 
-    /// Whether a type and then a name (or constructor arguments) are here.
+    /// Whether a declaration begins here: a type, then a name, or a type, then constructor arguments and a name.
     pub(super) fn begins_declaration(&mut self) -> bool {
         let back = self.at;
         let mut scratch = crate::diagnostic::Sink::default();

@@ -1,5 +1,6 @@
-//! Rules of declarations that need types: defaults, complete types, `@length`, the methods that an instance
-//! implements (P4_16 1.2.5, sections 6.8.2, 7.2, 11.1, 11.3).
+//! Checks the rules of declarations that can be checked only when types are known: default values, complete types,
+//! `@length`, and the methods that an instance implements (P4_16 language specification 1.2.5, sections 6.8.2, 7.2,
+//! 11.1, 11.3).
 
 use super::Type;
 use super::check::Checker;

@@ -1,4 +1,4 @@
-//! Methods: `apply`, the built-in methods of headers and stacks, and the methods of externs.
+//! Checks calls of methods: `apply`, the built-in methods of headers and stacks, and the methods of externs.
 
 use super::Type;
 use super::check::{Checker, Place, Signature};

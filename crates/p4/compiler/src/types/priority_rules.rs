@@ -1,4 +1,4 @@
-//! Which entries of a table have a priority (P4_16 1.2.5, section 14.2.1.4).
+//! Checks which entries of a table have a priority (P4_16 language specification 1.2.5, section 14.2.1.4).
 
 use super::rules::Rules;
 use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
@@ -46,7 +46,7 @@ impl Rules<'_> {
             .collect();
         let decides = |kind: &str| matches!(kind, "exact" | "lpm");
         let (Some(first), Some(last)) = (elements.first(), elements.last()) else {
-            // Another rule reports entries without a key.
+            // Another rule reports entries of a table without a key.
             return true;
         };
         if !elements

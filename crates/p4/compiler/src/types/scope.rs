@@ -209,8 +209,8 @@ impl Scopes {
         self.names
     }
 
-    /// The innermost visible variable or parameter of this struct type. So the parameter of type `standard_metadata_t`
-    /// is found whatever its name is.
+    /// Returns the name of the innermost visible variable or parameter of this struct type. So the parameter of type
+    /// `standard_metadata_t` is found whatever its name is.
     pub fn of_type(&self, type_name: &str, program: &Program) -> Option<String> {
         let is_it = |symbol: &Symbol| match symbol {
             Symbol::Var(id) => match program.vars[*id].ty {

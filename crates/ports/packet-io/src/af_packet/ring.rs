@@ -110,7 +110,7 @@ impl RxRing {
         RxRing::map_made(fd, state)
     }
 
-    /// Maps a ring that the socket has.
+    /// Maps the ring that the socket already has.
     fn map_made(fd: BorrowedFd<'_>, state: RingState) -> io::Result<RxRing> {
         let RingState {
             block_bytes,
@@ -167,7 +167,7 @@ impl RxRing {
         self.slot_bytes - RX_SLOT_OVERHEAD_BYTES
     }
 
-    /// The oldest frame, if there is one.
+    /// Returns the slot of the oldest frame, if there is one.
     pub(super) fn peek(&mut self) -> Option<Slot<'_>> {
         let base = self.slot_base();
         let status = self.status_word().load(Ordering::Acquire);
@@ -217,8 +217,8 @@ impl RxRing {
     }
 
     fn status_word(&self) -> &AtomicU32 {
-        // SAFETY: `tp_status` is the first word of a slot's header; it is shared with the kernel
-        // and accessed only as an atomic while it is.
+        // SAFETY: `tp_status` is the first word of a slot's header. While the word is shared with the kernel, it is
+        // accessed only as an atomic.
         unsafe { AtomicU32::from_ptr(self.slot_base().cast::<u32>().as_ptr()) }
     }
 

@@ -16,7 +16,7 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
 }
 
-/// Binds to an interface. Protocol 0 receives nothing, `ETH_P_ALL` everything.
+/// Binds a socket to an interface. With protocol 0 the socket receives nothing, with `ETH_P_ALL` everything.
 pub(super) fn bind(fd: BorrowedFd<'_>, protocol: u16, index: i32) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain data, of which all bytes zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };

@@ -32,8 +32,8 @@ pub(super) enum Sharing {
 }
 
 /// Opens a socket and binds it to `address`. If `address` is the unspecified address, the socket reports the
-/// destination address of each datagram. Several sharing sockets of one user may have the same address; each flow then
-/// comes to one of them.
+/// destination address of each datagram. Several sockets of one user that all permit sharing may have the same address;
+/// all datagrams of a flow then come to one of these sockets.
 pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd> {
     let domain = match address {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -86,7 +86,7 @@ pub(super) struct Received<'a> {
     pub(super) is_truncated: bool,
 }
 
-/// Buffers for a batch of datagrams, and the kernel's list of them; made once.
+/// Buffers for a batch of datagrams, and a list of these buffers for the kernel. Both are made once.
 pub(super) struct RxBatch {
     messages: Vec<libc::mmsghdr>,
     _pieces: Vec<libc::iovec>,
@@ -156,7 +156,8 @@ impl RxBatch {
                 std::ptr::null_mut(),
             )
         };
-        // A negative result means that no datagram waits, or an error that the next call meets again if it matters.
+        // A negative result means that no datagram waits, or that an error has occurred. An error that matters occurs
+        // again in the next call.
         let n_received = usize::try_from(n_received).unwrap_or(0);
         for place in 0..n_received {
             let header = &self.messages[place].msg_hdr;
@@ -222,7 +223,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// `source` is the address to send from, if it is not the socket's.
+    /// `source` is the address to send from, if that is not the socket's own address.
     pub(super) fn new(destination: SocketAddr, source: Option<IpAddr>) -> Target {
         let (name, name_bytes) = name_of(destination);
         Target {
@@ -247,7 +248,7 @@ fn control_of(source: IpAddr) -> (Control, usize) {
     put(HEADER_BYTES - 8, &level.to_ne_bytes());
     put(HEADER_BYTES - 4, &kind.to_ne_bytes());
     match source {
-        // The interface stays 0: the kernel chooses it.
+        // The interface stays 0: the kernel chooses the interface.
         IpAddr::V4(address) => put(HEADER_BYTES + 4, &address.octets()),
         IpAddr::V6(address) => put(HEADER_BYTES, &address.octets()),
     }
@@ -300,7 +301,7 @@ fn name_of(address: SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
         SocketAddr::V4(address) => {
             name.sin6_family = libc::AF_INET as libc::sa_family_t;
             name.sin6_port = address.port().to_be();
-            // `sin_addr` is where the flow label is.
+            // `sin_addr` of `sockaddr_in` is at the place of the flow label of `sockaddr_in6`.
             name.sin6_flowinfo = u32::from_ne_bytes(address.ip().octets());
             (name, size_of::<libc::sockaddr_in>() as libc::socklen_t)
         }

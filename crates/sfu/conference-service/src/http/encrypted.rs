@@ -62,7 +62,7 @@ impl Wire {
 }
 
 impl Encrypted {
-    /// Goes on with the handshake, if it is not done.
+    /// Continues the handshake, if it is not done yet.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut TlsStream<Connection>>> {
         if let State::Handshake(accept) = &mut self.state {
             let done = match Pin::new(accept).poll(cx) {

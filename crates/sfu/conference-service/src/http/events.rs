@@ -15,7 +15,7 @@ use crate::tokens::Caller;
 
 /// How often a quiet stream sends a ping, so that nothing on the way to the reader ends it for being idle.
 const PING: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for so long is cut off.
+/// A reader that takes nothing for this long is cut off.
 const SEND: Duration = Duration::from_secs(10);
 
 /// Streams a conference's events over a WebSocket (RFC 6455), each as a text message.
@@ -66,7 +66,8 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
             () = app.core.ended() => break "the service ends, or another one leads",
             _ = pings.tick() => Message::Ping(Vec::new().into()),
             received = socket.recv() => match received {
-                // A reader asks nothing over the stream: its other messages are ignored.
+                // A reader can only close the stream. It asks nothing over the stream, so its other messages are
+                // ignored.
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => continue,
             },
@@ -104,7 +105,8 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
     let _ = timeout(SEND, socket.send(Message::Close(Some(close)))).await;
 }
 
-/// The participant that a caller is in this conference. An administrator of all conferences may be one, too.
+/// Returns which participant of this conference the caller is. An administrator of all conferences may also be a
+/// participant.
 fn participant_in<'c>(caller: &'c Caller, conference: &Name) -> Option<&'c Name> {
     caller
         .participant()
@@ -112,7 +114,7 @@ fn participant_in<'c>(caller: &'c Caller, conference: &Name) -> Option<&'c Name>
 }
 
 fn text_of(event: &Event) -> Message {
-    // An event has only texts, numbers and names.
+    // An event has only texts, numbers and names, which JSON can express.
     let text = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());
     Message::Text(Utf8Bytes::from(text))
 }

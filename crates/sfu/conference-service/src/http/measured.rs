@@ -29,7 +29,7 @@ pub(super) async fn measure(
     response
 }
 
-/// The metrics, for anybody: they are only numbers, unless the configuration wants names.
+/// Serves the metrics to anybody: they contain only numbers, unless the configuration asks for names.
 pub(super) async fn metrics(State(front): State<Front>) -> Response {
     let leading = front.leading();
     let more = match &leading {

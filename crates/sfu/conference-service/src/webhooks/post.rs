@@ -1,4 +1,4 @@
-//! One request of a hook.
+//! Makes one HTTP request for a hook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,9 +50,9 @@ impl Poster {
     /// Sends an event once.
     ///
     /// # Errors
-    /// Nobody answers, or with another status than 200 to 299.
+    /// Nobody answers, or the answer has a status other than 200 to 299.
     pub(super) async fn post(&self, event: &Event) -> Result<(), String> {
-        // An event has only texts, numbers and names.
+        // An event has only texts, numbers and names, which JSON can express.
         let body = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());
         let time = (now_ms() / 1_000).to_string();
         let request = self
@@ -85,7 +85,7 @@ impl Poster {
     }
 }
 
-/// HMAC-SHA256 over `TIME.BODY`, in hexadecimal digits.
+/// Returns the HMAC-SHA256 of `TIME.BODY`, in hexadecimal digits.
 fn signature(secret: &[u8], time: &str, body: &str) -> String {
     // Any key has a good length for HMAC.
     let mut mac =

@@ -358,7 +358,7 @@ impl Day {
         Some(())
     }
 
-    /// A track gets other qualities, rates or another transport.
+    /// Gives a track other qualities, other rates or another transport.
     fn change_track(&mut self) -> Option<()> {
         let who = self.somebody(|it| !it.tracks.is_empty())?;
         let tracks = self.book.participant(&who)?.tracks.clone();
@@ -401,7 +401,7 @@ impl Day {
         Some(())
     }
 
-    /// Tracks in a participant's conference that are others'.
+    /// Returns the tracks in a participant's conference that other participants publish.
     fn tracks_of_others(&self, who: &Who) -> Vec<Path> {
         let others = self.book.conferences[&who.0].iter();
         let others = others.filter(|(other, _)| **other != who.1);

@@ -1,6 +1,7 @@
-//! How much a leg may still send. The test's oracle knows only bounds of it: a least and a most.
+//! How many bytes a leg (a participant's connection by one UDP socket) may still send. The test's oracle does not know
+//! the exact number, but a least and a greatest number.
 
-/// Bytes that a leg may send at once, at least.
+/// How many bytes every leg may send at once, however low its rate is.
 const BURST_MIN: u64 = 64 * 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +54,7 @@ impl Bucket {
             return;
         }
         let came = seconds * self.bytes_per_s;
-        // The switch adds whole bytes: a rounding may cost one.
+        // The switch adds whole bytes, so one byte may be lost by rounding.
         self.least = self.burst.min(self.least + came - 1);
         self.most = self.burst.min(self.most + came + 1);
         self.at_s = now_s;

@@ -74,7 +74,7 @@ impl Day {
                 self.counts.sends_anew(leg);
                 self.counts.receives_anew(leg);
                 if self.signed_out.contains(&leg) {
-                    // Signed out and in again between two writes: the switch does not see that.
+                    // The leg was signed out and in again between two writes, so the switch does not notice.
                     self.counts.forget(leg);
                 }
             }

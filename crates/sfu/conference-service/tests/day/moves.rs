@@ -46,8 +46,8 @@ impl Day {
         }
     }
 
-    /// Demands that a participant's legs, as the service has them after a request, are those that the book says. Makes
-    /// sockets for new legs.
+    /// Checks that a participant's legs, as the service has them after a request, are the legs that the book says. The
+    /// book is what the test's oracle knows. Makes sockets for new legs.
     pub fn meet_legs(&mut self, who: &Who) {
         let record = self.service.model.participant(&who.0, &who.1);
         let given = record.expect("it is there").legs.clone();
@@ -187,7 +187,7 @@ impl Day {
         }
     }
 
-    /// A host uses the socket of one leg for another one.
+    /// Makes a host use the socket of one leg for another leg.
     pub fn use_for_another_leg(&mut self) -> Option<()> {
         let who = self.somebody(|it| it.legs.len() > 1)?;
         let legs = self.legs_of(&who);

@@ -1,5 +1,6 @@
 //! The service without sockets, clocks and disks: what `core`, `driver` and `housekeeping` do, in their order, with the
-//! same model, rows, sign-in and activity. A store is a map of texts.
+//! same model, rows, sign-in and activity. A store is a map of texts. A leg is a participant's connection by one UDP
+//! socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,9 +21,9 @@ use tokio::time::Instant;
 
 use crate::switch::{Left, Switch};
 
-/// As in the default configuration.
+/// After how many seconds a silent socket is signed out, as in the default configuration.
 pub const SILENCE_S: u64 = 30;
-/// As in the default configuration.
+/// After how many seconds a participant that gives no sign of life is removed, as in the default configuration.
 pub const GONE_S: u64 = 60;
 /// The wall clock when the day begins, in milliseconds since 1970.
 pub const DAWN_MS: u64 = 1_795_824_000_000;
@@ -54,7 +55,7 @@ pub struct Service {
 pub struct CutOff;
 
 impl Service {
-    /// A process begins with what the store has.
+    /// Begins a process of the service with the records that the store has.
     pub fn begin(
         store: Store,
         own_addresses: Vec<OwnAddress>,
@@ -126,8 +127,9 @@ impl Service {
             .request(conference, participant, self.instant(now_s));
     }
 
-    /// Connects to a switch in any state, and brings it to what the conferences need. Sets no limits for hellos: that
-    /// would take thousands of writes, and no host in this test says so many hellos.
+    /// Connects to a switch, and gives it the entries that the conferences need, whatever entries it has before. Sets
+    /// no limits for hellos: that would take thousands of writes, and no host in this test says so many hellos that a
+    /// limit would matter.
     pub fn connect(&mut self, switch: &mut Switch, now_s: u64) {
         if switch.set_program() {
             self.activity = self.activity.counting_anew();
@@ -152,7 +154,7 @@ impl Service {
         self.is_connected = true;
     }
 
-    /// The connection to the switch ends.
+    /// Ends the connection to the switch.
     pub fn disconnect(&mut self) {
         self.is_connected = false;
         self.activity = self.activity.away();

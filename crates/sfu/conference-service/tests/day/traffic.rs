@@ -1,4 +1,4 @@
-//! Packets, and what must come of them.
+//! Sends packets, and checks what happens to them.
 
 use std::time::Duration;
 
@@ -11,18 +11,19 @@ use crate::frames::{self, MEDIA_PORT};
 use crate::service::DAWN_MS;
 use crate::switch::Left;
 
-/// The most hellos that a host says in a second: a hello, one with the nonce that it got, and those after it.
+/// The most hellos that a host says in a second: a first hello, a second one with the nonce that it got, and those that
+/// may follow.
 const HELLOS_MAX: usize = 4;
-/// How many sockets are drawn to find one that somebody receives.
+/// How many sockets are drawn to find one whose packets somebody receives.
 const TRIES: usize = 4;
-/// So many packets of 1,400 bytes are more than any leg may send at once.
+/// This many packets of 1,400 bytes are more than any leg may send at once.
 const FLOOD: usize = 60;
 
 fn is_hello(payload: &[u8]) -> bool {
     payload.len() == hello::LEN && payload.starts_with(b"RH")
 }
 
-/// The frames that must leave the switch.
+/// Returns the frames that must leave the switch.
 fn expected(
     book: &Book,
     fate: &Fate,
@@ -170,7 +171,7 @@ impl Day {
         Some(came)
     }
 
-    /// A host says its hello, and further hellos as the answers demand.
+    /// Makes a host say its hello, and further hellos as the answers demand.
     pub fn say_hello(&mut self, leg: u16) {
         let wall_ms = DAWN_MS + self.now_s * 1_000;
         let now = Duration::from_secs(self.now_s);
@@ -264,7 +265,7 @@ impl Day {
         (0..len).map(|_| self.rng.u8(..)).collect()
     }
 
-    /// Some sockets send something.
+    /// Makes some sockets send something.
     pub fn send_media(&mut self) {
         for _ in 0..self.rng.usize(..4) {
             let on = self.sockets.iter().filter(|(_, it)| it.is_on);
@@ -289,7 +290,7 @@ impl Day {
         }
     }
 
-    /// A leg sends more than it may.
+    /// Makes a leg send more than it may.
     pub fn flood(&mut self) -> bool {
         let now_s = self.now_s;
         let buckets = self.buckets.iter_mut();
@@ -307,7 +308,7 @@ impl Day {
         true
     }
 
-    /// Somebody forges a packet. The oracle says what must come of it: nothing for others.
+    /// Sends a forged packet. As the oracle says what must happen to it, others must get nothing.
     pub fn attack(&mut self) {
         let bound: Vec<u16> = self.book.bound.keys().copied().collect();
         let Some(victim) = self.rng.choice(bound) else {

@@ -1,4 +1,4 @@
-//! A store in etcd (v3), for a service that stands by when another one leads.
+//! A store in etcd (v3). Several services can share it: one leads, and the others wait until they may lead.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -34,9 +34,9 @@ use self::nodes::{CALL, CallError, Nodes};
 use crate::{Existing, StoreError, Write};
 
 const FORMAT: u32 = 1;
-/// The format's key during a restore: no service leads then.
+/// The value of the format's key during a restore. While it is there, no service leads.
 const RESTORING: &str = "restoring";
-/// After so many seconds without a sign of life, another service may lead.
+/// When the leader has given no sign of life for this many seconds, another service may lead.
 const TTL_S: i64 = 5;
 const TTL: Duration = Duration::from_secs(5);
 /// How often the lease is kept alive.
@@ -45,7 +45,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE_RETRY: Duration = Duration::from_millis(100);
 /// How often a service that stands by looks whether another one leads.
 const LOOK: Duration = Duration::from_millis(500);
-/// Records that are read at once. Fewer, if they are larger than the 4 MiB that the client takes.
+/// How many records are read at once. Fewer are read if their answer would be larger than the 4 MiB that the client
+/// takes.
 const PAGE: i64 = 1_024;
 
 /// Where the store is.
@@ -84,7 +85,7 @@ impl std::fmt::Debug for Etcd {
     }
 }
 
-/// Why somebody leads.
+/// For what purpose a process leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Serve,
@@ -94,7 +95,7 @@ enum Purpose {
 /// The outcome of an attempt to lead.
 enum Attempt {
     Leads(Etcd),
-    /// The value of the leader's key.
+    /// Another process leads. This is the value of the leader's key, which says who leads.
     StandsBy(String),
 }
 
@@ -122,7 +123,7 @@ impl Etcd {
         }
     }
 
-    /// Leads for a restore, if nobody leads.
+    /// Becomes the leader in order to restore a backup, if nobody leads.
     ///
     /// # Errors
     /// A service leads, the settings are not possible, the records are of another version, or etcd does not answer.
@@ -134,7 +135,7 @@ impl Etcd {
         }
     }
 
-    /// Writes records in the place of all that there are.
+    /// Replaces all records of the store by the given ones.
     ///
     /// | step | if it is killed after it |
     /// | --- | --- |
@@ -143,7 +144,7 @@ impl Etcd {
     /// | 3. The format's key says the format. | it is done |
     ///
     /// # Errors
-    /// There are records and they are not to be replaced; or etcd does not answer.
+    /// The store has records, and they are not to be replaced; or etcd does not answer.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -171,13 +172,13 @@ impl Etcd {
         Ok(())
     }
 
-    /// A number that is greater with each leader.
+    /// Returns the term, a number that is greater with each new leader.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.leader.term.load(Ordering::Relaxed)
     }
 
-    /// Makes the term at least `at_least`; the next leader's is greater.
+    /// Makes the term at least `at_least`. The next leader's term is greater.
     ///
     /// # Errors
     /// Another service leads, or etcd does not answer.
@@ -232,7 +233,7 @@ impl Etcd {
     /// Refuses a group that no transaction has room for.
     ///
     /// # Errors
-    /// It has more writes or bytes than etcd takes at once.
+    /// The group has more writes or bytes than etcd takes at once.
     pub fn check_group(&self, group: &[Write]) -> Result<(), StoreError> {
         transactions::check(&self.leader.records(), group)
     }
@@ -286,7 +287,7 @@ impl Leader {
         TxnOp::put(term_key(&self.prefix), term.to_string(), None)
     }
 
-    /// Writes the leader's key again, with its value and lease.
+    /// Returns the operation that writes the leader's key again, with its value and lease.
     fn touch(&self) -> TxnOp {
         let options = PutOptions::new().with_lease(self.lease);
         TxnOp::put(self.key(), who(), Some(options))
@@ -374,7 +375,7 @@ impl Leader {
             if !is_more {
                 return Ok(records);
             }
-            // The next key after the last one.
+            // Reading goes on at the first key after the last one that was read.
             from.push(0);
         }
     }
@@ -486,7 +487,8 @@ async fn keep_alive(
     asked: Instant,
     is_lost: Arc<watch::Sender<bool>>,
 ) {
-    // The lease lives at least for its time after the last request that etcd answered was made.
+    // When etcd has answered a request to keep the lease alive, the lease lives at least for its whole time from the
+    // moment at which this request was made.
     let mut alive = asked;
     let mut pause = KEEP_ALIVE;
     loop {
@@ -550,7 +552,7 @@ fn outcome_not_known() -> StoreError {
     StoreError::Failed(why.to_owned())
 }
 
-/// Who this is, for people.
+/// Returns a text that tells people which process this is.
 fn who() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("process {} on {}", std::process::id(), host.trim())
@@ -562,7 +564,7 @@ fn revision_of(answer: &TxnResponse) -> i64 {
         .map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// What a get operation of a transaction has found. The operations are numbered from 0 on.
+/// Returns what a get operation of a transaction has found. The operations are numbered from 0 on.
 fn found(answer: &TxnResponse, number: usize) -> Option<KeyValue> {
     match answer.op_responses().into_iter().nth(number)? {
         TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
@@ -575,7 +577,7 @@ fn text(bytes: Vec<u8>) -> Result<String, StoreError> {
         .map_err(|error| StoreError::Failed(format!("expected a text in UTF-8: {error}")))
 }
 
-/// The end of the range of all keys with a prefix that ends with an ASCII character.
+/// Returns the end of the range of all keys with a prefix. The prefix must end with an ASCII character.
 fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {

@@ -1,4 +1,4 @@
-//! Calls etcd's nodes: one node at a time, and the next one when a call fails.
+//! Calls etcd's nodes: one node at a time, and the next node when a call fails.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,9 +18,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// Files for TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// The certificates that sign those of the nodes.
+    /// The certificates that sign the nodes' certificates.
     pub ca: PathBuf,
-    /// The service's certificate and its key, if the nodes ask for one.
+    /// The service's certificate and its key, if the nodes ask for a certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Nodes {
 
 /// Which node is called.
 struct Current {
-    /// How often another node was taken before this one.
+    /// How often the service has changed to another node.
     n_taken: usize,
     client: Option<Client>,
 }
@@ -71,7 +71,7 @@ impl std::fmt::Display for CallError {
 }
 
 impl CallError {
-    /// The code of gRPC, if the node sent one.
+    /// Returns the gRPC status code, if the node sent one.
     pub(super) fn code(&self) -> Option<Code> {
         match &self.error {
             Some(Error::GRpcStatus(status)) => Some(status.code()),
@@ -79,7 +79,7 @@ impl CallError {
         }
     }
 
-    /// Whether another node may do better.
+    /// Whether the call may succeed at another node.
     fn is_of_node(&self) -> bool {
         match &self.error {
             None | Some(Error::TransportError(_) | Error::IoError(_) | Error::WatchError(_)) => {
@@ -108,7 +108,7 @@ impl Nodes {
     pub(super) fn new(endpoints: &[String], tls: Option<&EtcdTls>) -> Result<Nodes, StoreError> {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT)
-            // A node that has lost the others says so at once.
+            // With this setting, a node that has lost contact with the other nodes says so at once.
             .with_require_leader(true);
         if let Some(tls) = tls {
             options = options.with_tls(tls.options()?);

@@ -244,7 +244,7 @@ fn several_own_addresses_are_a_list_and_viewers_are_on_their_ports() {
         "where it answered, and where the file says"
     );
     assert!(viewers.iter().all(|viewer| viewer.looked_up));
-    // The second time the switch knows everything.
+    // The second time, the switch has the MACs of all viewers.
     assert!(file.unknown_macs(&conference).is_empty());
     assert_eq!(read(&conference, &BTreeMap::new()).unwrap(), conference);
 }

@@ -78,7 +78,7 @@ pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
     }
 }
 
-/// Reads all entries of each table, the default entry last.
+/// Returns what a read must ask for to get all entries of each table, with the default entry last.
 pub(super) fn all_tables(schema: &Schema) -> Parsed<Vec<entity::Entity>> {
     schema.expect_names()?;
     let mut all = Vec::new();

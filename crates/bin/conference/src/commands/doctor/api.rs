@@ -15,13 +15,13 @@ use super::reach::{Authorities, Target};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest difference of the clocks that may have another reason: the time that the answer travels, and that the
-/// header has whole seconds only.
+/// The clocks may seem to differ by up to this many seconds even if both are right: the answer takes time to travel,
+/// and the header has whole seconds only.
 const CLOCK_MAX_S: i64 = 2;
 /// Maximum number of characters that are shown of a text that the service sends.
 const SHOWN_CHARS: usize = 200;
 
-/// Requests to the service.
+/// Sends requests to the service.
 pub(super) struct Service {
     url: String,
     agent: ureq::Agent,
@@ -105,7 +105,8 @@ impl Service {
         }
     }
 
-    /// Whether the service accepts a token; `now_s` is the service's time, in seconds since 1970.
+    /// Checks whether the service accepts a token, and returns whether it does. `now_s` is the service's time, in
+    /// seconds since 1970.
     pub(super) fn look_at_token(
         &self,
         token: &str,

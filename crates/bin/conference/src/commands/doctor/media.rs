@@ -152,7 +152,7 @@ fn of_leg(leg: &Leg, findings: &mut Vec<Finding>) -> Media {
         .collect();
     let has_answered = found.iter().any(|finding| finding.level == Level::Ok);
     if has_answered {
-        // One address that is reached is enough.
+        // It is enough if one address is reached: what is wrong with the others is only an advice.
         for finding in &mut found {
             finding.level = finding.level.min(Level::Advice);
         }
@@ -232,7 +232,7 @@ fn answer_of(to: SocketAddr, leg: u32, key: &[u8; KEY_LEN]) -> Result<Duration, 
     Err(last)
 }
 
-/// Whether a challenge comes in time.
+/// Waits for a challenge. Returns whether one has come before `until`.
 fn challenge(
     socket: &UdpSocket,
     leg: u32,
@@ -359,7 +359,7 @@ mod tests {
             subscriptions: Vec::new(),
             legs: Some(BTreeMap::from([(name("other"), leg())])),
         };
-        // The name of the quality's leg is not known.
+        // No leg has the usual name, `camera.high`, so it is not known which leg the track's quality has.
         assert_eq!(repeated(&participant), None);
         participant.legs = Some(BTreeMap::from([(name("camera.high"), leg())]));
         let (path, written) = repeated(&participant).expect("a write");

@@ -1,5 +1,5 @@
-//! `reprise doctor --service`: what is between this machine and a conference service, in the order in which a host needs
-//! it. It changes nothing.
+//! `reprise doctor --service`: checks what is between this machine and a conference service, in the order in which a
+//! host needs it. Changes nothing.
 
 mod api;
 mod media;
@@ -19,7 +19,7 @@ use api::Service;
 use media::Media;
 use reach::{Authorities, Target};
 
-/// Looks at a service, with a token if there is one.
+/// Checks a service and, if one is given, a token.
 ///
 /// # Errors
 /// The service cannot be used from here.
@@ -95,7 +95,7 @@ fn now_s() -> i64 {
     since_1970.map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A time for people, in its two largest units.
+/// Formats a duration for people, in its largest unit or its two largest units.
 fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

@@ -1,5 +1,5 @@
-//! This machine's network towards the service: route and MTU, the reverse path filter, connection tracking, and the rules
-//! of its firewall as far as this user may read them.
+//! Checks this machine's network towards the service: route and MTU, the reverse path filter, connection tracking, and
+//! the rules of this machine's firewall as far as this user may read them.
 
 use std::fs;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// An MTU that every program's usual packets fit: ffmpeg sends RTP in 1,472 bytes, GStreamer in 1,400.
 const MTU_USUAL_BYTES: u64 = 1_500;
-/// If connection tracking is so full, in percent, it will soon drop new connections.
+/// How full the table of connection tracking may be, in percent. A fuller table will soon drop new connections.
 const CONNECTIONS_PERCENT_MAX: u64 = 90;
 
 /// Checks the network towards these addresses. How serious a finding is depends on `has_answered`: whether an answer
@@ -178,7 +178,8 @@ fn rules() -> Result<Vec<String>, String> {
 /// The hooks that a host's own packets pass.
 const HOOKS: [&str; 4] = ["prerouting", "input", "output", "postrouting"];
 
-/// Base chains that drop what no rule accepts, and the number of rules in each that drop or refuse.
+/// Describes each base chain that may drop packets: whether it drops what no rule accepts, and how many of its rules
+/// drop or refuse packets.
 fn dropping_of_nft(json: &str) -> Option<Vec<String>> {
     let ruleset: Value = serde_json::from_str(json).ok()?;
     let objects = ruleset["nftables"].as_array()?;
@@ -210,7 +211,7 @@ fn drops(rule: &Value) -> bool {
     })
 }
 
-/// Does the same with the output of `iptables-save`.
+/// Does the same as `dropping_of_nft`, for the output of `iptables-save`.
 fn dropping_of_iptables(text: &str) -> Vec<String> {
     let lines = ["INPUT", "OUTPUT"].into_iter().filter_map(|chain| {
         let policy = format!(":{chain} DROP");

@@ -1,4 +1,4 @@
-//! The way to the service: name, TCP, TLS and its certificate.
+//! Checks the way to the service: the service's name, TCP, TLS, and the service's certificate.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -23,7 +23,7 @@ use crate::files;
 
 /// How long a connection, and each step of a handshake, may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// A certificate that ends within this time should be renewed now: programs that renew certificates by themselves do it
+/// A certificate that ends within this time should be renewed now: programs that renew certificates automatically do so
 /// a month before the end.
 const CERTIFICATE_LEFT_S: u64 = 14 * 86_400;
 

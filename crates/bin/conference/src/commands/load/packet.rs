@@ -1,5 +1,5 @@
-//! The packets that publishers of a load send: RTP (RFC 3550) whose payload says which run, publisher and packet it is
-//! and when it was sent.
+//! The packets that publishers of a load send: RTP packets (RFC 3550) whose payload names the run, the publisher, the
+//! packet's number and the time of sending.
 //!
 //! All numbers are in network byte order:
 //!
@@ -20,7 +20,7 @@ const PAYLOAD_TYPE: u8 = 96;
 /// The clock of video (RFC 3551).
 const CLOCK_HZ: u128 = 90_000;
 
-/// What a packet says.
+/// What a packet's payload says about the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
     pub run: u64,
@@ -75,9 +75,9 @@ pub struct Pace {
     pub len: usize,
 }
 
-/// Minimum number of packets a second. Audio has as many packets, with 20 ms in each.
+/// Minimum number of packets a second. Audio with 20 ms in each packet has the same number.
 const PER_S_MIN: u32 = 50;
-/// The longest packets, which have room for all headers on any path.
+/// The length of the longest packets, in bytes of UDP payload. It leaves room for all headers on any path.
 const LEN_MAX: u32 = 1_200;
 /// Headers of a whole frame: Ethernet with a VLAN, IPv6, UDP.
 const HEADERS: u64 = 18 + 40 + 8;

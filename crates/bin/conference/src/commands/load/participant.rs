@@ -27,12 +27,13 @@ const LEAVE_MAX: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Maximum number of packets that a participant takes in a row, before other participants can take theirs.
 const BATCH: usize = 64;
-/// How long a port is not used again: longer than a packet waits anywhere, also on a busy machine.
+/// How long the port of a closed socket is not used again. No packet waits longer than this anywhere, even on a busy
+/// machine.
 pub const PORT_REST: Duration = Duration::from_secs(10);
 /// A publisher counts as silent if it has sent for so many seconds and none of its packets has come.
 const SILENT_S: u64 = 2;
 
-/// What happens in the whole load.
+/// The phase of the whole load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Participants join, and nobody sends yet.
@@ -60,7 +61,7 @@ pub struct Shared {
     pub tally: RefCell<Tally>,
     /// Packets that each publisher has sent.
     pub sent: Vec<Cell<u64>>,
-    /// Pairs of a publisher and a participant who has received nothing of it.
+    /// Number of pairs of a publisher and a participant who has received nothing from this publisher.
     pub n_silent: Cell<usize>,
     /// Notified when a participant's state has changed.
     pub changed: Notify,
@@ -73,7 +74,7 @@ pub enum State {
     Joining,
     /// The participant is in the conference with all its subscriptions, and is signed in.
     Present,
-    /// It could not join.
+    /// The participant could not join.
     Failed,
 }
 
@@ -81,12 +82,12 @@ pub enum State {
 pub struct Member {
     pub name: Name,
     pub token: String,
-    /// Its place among the publishers, if it is one, and its track's kind.
+    /// If the participant is a publisher, its index among the publishers and its track's kind.
     pub publishes: Option<(usize, TrackKind)>,
     pub state: Cell<State>,
     /// Notified when the participant is to leave and join again.
     pub leave: Notify,
-    /// Whether it has left at the end.
+    /// Whether the participant has left the conference at the end of the load.
     pub has_left: Cell<bool>,
 }
 
@@ -112,7 +113,7 @@ struct Stay<'s> {
 }
 
 impl Stay<'_> {
-    /// Joins, stays and leaves. Returns whether it is to join again.
+    /// Joins, stays and leaves. Returns whether the participant is to join again.
     async fn take(&self, due: Instant) -> bool {
         self.set(State::Joining);
         let stayed = self.stay(due).await;
@@ -156,7 +157,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Joins, and takes part until the participant is to leave. Returns whether it is to join again.
+    /// Joins, and takes part until the participant is to leave. Returns whether the participant is to join again.
     async fn stay(&self, due: Instant) -> Result<bool, Failure> {
         let Shared { tally, sent, .. } = self.shared;
         let measured = self.member.publishes.is_none().then_some(due);
@@ -279,7 +280,7 @@ impl Stay<'_> {
             quality: None,
             leg: Some(self.shared.leg.clone()),
         };
-        // Publishers join side by side: another one's track may not be there yet.
+        // Publishers join at the same time, so the track of another publisher may not be there yet.
         let is_awaited = |error: &ApiError| {
             let is_missing = matches!(error, ApiError::Refused(problem) if problem.status == 404);
             (is_missing || error.is_transient()) && !self.is_over()
@@ -297,7 +298,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Makes the other subscriptions, and waits until the socket is signed in.
+    /// Makes the subscriptions that `enter` has not made, and waits until the socket is signed in.
     async fn settle(
         &self,
         others: &[usize],
@@ -352,7 +353,7 @@ impl Stay<'_> {
         };
         self.phase(Phase::Sending).await;
         let period = Duration::from_secs(1) / pace.per_s;
-        // Publishers send at different times.
+        // Wait for a random part of the period, so that publishers send at different times.
         sleep(period.mul_f64(fastrand::f64())).await;
         let mut packet = vec![0; pace.len];
         let sent = &self.shared.sent[place];
@@ -369,7 +370,8 @@ impl Stay<'_> {
                 sent_ns: now_ns(),
             };
             label.write(&mut packet);
-            // An error may be that of an earlier packet. The system has then not sent this packet, so it is sent again.
+            // `send` may report an error of an earlier packet. The system has then not sent this packet, so it is sent
+            // again.
             if socket.send(&packet).await.is_ok() || socket.send(&packet).await.is_ok() {
                 sent.set(label.number + 1);
             } else {
@@ -386,7 +388,7 @@ impl Stay<'_> {
         self.member.has_left.set(matches!(left, Ok(Ok(()))));
     }
 
-    /// Makes a request, and again while the service is away or busy, until the load ends.
+    /// Makes a request, and repeats it while the service is away or busy, until the load ends.
     async fn repeated<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         request: impl Fn() -> F,

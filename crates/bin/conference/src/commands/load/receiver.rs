@@ -23,7 +23,7 @@ enum Slot {
     Receiving(Sequence),
 }
 
-/// Counts what one participant receives from one join until it leaves.
+/// Counts what one participant receives from the time when it joins until it leaves.
 pub struct Receiver<'s> {
     run: u64,
     tally: &'s RefCell<Tally>,
@@ -106,15 +106,15 @@ impl<'s> Receiver<'s> {
             arrival.time_ns.saturating_sub(label.sent_ns),
         ));
         if let Some(since) = self.joins_since.take() {
-            // The kernel had received the packet before this process came to read it.
+            // The packet has waited in the kernel until this process read it. This time does not count.
             let waited = Duration::from_nanos(now_ns().saturating_sub(arrival.time_ns));
             tally.first_packet_after(since.elapsed().saturating_sub(waited));
         }
     }
 
     /// Called if the participant has stayed until all publishers had ended and their last packets had had time to come.
-    /// Counts the last packets that have not come as lost. Returns how many publishers have sent at least `least`
-    /// packets to the participant without one that has come.
+    /// Counts as lost the last packets of each publisher that have not come. Returns how many publishers have sent at
+    /// least `least` packets of which none has come.
     pub fn end(self, least: u64) -> usize {
         let mut n_silent = 0;
         let mut tally = self.tally.borrow_mut();

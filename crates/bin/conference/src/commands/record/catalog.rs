@@ -1,4 +1,5 @@
-//! The file `recording.json`, which describes what a recording has, and the counts of packets from which it is made.
+//! The file `recording.json`, which describes what a recording contains. Also counts the packets of each track for this
+//! file.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +24,9 @@ pub struct Recording {
     /// The participant that records.
     pub participant: Name,
     pub began_ms: u64,
-    /// When this was written.
+    /// When the file `recording.json` was written.
     pub written_ms: u64,
-    /// Why it has ended; null while it goes on, and if the recorder was killed.
+    /// Why the recording has ended; null while it goes on, and also if the recorder was killed.
     pub ended: Option<String>,
     pub tracks: Vec<RecordedTrack>,
 }
@@ -45,7 +46,7 @@ pub struct RecordedTrack {
     /// Files that ffmpeg has written.
     pub media: Vec<MediaFile>,
     pub since_ms: u64,
-    /// Null while it is recorded.
+    /// When the recording of the track ended; null while the track is recorded.
     pub until_ms: Option<u64>,
     pub first_packet_ms: Option<u64>,
     pub last_packet_ms: Option<u64>,
@@ -92,7 +93,7 @@ pub struct Source {
     pub lost: u64,
     /// The first and last number of each gap, the earliest gaps if there are very many.
     pub lost_sequences: Vec<(u16, u16)>,
-    /// How often its numbers began anew.
+    /// How often the source's sequence numbers have started anew.
     pub restarts: u64,
 }
 
@@ -111,7 +112,7 @@ impl Account {
         }
     }
 
-    /// The track's entry for the file, with all counts so far.
+    /// Returns the track's entry for the file `recording.json`, with all counts so far.
     pub fn entry(&self) -> RecordedTrack {
         RecordedTrack {
             sources: self.sources.iter().map(SourceAccount::entry).collect(),
@@ -159,7 +160,7 @@ impl Account {
     }
 }
 
-/// Source and sequence number of an RTP packet (RFC 3550, section 5.1).
+/// Reads the source (SSRC) and the sequence number of an RTP packet (RFC 3550, section 5.1).
 pub fn rtp(packet: &[u8]) -> Option<(u32, u16)> {
     let header = packet.get(..12)?;
     if header[0] >> 6 != 2 || is_rtcp(packet) {
@@ -215,8 +216,9 @@ impl SourceAccount {
         }
     }
 
-    /// Begins a new sequence, because a number that is so far back comes from a sender that has begun anew. After a
-    /// number that is far ahead, the numbers between count as lost, since they may be.
+    /// Begins a new sequence, because the number is so far back that the sender must have begun its numbers anew. A
+    /// number that is far ahead begins no new sequence: the numbers before it that have not come count as lost, since
+    /// they may be lost.
     fn restart(&mut self, number: u64) {
         let sequence = &self.sequence;
         self.before.0 += sequence.n_received();

@@ -1,7 +1,7 @@
 //! Lets ffmpeg write a track as Matroska or Ogg, without decoding it.
 //!
-//! ffmpeg receives plain RTP on two ports of 127.0.0.1. Whoever may send there, on this machine, can send into the file;
-//! the pcapng file has only what the switch has sent.
+//! ffmpeg receives plain RTP on two ports of 127.0.0.1. Any program on this machine that may send to these ports can
+//! add packets to ffmpeg's file. The pcapng file has only packets that the switch has sent.
 
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ use super::catalog::MediaFile;
 use super::writer::Message;
 use crate::commands::serve::find;
 
-/// Packets that wait until ffmpeg takes them.
+/// Maximum number of packets of a track that wait until ffmpeg takes them.
 pub const QUEUE: usize = 8_192;
 /// How long ffmpeg may take until it listens.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -31,9 +31,9 @@ const START_MAX: Duration = Duration::from_secs(20);
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How long ffmpeg may take to end a file.
 const END_MAX: Duration = Duration::from_secs(5);
-/// How often this looks whether ffmpeg runs.
+/// How often the recorder checks whether ffmpeg still runs.
 const LOOK: Duration = Duration::from_millis(200);
-/// If ffmpeg has run for less than this, it does not understand the track, and is not started again.
+/// If ffmpeg ends by itself after less than this time, it does not understand the track, and is not started again.
 const RAN_MIN: Duration = Duration::from_secs(20);
 /// Maximum number of packets that are sent without a pause: the buffer of ffmpeg's socket is small.
 const BURST: u32 = 32;
@@ -47,7 +47,7 @@ const BYE: [u8; 16] = [
 ];
 const BYE_TYPE: u8 = 203;
 
-/// A track for ffmpeg.
+/// A track that ffmpeg writes to files.
 pub struct Media {
     pub number: u32,
     pub folder: PathBuf,
@@ -60,11 +60,11 @@ pub struct Media {
     pub files: mpsc::Sender<Message>,
 }
 
-/// How a file ended.
+/// Why the writing of a file has ended.
 enum Ended {
     /// The track has ended.
     Track,
-    /// ffmpeg has ended by itself, and ran for so long.
+    /// ffmpeg has ended by itself, after it has run for this time.
     Ffmpeg(Duration),
 }
 
@@ -232,8 +232,8 @@ impl Ffmpeg {
     /// Starts ffmpeg. The session description goes to its standard input through a pipe.
     fn start(sdp: &str, file: &Path, log: &Path) -> io::Result<Ffmpeg> {
         let mut command = match find("setpriv") {
-            // The signal comes when the recorder's thread ends, however it ends. Nobody sends packets any more then,
-            // and what is in the file can be played.
+            // The system sends ffmpeg this signal when the recorder's thread ends, however it ends. Nobody sends
+            // packets any more then, and what is in the file can be played.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "KILL", "--", "ffmpeg"]);
@@ -296,8 +296,8 @@ impl Ffmpeg {
     }
 }
 
-/// The part of a compound RTCP packet that stands before a "goodbye". ffmpeg does not get the "goodbye", since its
-/// publisher may go on, or another publisher may follow.
+/// Returns the part of a compound RTCP packet that stands before a "goodbye". ffmpeg does not get the "goodbye", since
+/// the publisher that has sent it may go on, or another publisher may follow.
 fn before_bye(packet: &[u8]) -> &[u8] {
     let mut at = 0;
     while let Some(&[_, kind, high, low]) = packet.get(at..at + 4) {
@@ -309,7 +309,7 @@ fn before_bye(packet: &[u8]) -> &[u8] {
     packet
 }
 
-/// What ffmpeg has said last.
+/// Makes a message with the last line that ffmpeg has written to its log.
 fn last_line(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -40,7 +40,7 @@ pub struct Track {
     pub left_out: Arc<std::sync::atomic::AtomicU64>,
 }
 
-/// Receives until it is stopped.
+/// Receives the packets of a track until the recorder stops the recording of this track.
 ///
 /// # Errors
 /// The system gives no socket.
@@ -159,7 +159,7 @@ impl Track {
             return;
         }
         let mut request = PLI.to_vec();
-        // The recorder's own SSRC; the recorder sends nothing else.
+        // The recorder uses the track's number as its own SSRC. It sends nothing else with this SSRC.
         request.extend(self.number.to_be_bytes());
         request.extend(ssrc.to_be_bytes());
         // The request may be lost like any packet.

@@ -31,7 +31,7 @@ const CATALOG: &str = "recording.json";
 const EVENTS: &str = "events.jsonl";
 /// The longest recording.json that is read: some 10,000 tracks.
 const CATALOG_MAX: u64 = 64 << 20;
-/// If the new blocks of a file are longer than this, in bytes, they are written before the second is over.
+/// The new blocks of a file are written once a second, or earlier if they are longer than this, in bytes.
 const UNWRITTEN_MAX: usize = 256 << 10;
 /// The time to live in the IP headers of recorded packets. A socket does not say which time to live a packet had, but
 /// the header must have the field.
@@ -59,7 +59,7 @@ pub enum Message {
     /// A track has ended: the track's number, and the time now.
     Close(u32, u64),
     Event(Value),
-    /// A second is over. The number is the time now.
+    /// A second is over, so the files are to be written. The number is the time now.
     Flush(u64),
     /// The recording ends: the time now, and why.
     End(u64, String),
@@ -69,7 +69,7 @@ pub enum Message {
 struct Growing {
     path: PathBuf,
     file: File,
-    /// Bytes that are written.
+    /// Number of bytes that are written.
     len: u64,
 }
 
@@ -94,7 +94,7 @@ impl Growing {
                 Ok(())
             }
             Err(error) => {
-                // Otherwise the file would end with half a block.
+                // Cut off the bytes that were written before the error: otherwise the file would end with half a block.
                 let _ = self.file.set_len(self.len);
                 let _ = self.file.seek(SeekFrom::Start(self.len));
                 Err(unwritable(&self.path, &error))
@@ -127,12 +127,12 @@ pub struct Writer {
     /// The file of events, which is locked as long as this writer exists.
     events: Growing,
     lines: Vec<u8>,
-    /// Tracks that are recorded now, by number, and where each is in the recording.
+    /// The tracks that are recorded now, by their numbers. Each has its index in the recording's list of tracks.
     tracks: BTreeMap<u32, (usize, Track)>,
 }
 
 impl Writer {
-    /// Begins a recording in a folder, or goes on with the one that is there.
+    /// Begins a recording in a folder, or continues the recording that the folder has.
     ///
     /// # Errors
     /// The folder cannot be used, another process records into it, or it has a recording of another conference.
@@ -186,7 +186,7 @@ impl Writer {
         })
     }
 
-    /// The first number that no file of the folder has.
+    /// Returns the number after the highest number that a track of the recording or a file of the folder has.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -221,7 +221,7 @@ impl Writer {
     }
 
     fn write_all(&mut self, messages: &mut mpsc::Receiver<Message>) -> Result<(), Failure> {
-        // Whoever has the folder sees at once that it is a recording.
+        // Write the list of tracks at once, so that whoever looks into the folder sees that it is a recording.
         self.write_catalog()?;
         while let Some(message) = messages.blocking_recv() {
             match message {
@@ -262,7 +262,7 @@ impl Writer {
         }
     }
 
-    /// ffmpeg may complete its file after the track has ended.
+    /// Notes what is known of a file that ffmpeg writes. ffmpeg may complete this file after the track has ended.
     fn media(&mut self, number: u32, part: usize, file: MediaFile) {
         if let Some((_, track)) = self.tracks.get_mut(&number) {
             track.account.media(part, file);
@@ -354,7 +354,8 @@ impl Writer {
     }
 }
 
-/// A recorder that was killed may have left half a line: a newline ends it.
+/// Returns the bytes with which the file of events must continue. A recorder that was killed may have left half a line;
+/// then they are a newline, which ends this line.
 fn unfinished(events: &mut Growing) -> Result<Vec<u8>, Failure> {
     let mut last = [b'\n'];
     if events.len > 0 {
@@ -598,7 +599,7 @@ mod tests {
             vec![open_track, packet(1, false), event, Message::Flush(7)],
         )
         .expect("written");
-        // Killed in the middle of a line, and of a list of tracks.
+        // As if the recorder was killed in the middle of a line of events, and in the middle of recording.json.
         let events = folder.path().join(EVENTS);
         let mut file = File::options().append(true).open(&events).expect("a file");
         file.write_all(b"{\"event\"").expect("written");

@@ -49,7 +49,7 @@ pub fn run(arguments: &[&str]) -> Output {
     switch(arguments).output().expect("the switch starts")
 }
 
-/// Runs the switch, which must end well; returns standard output and standard error.
+/// Runs the switch, which must end with exit code 0; returns standard output and standard error.
 pub fn succeed(arguments: &[&str]) -> (String, String) {
     let output = run(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -72,7 +72,8 @@ pub fn drops(port: &Value, prefix: &str) -> u64 {
         .sum()
 }
 
-/// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
+/// Returns how many frames did not fit into a veth's ring. With XDP the ring has 256 slots, which a burst on a loaded
+/// machine can fill.
 pub fn lost_at_sender(interface: &str) -> u64 {
     let shown = testkit::namespace::run(&format!("ip -json -statistics link show {interface}"));
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
@@ -96,7 +97,7 @@ pub fn error(exit_code: i32, arguments: &[&str]) -> String {
     said
 }
 
-/// A switch that is up. Killed if the test ends without stopping it.
+/// A switch that is up. It is killed if the test ends without stopping it.
 pub struct Running {
     child: Child,
     lines: Receiver<String>,

@@ -1,4 +1,5 @@
-//! The purposes of the fields that an architecture shares with its programs, and the fields of a program.
+//! The purposes of the fields that an architecture shares with its programs, and the fields that a program has for
+//! these purposes.
 
 use super::id::FieldId;
 

@@ -74,7 +74,7 @@ impl Context {
         meaning.ok_or_else(|| self.error(format!("unknown {kind} id {id}")))
     }
 
-    /// Binds a new name or id; refuses one already bound.
+    /// Binds a new name or id; refuses a name or id that is already bound.
     fn declare<K: Hash + Eq, V>(&self, names: &mut HashMap<K, V>, name: K, meaning: V) -> Load {
         match names.insert(name, meaning) {
             Some(_) => self.fail("declared twice"),

@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Switch {
-    /// Saves the entry of a key, or its absence, with counter, meter and position among entries of its priority.
+    /// Saves the entry of a key with its counter, its meter and its position among the entries of the same priority; if
+    /// there is no such entry, saves this fact.
     ///
     /// # Errors
     /// The key does not fit the table.

@@ -43,7 +43,7 @@ struct Writer<'e, 'f, 'u, 'p> {
     steps: Option<Variable>,
     error: Variable,
     exit: Block,
-    /// The headers in the old block, if the parser reads them there and not from bytes.
+    /// The headers in the packet's old block (header vector), if the parser takes them from there and not from bytes.
     standing: Option<Standing>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     e.store_context(code, offset_of!(PassContext, parser_error));
 }
 
-/// Writes the code of every state, which ends at the writer's `exit`.
+/// Writes the code of every state. Where the parser ends, this code jumps to the writer's `exit`.
 fn states<'e, 'f, 'u, 'p>(
     e: &'e mut Emit<'f, 'u, 'p>,
     standing: Option<Standing>,
@@ -117,8 +117,8 @@ fn next_states(state: &State) -> impl Iterator<Item = StateId> {
     arrows.chain([state.default]).flatten()
 }
 
-/// Whether a packet can enter more states than [`limits::PARSER_STEPS_MAX`]: there is a cycle, or there are that many
-/// states.
+/// Whether a packet may enter more states than [`limits::PARSER_STEPS_MAX`]. This is possible if the states form a
+/// cycle, or if there are more states than this limit.
 pub(super) fn has_cycle(parser: &Parser) -> bool {
     let next = |id: StateId| next_states(&parser.states[id.index()]).collect();
     let order = topological(parser.start, next);
@@ -280,9 +280,11 @@ impl Writer<'_, '_, '_, '_> {
         self.e.primitive(&primitive);
     }
 
-    /// A number of bits as a signed word. A negative number, or a number of more than 64 bits, becomes negative. A
-    /// number of 64 bits whose highest bit is set becomes another number that is larger than any frame's length. The
-    /// lowest three bits stay, so the result is a whole number of bytes exactly if the original number was.
+    /// Computes a number of bits as a signed word. If the number is negative or has more than 64 bits, the word is
+    /// negative. A number of 64 bits whose highest bit is set becomes another number that is larger than any frame's
+    /// length. The lowest three bits never change, so the result is a whole number of bytes exactly if the original
+    /// number
+    /// was.
     fn length(&mut self, bits: &Expr) -> Emitted<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);

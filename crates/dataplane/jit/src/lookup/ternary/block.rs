@@ -18,7 +18,8 @@ const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 /// as the bitmaps of three groups, keys have twenty groups and more, and the first match ends the comparing.
 const SCAN_ENTRIES_MAX: usize = 12;
 
-/// Maximum groups that a block filters by. Leaving groups out is safe: an entry is compared whole in the end.
+/// The highest number of groups that a block filters by. Leaving groups out is safe, because a lookup at last compares
+/// the key with the whole entry.
 const GROUPS_MAX: usize = 64;
 
 const GROUP_VALUES: usize = 16;

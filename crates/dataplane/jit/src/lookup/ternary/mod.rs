@@ -27,8 +27,8 @@ use super::{MISS, shape::FieldPlace};
 /// as measured (the benchmark `lookup`, docs/performance.md).
 const TUPLE_ENTRIES_MIN: usize = 16;
 
-/// A tuple that shrinks to this many entries is dissolved. The number is lower than that of a new tuple, so that one
-/// entry that is added and removed repeatedly does not move the others.
+/// A tuple that shrinks to this many entries is dissolved. This number is lower than the number that forms a tuple.
+/// Otherwise, one entry that is added and removed repeatedly would move the other entries each time.
 const TUPLE_ENTRIES_KEPT: usize = 6;
 
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl TernaryIndex {
         }
     }
 
-    /// Forms tuples from this many entries on, for measurements. Call it before the first insert.
+    /// Sets, for measurements, how many entries with one mask form a tuple. Call it before the first insert.
     #[must_use]
     pub fn with_tuple_entries_min(mut self, entries: usize) -> Self {
         self.tuple_entries_min = entries;
@@ -131,8 +131,9 @@ impl TernaryIndex {
     }
 
     /// Adds an entry. `entry` is a small number that no other entry has. The value must have no bits outside the mask,
-    /// the mask no bits of range fields; `ranges` must be in the order of the range fields. Among matching entries of
-    /// one priority, a lookup finds the one added first.
+    /// and
+    /// the mask must have no bits of range fields; `ranges` must be in the order of the range fields. Among matching
+    /// entries of one priority, a lookup finds the one added first.
     pub fn insert(
         &mut self,
         value: &[u64],
@@ -219,8 +220,9 @@ impl TernaryIndex {
                 self.blocks.insert(&self.store, entry);
             }
         }
-        // If nearly all entries have the same value, only a few fit the tuple and the others went back to the blocks:
-        // then the tuple is dissolved.
+        // If nearly all entries have the same value, the tuple takes only a few of them, and the other entries went
+        // back to
+        // the blocks. Then the tuple is dissolved.
         if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }
@@ -245,14 +247,14 @@ impl TernaryIndex {
         }
     }
 
-    /// Adds an entry to its tuple; false if too many entries have the same value.
+    /// Adds an entry to its tuple. Returns false if too many entries have the same value.
     fn chain(&mut self, tuple: u32, entry: u32) -> bool {
         let is_in = self.tuples[tuple as usize].insert(&mut self.store, entry);
         self.reorder(tuple);
         is_in
     }
 
-    /// Removes an entry from its tuple; false if it is not there.
+    /// Removes an entry from its tuple. Returns false if the entry is not in the tuple.
     fn unchain(&mut self, tuple: u32, entry: u32) -> bool {
         let was_in = self.tuples[tuple as usize].remove(&mut self.store, entry);
         self.reorder(tuple);

@@ -1,4 +1,4 @@
-//! Tests of grace periods that end with NAPI polls, with real polls.
+//! Tests of grace periods that NAPI polls end. The polls are the kernel's real ones.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -147,7 +147,7 @@ struct WithoutRcu {
 impl WithoutRcu {
     fn new() -> WithoutRcu {
         veth_pair("in0", "out0");
-        // With GRO the other end accepts redirected frames without an XDP program.
+        // With GRO the other end of the veth pair accepts redirected frames although it has no XDP program.
         ethtool("-K out0 gro on");
         let port = AfXdpPort::open("in0", &AfXdpConfig::default()).expect("a port");
         let outside = AfPacketPort::open("out0", AfPacketConfig::default()).expect("a port");

@@ -4,15 +4,17 @@
 //! A packet is handled within one run of a driver's poll, including its copies' egress and their hand-over to a device,
 //! because a driver must flush redirected frames before its poll returns. RCU's grace periods rest on the same rule.
 //! Each processor has a word that is odd during a poll with packets of the program ([`crate::image::Heap::polls`]). The
-//! first packet of a poll makes the word odd. Only then does it read which version of the tables is valid, and then
-//! that version. The program at tracepoint `napi_poll` makes the word even at the end of the poll. So a period lasts as
-//! long as the polls that are running, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
+//! first packet of a poll makes the word odd. Only then does it read which version of the tables is valid, and then the
+//! tables in that version. The program at tracepoint `napi_poll` makes the word even at the end of the poll. So a
+//! period lasts as long as the polls that are running: some microseconds to milliseconds. A period of RCU takes 7 to 30
+//! ms.
 //!
 //! *Order.* The writer stores the new data, issues a full barrier, then loads the words. The first packet of a poll
-//! adds 1 to the word, which is a full barrier, then loads the data. At least one of them sees the other's store (Dekker): a packet that
-//! the writer does not see has not begun to read, and will read the new data. If the writer sees that a word has
-//! changed, or is even, then the addition at the poll's end has happened, after all reads of that poll. This holds on
-//! x86, and on arm64, where an atomic operation with acquire and release semantics orders as a barrier does.
+//! adds 1 to the word, which is a full barrier, then loads the data. So at least one of the two sees what the other has
+//! stored, as in Dekker's algorithm. If the writer does not see a packet's addition, the packet has not begun to read,
+//! and will read the new data. If the writer sees that a word has changed, or is even, then the addition at the poll's
+//! end has happened, after all reads of that poll. This holds on x86, and on arm64, where an atomic operation with
+//! acquire and release semantics orders as a barrier does.
 //!
 //! *When no poll ends.* Polls on one processor neither overlap nor interrupt each other, as softirqs are off during
 //! each. So the tracepoint never fires within a running poll, except for netconsole's polls with budget 0, which the
@@ -34,7 +36,7 @@ pub(crate) type ReadPolls = Box<dyn Fn() -> Vec<u64> + Send + Sync>;
 /// How often a running period is checked.
 const EVERY: Duration = Duration::from_micros(100);
 
-/// How long a running period is checked. If polls do not end the period by then, RCU will soon.
+/// How long a running period is checked. If polls do not end the period by then, RCU will soon end it.
 const AT_MOST: Duration = Duration::from_millis(5);
 
 /// A period that has begun and not ended.

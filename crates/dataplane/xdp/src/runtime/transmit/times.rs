@@ -149,8 +149,8 @@ fn count(asm: &mut Assembler) {
 fn bucket(asm: &mut Assembler) {
     let small = asm.label();
     asm.jump_if_imm(Jump::Lt, R1, 1 << SHIFT, small);
-    // Compute how many bits to shift until the time has as many bits as a bucket number: first whole bytes, then the
-    // rest by table.
+    // Compute by how many bits the time must be shifted right until `SHIFT` + 1 bits are left. First count whole bytes,
+    // then count the remaining bits with the table.
     asm.mov(R2, R1);
     asm.alu_imm(Alu::Rsh, R2, SHIFT as i32 + 1);
     asm.mov_imm(R3, 0);

@@ -183,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Kills a process that is late, waits until it has ended, and returns the reason.
+    /// Waits until the worker's process has ended, and returns the reason. Kills the process first if it is late.
     fn end(mut self, limit: Duration) -> Result<Ended, Failure> {
         if self.is_late {
             self.child.0.kill()?;

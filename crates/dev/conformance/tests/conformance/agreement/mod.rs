@@ -14,7 +14,7 @@ use fastrand::Rng;
 /// Maximum number of frames taken after one packet, since some programs clone and recirculate without end.
 const FRAMES_MAX: usize = 1_000;
 const ENTRIES_PER_TABLE: usize = 6;
-/// Number of cells of each array that are compared. The corpus's programs use only small indexes.
+/// Number of cells of each register and counter array that are compared. The corpus's programs use only small indexes.
 const CELLS: u64 = 64;
 
 /// A program, and the names of its registers and counters.

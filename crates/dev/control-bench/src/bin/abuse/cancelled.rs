@@ -1,4 +1,5 @@
-//! Cancels calls at every stage: repeatedly, after 0, 25, 50, ... microseconds.
+//! Makes calls repeatedly and cancels them after 0, 25, 50, ... microseconds, so that calls are cancelled at every
+//! stage.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -66,7 +66,7 @@ pub struct FakeSwitch {
     pub log: Vec<Option<Update>>,
     /// The fault that cuts the controller off from the switch, if a test wants one.
     pub fault: Option<Fault>,
-    /// After this number of log entries, the switch does not answer calls that change the state.
+    /// Once the log has this many entries, the switch no longer answers calls that change the state.
     pub silent_after: Option<usize>,
     pub n_readings: u64,
     pub largest_batch: usize,
