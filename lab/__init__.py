@@ -1,7 +1,7 @@
 """The lab: SFUs measured side by side.
 
-Each layer below imports modules of its own line and of the lines above it, never of a line below
-it.
+Each line below is a layer of modules. A module imports only from its own line and from the lines
+above it.
 
 machine      all modules that are named nowhere else here: namespaces, processes, traffic, demo;
              `peers` and `baselines` (programs that are started), `media` (real traffic)

@@ -1,4 +1,4 @@
-"""Loads rows, each the class of an SFU, from the user's Python file that `rows_from` names."""
+"""Loads a user's rows (classes of SFUs) from the file that an experiment's `rows_from` names."""
 
 import importlib.util
 import inspect
@@ -21,10 +21,11 @@ class RowsError(ValueError):
 def add_rows(file: Path, original: Path | None = None) -> None:
     """Adds the rows that the file defines to `ROWS`.
 
-    A row replaces one of the same name from another such file.
+    A row of this file replaces a row of the same name that another user's file has added.
 
-    `file` may be the copy in a study's folder. As long as `original` exists with the same bytes,
-    `original` is loaded instead, so that it can import the modules in its own folder.
+    `file` may be the copy in the folder of a study (the results of an experiment). As long as
+    `original` exists with the same bytes, `original` is loaded instead, so that it can import the
+    modules in its own folder.
     """
     if original is not None and _is_alike(original, file):
         file = original

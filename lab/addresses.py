@@ -1,4 +1,7 @@
-"""The addresses of the star (`lab.netns`: hosts and the SFU around one bridge). Pure."""
+"""The addresses in the star, a network of hosts and the SFU around one bridge (`lab.netns`).
+
+This module does no I/O.
+"""
 
 SUBNET_PREFIX_LEN = 24
 SFU_NUMBER = 100

@@ -87,7 +87,7 @@ def _statistics_file(file: Path) -> Path:
 
 
 class _Ring:
-    """A receive ring: the kernel fills slots with frames, and this class gives them back."""
+    """A receive ring: the kernel fills slots with frames; this class reads and frees the slots."""
 
     def __init__(self, interface: str, mtu_bytes: int) -> None:
         self.slot_len_bytes = 2048

@@ -186,7 +186,7 @@ def _benches(arguments: argparse.Namespace) -> list[Path]:
 
 
 def _choose_processors(arguments: argparse.Namespace) -> None:
-    """Restarts this program if the experiment wants other processors than it was started with."""
+    """Restarts this program if the experiment names other processors than the program uses."""
     if arguments.study == ALL:
         return
     wanted = _experiment(arguments.study, is_quick=arguments.quick).processors

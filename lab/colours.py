@@ -9,4 +9,5 @@ SKY = "#56b4e9"
 GREY = "#7f7f7f"
 BROWN, VIOLET, OLIVE, PINK = "#8c564b", "#6a3d9a", "#8a8a00", "#e377c2"
 NAVY, SAND, RED = "#393b79", "#b8860b", "#8b0000"
-"""More than Okabe and Ito's seven colours. Markers also tell the rows of one figure apart."""
+"""Colours beyond Okabe and Ito's seven. The rows (SFUs) of a figure also differ by their
+markers."""

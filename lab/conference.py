@@ -85,7 +85,7 @@ def switch_with_group(
 
 
 def at_stream_port(hosts: Sequence[int], udp_port: int = SFU_UDP_PORT) -> list[tuple[int, int]]:
-    """For each host: the host, and the stream's UDP port, at which a viewer receives by default."""
+    """Pairs each host with the stream's UDP port, at which a viewer receives by default."""
     return [(host, udp_port) for host in hosts]
 
 

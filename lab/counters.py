@@ -1,4 +1,4 @@
-"""The counters of a running switch, read from its metrics, and the sums that must hold."""
+"""Reads the counters of a running switch from its metrics, and says whether they add up."""
 
 import json
 import urllib.request
@@ -13,12 +13,12 @@ TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """All counters at one moment, or their growth between two, by metric's name with labels."""
+    """All counters at one moment, or their growth between two moments, by name with labels."""
 
     metrics: Mapping[str, int]
 
     def sum_of(self, name: str, label: str = "") -> int:
-        """All samples of a metric, or those with a label such as `reason="egress_queue_full"`."""
+        """Sums all samples of a metric, or those with a label like `reason="egress_queue_full"`."""
         return sum(
             value
             for key, value in self.metrics.items()
@@ -49,7 +49,7 @@ class Counters:
 
     @property
     def drops(self) -> dict[str, int]:
-        """Dropped packets by the reason's name. The ports' own drops are under `rx` and `tx`."""
+        """The number of dropped packets by reason. The ports' own drops are under `rx` and `tx`."""
         by_reason = {
             key.partition('reason="')[2].rstrip('"}'): n
             for key, n in self.metrics.items()
@@ -59,7 +59,10 @@ class Counters:
 
     @property
     def vanished_inside(self) -> int:
-        """How many packets came or were made but did not leave, are not dropped and do not wait."""
+        """How many packets are missing: they came or were made, but were not sent or dropped.
+
+        Packets that still wait in the switch are not missing.
+        """
         event = "reprise_packets_total"
         made = sum(self.sum_of(event, f'"{name}"') for name in ("received", "cloned", "replicated"))
         gone = sum(self.sum_of(event, f'"{name}"') for name in ("transmitted", "to_cpu"))
@@ -68,7 +71,7 @@ class Counters:
 
 
 def parse_metrics(text: str) -> Counters:
-    """Parses Prometheus' text format, without values that are not whole numbers (latencies)."""
+    """Parses Prometheus' text format, but skips values that are not whole numbers (latencies)."""
     metrics = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")

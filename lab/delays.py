@@ -88,7 +88,10 @@ def match(seen: Iterable[Seen], sfu_ip: str) -> Matched:
 
 
 def summarise(matched: Matched, viewer_ips: Sequence[str]) -> Summary:
-    """Counts and delays of a run in which every packet is due once at each of `viewer_ips`."""
+    """Computes the counts and delays of a run.
+
+    In such a run each viewer in `viewer_ips` must get one copy of every packet.
+    """
     n_lost = 0
     n_duplicated = 0
     for packet in matched.packets:

@@ -1,6 +1,6 @@
 """An experiment is a YAML file, such as those in `lab/experiments/`.
 
-The types here describe and check it. Pure.
+The types here describe such a file and check it.
 
 An experiment has parts. A part names rows (SFUs) and the load that they get. A part with `sweep`
 stands for several parts, one for each value that `sweep` lists for a field. Any field can be swept,
@@ -123,7 +123,7 @@ class StreamOf(_Model):
 
     @property
     def packets_max(self) -> int:
-        """The largest number of packets, over all numbers of participants; 0 if there is none."""
+        """The largest number of packets, over all numbers of participants; 0 without a limit."""
         if isinstance(self.packets, dict):
             return max(self.packets.values())
         return self.packets or 0
@@ -148,7 +148,11 @@ class StreamOf(_Model):
 
 
 class Search(_Model):
-    """Searches for the largest size that a row serves: grows until it breaks, halves the gap."""
+    """Searches for the largest size that a row serves.
+
+    The size grows until the row breaks. Then the gap between the last good size and the broken size
+    is halved.
+    """
 
     first: Annotated[int, Field(ge=1)] = 1
     most: Annotated[int, Field(ge=1, le=4096)] = 4096
@@ -201,7 +205,8 @@ class Part(_Model):
     topology: Literal["one_port", "port_per_host"] = "one_port"
     rows: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
     variants: Annotated[tuple[str, ...], BeforeValidator(_as_list)] = ()
-    """`ENGINE PORT WAIT`, for rows that have a choice. If empty, each row has its usual variant."""
+    """Variants, each as `ENGINE PORT WAIT`, for rows with several. If empty, each row has its usual
+    variant."""
     senders: Annotated[
         Annotated[int, Field(ge=1, le=64)] | Literal["everybody"],
         BeforeValidator(lambda value: 1 if value == "one" else value),
@@ -224,7 +229,8 @@ class Part(_Model):
     stop_when_broken: bool = False
     """Whether larger sizes are left out once a row is broken."""
     split: bool = False
-    """Whether a sender's packets are shared out over its streams in turn, not sent in each."""
+    """Whether a sender sends each packet in one of its streams in turn, instead of in each
+    stream."""
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -341,7 +347,7 @@ class Part(_Model):
         return [size for size in wanted if size <= worst]
 
     def cells(self, place: "Place", broken: Mapping[int, bool]) -> list["Cell"]:
-        """The runs of a place. `broken` has the results so far, on which the sizes can depend."""
+        """Lists the runs of a place. The sizes can depend on `broken`, the results so far."""
         return [
             Cell(place, size, size if self.senders == "everybody" else self.senders, run)
             for size, run in itertools.product(self.sizes(broken), range(1, self.runs + 1))
@@ -525,7 +531,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: of a place, at a number of participants; `run` counts the repetitions from 1."""
+    """One run of a place with a number of participants; `run` counts the repetitions from 1."""
 
     place: Place
     participants: int
@@ -534,7 +540,7 @@ class Cell:
 
     @property
     def viewers(self) -> int:
-        """The viewers of a stream, if all others view it."""
+        """The number of viewers of a stream that all other participants view."""
         return self.participants - 1
 
     @property
@@ -563,8 +569,9 @@ def parse(
 ) -> Experiment:
     """Parses an experiment's file; with `is_quick` the short form that the fields `quick` describe.
 
-    `name` is the file's path: errors begin with it, and its folder has the files that the
-    experiment names. If it is a copy in a study's folder, `original` is the experiment's own file.
+    `name` is the path of the file: error messages begin with it, and the files that the experiment
+    names are in the same folder. If `name` is a copy in a study's folder, `original` is the
+    experiment's own file.
     """
     try:
         content = yaml.load(text, _Loader)

@@ -29,7 +29,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def alone(place: Path) -> Iterator[bool]:
-    """Locks a folder until the `with` block or the process ends; yields False if another has it."""
+    """Locks a folder until the `with` block or the process ends.
+
+    Yields False if another process has locked the folder.
+    """
     descriptor = os.open(place, os.O_RDONLY)
     try:
         try:

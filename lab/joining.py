@@ -1,4 +1,8 @@
-"""Signs hosts in to a conference whose addresses no kernel has: hellos as frames (docs/join.md)."""
+"""Signs hosts in to a conference, by the hello packets that docs/join.md describes.
+
+By a hello, a host signs in one of its sockets. The lab sends hellos as Ethernet frames, because no
+kernel has the hosts' addresses.
+"""
 
 import selectors
 import socket
@@ -12,7 +16,7 @@ from lab.frames import UdpFrame, parse_udp, udp_frame
 from lab.process import REPOSITORY, ChildError
 from lab.sites import SFU_IP, SFU_UDP_PORT, Link, Participant, Site
 
-# The lab runs without being installed, and so does the client.
+# The lab and the client library run without being installed, so the library's folder is added here.
 if (_CLIENT := str(REPOSITORY / "python" / "conference")) not in sys.path:
     sys.path.append(_CLIENT)
 from reprise_conference import Client, MediaSocket, ProblemError, SigningIn
@@ -28,16 +32,16 @@ FRAME_LEN_BYTES_MAX = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A participant's socket as the service knows it."""
+    """The number and the key by which the service knows a participant's socket."""
 
     number: int
     key: bytes
 
 
 def sign_in(site: Site, legs: Mapping[Participant, Leg]) -> None:
-    """Signs each participant's socket in, from UDP port 5004, some at once: people come by and by.
+    """Signs in each participant's socket, from UDP port 5004, a few at a time, as people join.
 
-    Raises `ChildError` if somebody is not welcomed.
+    Raises `ChildError` if a participant gets no welcome from the service.
     """
     everybody = [*legs.items()]
     for first in range(0, len(everybody), AT_ONCE):
@@ -94,7 +98,7 @@ def _say_hello(link: socket.socket, participant: Participant, its: SigningIn, ma
 
 
 def _packet_sockets(links: Iterable[Link]) -> dict[int, socket.socket]:
-    """A socket for whole frames at the hosts' end of each link, by port."""
+    """Opens a socket for whole frames at the hosts' end of each link. Returns them by port."""
     made = {}
     for link in links:
         one = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)

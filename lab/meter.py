@@ -1,7 +1,8 @@
 """Sends streams through an SFU and times the copies, by running `lab/peers/meter.c`.
 
-A delay is the time from right before a packet is handed to the hosts' interface until the kernel's
-time stamp of its copy at this interface. It includes the SFU and two passes through the veth pair.
+A delay begins right before a packet is handed to the hosts' interface, and ends at the kernel's
+time stamp of the packet's copy at the same interface. So the delay includes the SFU and two passes
+through the veth pair.
 """
 
 import json
@@ -41,7 +42,7 @@ class Steady:
 
     @property
     def duration_s(self) -> float:
-        """From the beginning of all streams to the last packet."""
+        """The time from the beginning of all streams to the last packet."""
         return (self.start_ns + (self.n_packets - 1) * self.interval_ns) / 1e9
 
 
@@ -58,7 +59,7 @@ class Trace:
 
     @property
     def duration_s(self) -> float:
-        """From the beginning of all streams to the last packet."""
+        """The time from the beginning of all streams to the last packet."""
         return (self.start_ns + self.packets[-1][0]) / 1e9 if self.packets else 0.0
 
 
@@ -89,7 +90,7 @@ class Totals:
     """The time from the first packet to the last."""
     copies_due: int
     copies: int
-    """Without duplicates."""
+    """The copies that came, without duplicates."""
     copies_while_sending: int
     others: int
     """Frames that are not copies, or were addressed to no participant."""
@@ -123,7 +124,8 @@ class Sample:
 class Slot:
     """A stream's result at a participant.
 
-    `copies`, `duplicates` and `misordered` are of all packets, the later fields of the samples.
+    `copies`, `duplicates` and `misordered` count all packets. The fields after them count samples
+    only.
     """
 
     stream: int

@@ -249,7 +249,7 @@ def is_root_of_system() -> bool:
 
 
 def remove_leftovers() -> None:
-    """Removes namespaces whose lab was killed before it could do so itself."""
+    """Removes the namespaces that lab processes left behind when they were killed."""
     for path in NAMESPACES.glob(f"{NAME_PREFIX}-*-*"):
         pid = path.name.split("-")[1]
         if pid.isdigit() and not Path("/proc", pid).exists():

@@ -46,7 +46,10 @@ def copies_due(
 
 
 def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
-    """How many copies that are due never came to a viewer. A surplus elsewhere does not count."""
+    """Counts the copies that a viewer should have got and never got.
+
+    A surplus of copies of another stream or at another viewer does not make up for them.
+    """
     came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
     return sum(max(0, n - came.get(where, 0)) for where, n in due.items())
 
@@ -95,7 +98,7 @@ def packets_of(of: StreamOf, part: Part, chance: random.Random, cell: Cell) -> S
 
 
 def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int | None) -> Trace:
-    """`n_packets` random packets, or as many as fit into the part's duration."""
+    """Makes `n_packets` random packets, or as many as fit into the part's duration."""
     least_ms, most_ms = of.interval_ms or (math.nan, math.nan)
     sizes = (
         of.frame_len_bytes if isinstance(of.frame_len_bytes, tuple) else (of.frame_len_bytes,) * 2
@@ -109,7 +112,7 @@ def _at_random(of: StreamOf, part: Part, chance: random.Random, n_packets: int |
 
 
 def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Random | None) -> Trace:
-    """The packets of a trace; with several senders (`chance`) from a random moment of it on."""
+    """Returns a trace's packets; with several senders (`chance`), from a random moment on."""
     trace = media.read(name)
     begin_ns = chance.randrange(trace.facts.duration_ns) if chance is not None else 0
     packets = trace.lasting(part.duration_s, begin_ns)[:n_packets]
@@ -117,7 +120,7 @@ def _of_media(name: str, n_packets: int | None, part: Part, chance: random.Rando
 
 
 def _of_pcap(of: StreamOf, n_packets: int | None, part: Part) -> Trace:
-    """The packets of a capture, once, up to the part's duration."""
+    """Returns the packets of a capture up to the part's duration; the capture is not repeated."""
     found = times_and_lengths(of.pcap_file.read_bytes())
     return _marked([one for one in found if one[0] < part.duration_s * 1e9][:n_packets])
 

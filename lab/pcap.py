@@ -7,7 +7,7 @@ from dataclasses import dataclass
 MAGIC_NANOSECONDS = 0xA1B23C4D
 LINKTYPE_ETHERNET = 1
 _UNITS_NS = {MAGIC_NANOSECONDS: 1, 0xA1B2C3D4: 1_000}
-"""The unit of a record's fraction of a second, in nanoseconds, by the file's magic number."""
+"""Maps a file's magic number to the unit, in ns, of the sub-second part of a record's time."""
 FILE_HEADER_LEN_BYTES = 24
 RECORD_HEADER_LEN_BYTES = 16
 NS_PER_S = 1_000_000_000
@@ -26,7 +26,8 @@ class Record:
 def times_and_lengths(data: bytes) -> list[tuple[int, int]]:
     """For each frame: the nanoseconds since the first frame, and its length without FCS.
 
-    Also reads other programs' files: in microseconds, of either byte order, with truncated frames.
+    Also reads files of other programs, which may have microseconds, either byte order, or truncated
+    frames.
     """
     orders = {"<": _magic(data, "<"), ">": _magic(data, ">")}
     order = next((one for one, magic in orders.items() if magic in _UNITS_NS), None)
@@ -51,7 +52,7 @@ def _magic(data: bytes, order: str) -> int:
 
 
 def _record_headers(data: bytes, order: str) -> Iterator[tuple[int, int, int, int, int]]:
-    """For each record: the byte at which its frame begins, and the numbers of its header."""
+    """Yields for each record the byte at which its frame begins, and the fields of its header."""
     at = FILE_HEADER_LEN_BYTES
     while at < len(data):
         if at + RECORD_HEADER_LEN_BYTES > len(data):

@@ -23,7 +23,7 @@ def dying_with_parent(argv: Sequence[str]) -> list[str]:
 
 
 class Child:
-    """A running process in a session of its own, so Ctrl-C reaches only the lab, which ends it.
+    """A running process in its own session: Ctrl-C reaches only the lab, which ends the process.
 
     It runs in the repository's root; its standard output and error go to `log`.
     """
@@ -47,7 +47,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """None while the process runs."""
         return self._process.poll()
 
     def log_text(self) -> str:
@@ -186,7 +186,7 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signals processes. Ignores those that have ended, since their next use reports that."""
+    """Signals processes. Ignores processes that have ended, because their next use reports it."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -202,7 +202,10 @@ class InTurn:
         signal_all(self.pids, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Lets the processes run again. It must come before their end: a stopped one cannot end."""
+        """Lets the processes run again.
+
+        This must be called before the processes are ended, because a stopped process cannot end.
+        """
         signal_all(self.pids, signal.SIGCONT)
 
     @contextlib.contextmanager
@@ -227,7 +230,7 @@ def deaf_to_signals() -> Iterator[None]:
 
 
 def interrupt_on_termination() -> None:
-    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and Ctrl-C work.
+    """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and makes Ctrl-C work.
 
     A script's background job starts with SIGINT ignored, but somebody who sends it SIGINT wants it
     to end.

@@ -7,7 +7,7 @@ WIDTH = 30
 
 @dataclass(slots=True)
 class Estimate:
-    """Estimates the time left: the planned time, corrected by how far earlier runs were off."""
+    """Estimates the time left: the planned time plus what earlier runs took beyond their plan."""
 
     n_done: int = 0
     beyond_plan_s: float = 0.0
@@ -17,7 +17,7 @@ class Estimate:
         self.beyond_plan_s += took_s - planned_s
 
     def left_s(self, planned_s: float, n_runs: int) -> float:
-        """The time that `n_runs` further runs will take, which are planned to take `planned_s`."""
+        """The time that `n_runs` further runs will take, with `planned_s` planned for all."""
         excess_s = self.beyond_plan_s / self.n_done if self.n_done else 0.0
         return max(planned_s + excess_s * n_runs, 0.0)
 

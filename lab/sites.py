@@ -1,4 +1,4 @@
-"""The site of a row: network namespaces of hosts and of the SFU, joined by veth pairs.
+"""The site of a row (an SFU): network namespaces of hosts and of the SFU, joined by veth pairs.
 
     one_port        hosts  h1 ---- veth ---- p1  SFU        all participants are behind one pair
     port_per_host   hosts  h1 ---- veth ---- p1  SFU        participant n is behind pair n
@@ -34,11 +34,12 @@ SFU_UDP_PORT = 5004
 """The UDP port to which a stream is sent by default: RTP's port of RFC 3551, section 8."""
 VIEWER_UDP_PORT = 6000
 RTP_SSRC = 1000
-"""The SSRC of every stream. A remote publisher of Janus must have this one (lab/rows/janus.py)."""
+"""The SSRC of every stream. Janus requires it of a remote publisher (lab/rows/janus.py)."""
 SFU_CPU = int(os.environ.get("REPRISE_SFU_CPU", "0"))
 LOAD_CPU = int(os.environ.get("REPRISE_LOAD_CPU", "1"))
 """The processors of the SFU and of the load. For an experiment with `processors` the command line
-sets the variables and restarts itself, so that they hold before any module is loaded."""
+sets these environment variables and restarts itself, so that they are set before any module is
+loaded."""
 MTU_BYTES = 1500
 
 
@@ -61,12 +62,15 @@ class Stream:
     udp_port: int = SFU_UDP_PORT
     """The UDP port of the SFU to which the stream goes, and the sender's source port."""
     viewer_udp_port: int = VIEWER_UDP_PORT
-    """The UDP port at which viewers receive. A row that cannot change ports leaves `udp_port`."""
+    """The UDP port at which viewers receive.
+
+    A row (an SFU) that cannot change ports sends copies to `udp_port` instead.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A veth pair, as its two ends know it."""
+    """A veth pair: the interfaces and Ethernet addresses of its two ends."""
 
     port: int
     host_interface: str
@@ -182,7 +186,7 @@ class Site(Network):
             if not namespace.path.exists():
                 continue
             back = ["link", "set", name, "netns", str(os.getpid()), "name", interface]
-            # An interface that was not moved yet is not there.
+            # An interface that was not moved yet is not in the namespace.
             with contextlib.suppress(ChildError):
                 run(["ip", "-n", namespace.name, "link", "set", name, "down"])
                 run(["ip", "-n", namespace.name, *back])
@@ -210,7 +214,7 @@ class OnePort(Site):
 
 
 class ScaledSite(Site):
-    """Several streams, each of a sender to viewers of its own."""
+    """A site for several streams. Each stream has a sender and viewers of its own."""
 
     def __init__(self, n_streams: int, n_viewers: int) -> None:
         self.n_streams = n_streams
@@ -219,14 +223,17 @@ class ScaledSite(Site):
 
     @abstractmethod
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
-        """A stream by its number, from 0, and its viewers, whose addresses are consecutive."""
+        """Returns the stream with this number, counted from 0, and the stream's viewers.
+
+        The viewers' addresses are consecutive.
+        """
 
     def _routes(self) -> str:
         raise NotImplementedError("rows on UDP sockets have one stream's site")
 
 
 class StreamPerPort(ScaledSite):
-    """Each stream is behind a port of its own, and so are its viewers."""
+    """The sender of each stream is behind a port of its own, together with the stream's viewers."""
 
     topology = "stream_per_port"
 

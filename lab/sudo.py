@@ -5,7 +5,10 @@ from pathlib import Path
 
 
 def give_to_user(folder: Path) -> None:
-    """Gives a folder to the user who called sudo; does nothing without sudo."""
+    """Gives a folder, its files and its parent folder to the user who called sudo.
+
+    Does nothing without sudo.
+    """
     user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if user is None or group is None:
         return

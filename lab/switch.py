@@ -8,7 +8,10 @@ from lab.netns import SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Star
 from lab.process import REPOSITORY, Child
 
 RELEASE = Path(os.environ.get("REPRISE_PROGRAMS", REPOSITORY / "target" / "release"))
-"""The folder of the programs that `make build` builds; in `make test`, of those with assertions."""
+"""The folder of the programs that `make build` builds.
+
+In `make test` it is the folder of the programs that are built with assertions.
+"""
 SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
 """9559 is P4Runtime's port at IANA; the address is the loopback of the SFU's namespace."""
@@ -36,8 +39,8 @@ def start_switch(
 ) -> Child:
     """Starts the switch. When it returns, the switch answers gRPC.
 
-    Without a `program` the switch waits for a controller that sets one. With `is_in_kernel` it has
-    the kernel engine and a port by XDP.
+    Without a `program` the switch waits for a controller that sets one. With `is_in_kernel` the
+    switch uses the kernel engine and its port uses XDP.
     """
     require_build(SWITCH)
     port = f"{SFU_PORT}@{'afxdp:' if is_in_kernel else ''}{SFU_INTERFACE}"

@@ -31,7 +31,7 @@ PADDING = b"x"
 SPIN_NS = 200_000
 """For this long before a deadline the sender spins, because a sleep ends late by tens of us."""
 QUIET_S = 0.3
-"""Receivers and captures, told to finish, end once nothing has come for this long."""
+"""When receivers and captures are told to finish, they end after nothing came for this long."""
 READY = "ready:"
 RECEIVE_BUFFER_BYTES = 8 << 20
 SO_TIMESTAMPNS = 35
@@ -102,7 +102,7 @@ class Received:
 
 
 def start_sender(namespace: Namespace, burst: Burst, log: Path) -> Child:
-    """Starts to send `burst` inside `namespace`. The child ends with 0 when all is sent."""
+    """Starts to send `burst` inside `namespace`. The child ends with status 0 when all is sent."""
     return namespace.start([*_THIS, "send", json.dumps(asdict(burst))], log)
 
 

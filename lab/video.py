@@ -74,14 +74,14 @@ def make_video(duration_s: int, folder: Path) -> Video:
 
 
 def send(video: Video, presenter: Namespace, log: Path) -> Child:
-    """Starts to send `video` to the SFU at its own frame rate."""
+    """Starts to send `video` to the SFU at the video's frame rate."""
     url = f"rtp://{SFU_IP}:{SFU_UDP_PORT}?pkt_size={RTP_PACKET_LEN_BYTES}"
     source = ["-v", "info", "-nostats", "-re", "-i", str(video.file)]
     return presenter.start([*FFMPEG, *source, "-c", "copy", "-an", "-f", "rtp", url], log)
 
 
 def sdp_for(sdp: str, ip: str, udp_port: int) -> str:
-    """`sdp` with the address and port at which a viewer listens."""
+    """Returns `sdp` with the address and port at which a viewer listens."""
     addressed = re.sub(r"(?m)^(c=IN IP4) \S+", rf"\1 {ip}", sdp)
     return re.sub(r"(?m)^(m=video) \d+", rf"\1 {udp_port}", addressed).replace("SDP:\n", "")
 

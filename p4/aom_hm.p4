@@ -1,7 +1,8 @@
-// Authenticated ordered multicast with a tag for each receiver (AOM-HM), after NeoBFT (G. Sun et
-// al., SIGCOMM 2023). The switch stamps a request to a group with epoch and sequence number; every
-// receiver gets packets with the tags of all receivers, four in each. This program computes all 12
-// rounds of the hash in one pass, aom_hm_rounds.p4 one round a pass. Guarantees: docs/aom.md.
+// Authenticated ordered multicast with a tag for each receiver (AOM-HM), after NeoBFT (G. Sun et al., SIGCOMM 2023). A
+// tag is a hash with the key of one receiver. The switch stamps each request to a group of receivers with an epoch and
+// a sequence number. Every receiver gets packets with the tags of all receivers, four tags in each packet. Four
+// receivers whose tags are in one packet are a shard. This program computes all 12 rounds of the hash while a packet
+// runs once through the pipeline; aom_hm_rounds.p4 computes one round each time. docs/aom.md has the guarantees.
 //
 //   request -> stamp -> shard group -> shard i: four tags -+-> receiver group -> receiver j's address
 //                                         recirculate -----'
@@ -64,7 +65,7 @@ control AomIngress(
     }
 }
 
-// Computes the four tags of a shard's packet, with all rounds in one pass.
+// Computes the four tags of a shard's packet, with all rounds in one run through the pipeline.
 control Tags(inout aom_headers_t hdr, inout lanes_t lanes, inout bool has_keys) {
     LaneKeys() lane_keys;
 

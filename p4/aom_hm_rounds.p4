@@ -1,6 +1,6 @@
-// Authenticated ordered multicast with a tag for each receiver (AOM-HM). It sends the same bytes as
-// aom_hm.p4, but suits a switch that has too few stages for the whole hash: a shard's packet
-// recirculates twelve times, and each pass computes one round.
+// Authenticated ordered multicast with a tag for each receiver (AOM-HM). This program sends the same bytes as
+// aom_hm.p4, but suits a switch that has too few stages for the whole hash: a packet with the tags of a shard (four
+// receivers) recirculates twelve times, and each run through the pipeline computes one round.
 //
 //   request -> stamp -> shard group -> [ shard i: round r ] * 12 -> receiver group -> receiver j
 //                                        ^-- recirculate --'
@@ -13,11 +13,11 @@
 // The field list that a recirculated packet keeps.
 const bit<8> AOM_FIELDS = 1;
 
-// Two rounds for each of the four words, then four rounds at the end.
+// The hash has two rounds for each of the four words, then four rounds at the end.
 const bit<8> ABSORBING_ROUNDS = 8;
 const bit<8> ROUNDS = 12;
 
-// The output port of a shard's packet between two rounds. It recirculates before it could leave.
+// The output port of a shard's packet between two rounds. The packet recirculates before it could leave by this port.
 const port_t NO_PORT = 0;
 
 const bool AOM_CHAINED = false;
@@ -73,7 +73,7 @@ control AomIngress(
     }
 }
 
-// One round for a shard's packet, with the steps that the hash has before and after that round.
+// Computes one round for a shard's packet, and the steps that the hash has before and after that round.
 control Round(inout aom_headers_t hdr, inout lanes_t lanes, in bit<8> round) {
     apply {
         bit<32> word = hdr.aom.epoch[7:0] ++ hdr.aom.shard ++ hdr.aom.group;

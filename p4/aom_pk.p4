@@ -1,7 +1,7 @@
-// Authenticated ordered multicast with signatures (AOM-PK), after NeoBFT (G. Sun et al., SIGCOMM
-// 2023). The switch stamps a request to a group with epoch and sequence number, and sends it to the
-// coprocessor on a port (reprise-signer). That links the packet to the one before, signs it or a
-// later one, and sends it back; every receiver then gets one copy. docs/aom.md has the guarantees.
+// Authenticated ordered multicast with signatures (AOM-PK), after NeoBFT (G. Sun et al., SIGCOMM 2023). The switch
+// stamps each request to a group of receivers with an epoch and a sequence number, and sends the request by a port to
+// the coprocessor (reprise-signer). The coprocessor links the packet to the previous packet, signs this packet or a
+// later one, and sends the packet back; every receiver then gets one copy. docs/aom.md has the guarantees.
 //
 //   request -> stamp -> signer's port -> reprise-signer
 //              receiver group -> receiver j's address <- signer's port <--'
@@ -37,8 +37,8 @@ control AomIngress(
         standard_metadata.mcast_grp = receiver_group;
     }
 
-    // Written by the controller: the port from which a group's signed packets come back. Miss: the
-    // packet is not the signer's, so its stamp proves nothing.
+    // The controller writes the port from which a group's signed packets come back. A miss means that the packet does
+    // not come from the signer, so its stamp proves nothing.
     table signers {
         key = {
             standard_metadata.ingress_port: exact @name("port");

@@ -1,8 +1,8 @@
-// A conference whose participants join by themselves. Each of a host's sockets is a *leg*: it sends
-// one track (or nothing) and receives others' tracks (or none). A host signs its socket in by
-// hellos, which the controller checks; only then is a leg forwarded, within its rate. Media goes to
-// the track's multicast group. Reports (RTCP) go to the leg's report group: those of a publisher
-// to who receives its track, those of a receiver to the publishers of what it receives.
+// A conference whose participants join by themselves. Each of a host's sockets is a *leg*: it sends one track (or
+// nothing) and receives others' tracks (or none). A host signs its socket in with datagrams called hellos, which the
+// controller checks; only then does the switch forward the leg's packets, up to the leg's rate. Media goes to the
+// track's multicast group. Reports (RTCP) go to the leg's report group: a publisher's reports go to the legs that
+// receive its track, and a receiver's reports go to the publishers of the tracks that it receives.
 //
 //   arrival -> signed in -> multicast group -> replica: its receiver's addresses -> leaves
 

@@ -1,5 +1,5 @@
-// Measures how long frames are inside the switch: the nanoseconds from a frame's arrival until
-// egress begins replace the frame's first six bytes, the same place as in NeoBFT's artifact.
+// Measures how long frames are inside the switch: the nanoseconds from a frame's arrival until egress begins replace
+// the frame's first six bytes. NeoBFT's artifact writes the time in the same place.
 //
 //   Ethernet -> ways -> (replicas, each with a time of its own) -> stamp -> leaves
 
@@ -46,8 +46,8 @@ control StampIngress(
 
     action refuse() { mark_to_drop(standard_metadata); }
 
-    // Written by the controller. Hit: where frames from this port (or packet generator) go; miss:
-    // the frame is dropped. Sized for all ports.
+    // The controller writes for each port (or packet generator) where its frames go. A miss drops the frame. The
+    // table's size allows an entry for every port.
     table ways {
         key = { standard_metadata.ingress_port: exact @name("ingress_port"); }
         actions = { send; replicate; @defaultonly refuse; }

@@ -1,6 +1,6 @@
-// A selective forwarding unit on the replication engine. A multicast group lists each viewer's port
-// with a different instance, so the engine makes all copies at once, and a copy's instance tells
-// which viewer it is for. Viewers may be on any port with an own address. Nothing recirculates.
+// A selective forwarding unit (SFU) that uses the replication engine. A multicast group lists each viewer's port with a
+// different instance, so the engine makes all copies at once, and a copy's instance tells which viewer it is for.
+// Viewers may be on any port on which the SFU has an address of its own. No packet recirculates.
 //
 //   arrival -> stream -> multicast group -> replica i: port's and viewer's address -> leaves
 

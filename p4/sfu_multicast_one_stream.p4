@@ -1,7 +1,6 @@
-// A selective forwarding unit for hosts that each have their own switch port. Every host's stream
-// goes to all other hosts: one multicast group lists every host's port, and egress drops the copy
-// to the sender. After P. Tsikrikas and G. Xylomenos, "A Selective Forwarding Unit Implementation
-// in P4", the scenario with one stream.
+// A selective forwarding unit for hosts that each have their own switch port. Every host's stream goes to all other
+// hosts: one multicast group lists every host's port, and egress drops the copy to the sender. The program follows P.
+// Tsikrikas and G. Xylomenos, "A Selective Forwarding Unit Implementation in P4", in the scenario with one stream.
 //
 //   checks -> low quality? -> multicast group -> replica i: not the sender's port? -> leaves
 //                `-> route -> leaves

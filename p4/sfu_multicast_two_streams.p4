@@ -1,7 +1,7 @@
-// A selective forwarding unit for hosts that each have their own switch port and send 2 qualities.
-// Low quality goes to all other hosts, high quality to those whose ports its multicast group lists
-// (half of the hosts in the paper). Everything else is as in sfu_multicast_one_stream.p4; this is
-// the same paper's scenario with two streams.
+// A selective forwarding unit for hosts that each have their own switch port and send 2 qualities. Low quality goes to
+// all other hosts. High quality goes to the hosts whose ports its multicast group lists (half of the hosts in the
+// paper). Everything else is as in sfu_multicast_one_stream.p4, which names the paper; this program is the paper's
+// scenario with two streams.
 //
 //   checks -> low or high quality? -> its multicast group -> replica i: not the sender's port? -> leaves
 //                `-> route -> leaves

@@ -1,7 +1,6 @@
-// A selective forwarding unit that recirculates a packet once for each viewer: one port in, the
-// same port out. After E. Papageorgiou, "Implementing a Recirculation-Based Selective Forwarding
-// Unit Using P4" (Athens University of Economics and Business, 2026), sections 2.2 and 3;
-// docs/sfu.md lists where this program differs.
+// A selective forwarding unit that recirculates a packet once for each viewer. Packets arrive and leave by the same
+// port. The program follows E. Papageorgiou, "Implementing a Recirculation-Based Selective Forwarding Unit Using P4"
+// (Athens University of Economics and Business, 2026), sections 2.2 and 3; docs/sfu.md lists where it differs.
 //
 //   arrival -> presenter -> block of viewers -> [ rewrite for viewer i -> clone leaves ] * count
 //                                                 ^--------- recirculate ---------'
@@ -54,7 +53,8 @@ control SfuIngress(
         if (hdr.packet_out.isValid()) {
             packet_out.apply(hdr, standard_metadata);
         } else {
-            // The first pass handles the packet as it arrived; later passes only make copies.
+            // Before the first recirculation, ingress handles the packet as it arrived; afterwards it only makes
+            // copies.
             if (standard_metadata.instance_type != INSTANCE_RECIRCULATED) {
                 arrival.apply(hdr, meta.verdict, meta.own_mac, standard_metadata);
                 heard_neighbours.apply(hdr, standard_metadata);

@@ -1,4 +1,4 @@
-"""Fixtures of all tests. A test that needs namespaces says so if it cannot have them."""
+"""Fixtures of all tests. A test that needs network namespaces says so if there are none."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a test needs of the machine."""
+"""Skips tests for which the machine lacks something."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def need(lacks: str) -> None:
-    """Skips the test, loudly, where the machine lacks something; with CI=true that is a failure."""
+    """Skips the test, with a message, if the machine lacks something; with CI=true, fails it."""
     if lacks and os.environ.get("CI") == "true":
         pytest.fail(f"CI=true and this machine lacks {lacks}", pytrace=False)
     if lacks:

@@ -24,7 +24,10 @@ def packet_socket(interface: str) -> socket.socket:
 
 @contextmanager
 def at_links(site: Site) -> Iterator[tuple[dict[int, socket.socket], selectors.BaseSelector]]:
-    """Opens a socket at the hosts' end of each link, by port, and a selector with ports as data."""
+    """Opens a socket at the hosts' end of each link.
+
+    Yields the sockets by port number, and a selector whose data are the port numbers.
+    """
     with ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         ends = {link.port: link.host_interface for link in site.links}

@@ -47,8 +47,8 @@ class Stream:
 def end_at_error(_bus: object, message: "Gst.Message") -> "Gst.BusSyncReply":
     """Ends the process at an error.
 
-    The thread that posts the message calls this, so it works even while the main thread waits for
-    input.
+    The thread that posts the message calls this function, so the process ends even while the main
+    thread waits for input.
     """
     if message.type == Gst.MessageType.ERROR:
         error, details = message.parse_error()

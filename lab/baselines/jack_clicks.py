@@ -1,10 +1,11 @@
-"""A JACK client: clicks at a talker's input, and says when each click comes out at listeners.
+"""A JACK client that clicks at a talker's input and measures when clicks come out at listeners.
 
     python -m lab.baselines.jack_clicks N_CLICKS TALKER LISTENER...
 
-TALKER and LISTENER are names of JACK ports. For each click it prints a line: the delay at each
-listener in samples, in order, -1 where it did not come. Times are those of JACK's server, so that a
-cycle which it skips counts.
+TALKER and LISTENER are names of JACK ports. For each click the program prints a line with the delay
+at each listener, in samples and in the order of the listeners; a -1 says that the click did not
+reach the listener. The times are those of JACK's server, so the delay includes a cycle that the
+server skips.
 """
 
 import random
@@ -17,9 +18,9 @@ from lab.baselines.jack_client import LIMIT_S, JackClient, Samples
 
 CLICK_SAMPLES = 48
 LOUD = 0.2
-"""What begins a click: Opus rings before and behind one, but not so loud."""
+"""The amplitude at which a click begins. Opus rings before and after a click, but not so loud."""
 SPACING_SAMPLES = 9_600
-"""Between clicks, and the longest delay: 200 ms."""
+"""The time between two clicks, 200 ms. It is also the longest delay that can be measured."""
 
 
 class Clicks:
@@ -36,7 +37,7 @@ class Clicks:
         return len(self.sent) > self._n_clicks
 
     def play(self, now: int, out: Samples) -> None:
-        """Fills a period that begins at a time, in samples."""
+        """Fills the samples `out` of a period that begins at the time `now`, in samples."""
         out[:] = 0
         if not self.is_on or now < self._next or self.is_done:
             return
@@ -73,7 +74,7 @@ def main(n_clicks: int, talker: str, listeners: list[str]) -> None:
         jack.connect(mouth.name, talker.encode())
         for listener, ear in zip(listeners, ears, strict=True):
             jack.connect(listener.encode(), ear.name)
-        # The mixers' and clients' buffers settle.
+        # During this time the mixers' and clients' buffers settle.
         time.sleep(3)
         clicks.is_on = True
         until_s = time.monotonic() + LIMIT_S + n_clicks * SPACING_SAMPLES / 48_000

@@ -1,6 +1,6 @@
-"""A client of a running JACK server, by its library: ports, a callback a period, connections.
+"""A client of a running JACK server through JACK's library, with ports, a callback and connections.
 
-JACK's documentation of its functions is in jack/jack.h.
+The header jack/jack.h documents the functions of JACK's library.
 """
 
 import ctypes
@@ -29,13 +29,13 @@ class Port:
         self.name: bytes = jack.jack_port_name(port)
 
     def samples(self, n: int) -> Samples:
-        """Those of the period, which the callback reads or writes."""
+        """The port's samples of this period, which the callback reads or writes."""
         at = self._jack.jack_port_get_buffer(self._port, n)
         return np.ctypeslib.as_array((ctypes.c_float * n).from_address(at))
 
 
 class JackClient:
-    """Its context ends with it."""
+    """A client of the JACK server. The end of the client's context (`with`) ends the client."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -50,11 +50,11 @@ class JackClient:
             raise SystemExit(f"{name}: expected a JACK server, found none: see its log")
 
     def output(self, name: str) -> Port:
-        """A port that this client writes."""
+        """Registers a port that this client writes."""
         return self._port(name, _OUTPUT)
 
     def input(self, name: str) -> Port:
-        """A port that this client reads."""
+        """Registers a port that this client reads."""
         return self._port(name, _INPUT)
 
     def _port(self, name: str, kind: int) -> Port:
@@ -65,18 +65,18 @@ class JackClient:
         return Port(self._jack, ctypes.c_void_p(made))
 
     def now(self) -> int:
-        """When the period began, in samples."""
+        """Returns the time at which the current period began, in samples."""
         now: int = self._jack.jack_last_frame_time(self._client)
         return now
 
     def start(self, process: Callable[[int], None]) -> None:
-        """From now on this is called in each period, with the number of its samples."""
+        """Makes JACK call `process` in each period from now on, with the number of samples."""
 
         def callback(n_samples: int, _: object) -> int:
             process(n_samples)
             return 0
 
-        # The library does not keep it.
+        # JACK's library holds no reference to the callback, so this object keeps one.
         self._callback = _CALLBACK(callback)
         self._jack.jack_set_process_callback(self._client, self._callback, None)
         if self._jack.jack_activate(self._client) != 0:

@@ -1,9 +1,9 @@
 """`python -m lab.baselines.scapy_server`: the server in the README of the multicast paper.
 
 (`docs/lab.md` says which paper.) The server has an interface for every participant. With Scapy it
-sniffs on all of them and handles each packet asynchronously. It sends a packet to the server on to
-every member of the group of the packet's UDP port except the sender, to each by a `sendp` of its
-own. The program is simple on purpose, like `scapy_sfu`.
+sniffs on all of them and handles each packet asynchronously. A packet to the server belongs to the
+group of its UDP port. The server sends it to every member of this group except the sender, with one
+`sendp` call for each member. The program is simple on purpose, like `scapy_sfu`.
 
 Each line of standard input is the new state of one group, `{"udp_port": 6363, "receivers":
 [["10.1.0.2", "02:00:00:01:00:02", "p2"]]}`; after the nth line the program prints `done n`.

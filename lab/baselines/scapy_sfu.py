@@ -1,9 +1,9 @@
 """The user-space SFU of the thesis, section 2.3: `python -m lab.baselines.scapy_sfu`.
 
 It keeps groups in a dictionary and sends each copy by one `sendp` of Scapy. It is simple on
-purpose: it does what the P4 SFU does in the plainest way that Python offers, as a reader of Scapy's
-manual would write it. Therefore `sniff` filters in Python, and each `sendp` opens and closes a
-socket.
+purpose: it does the same as the P4 SFU, but in the plainest way that Python offers, as a reader of
+Scapy's manual would write it. Therefore `sniff` filters in Python, and each `sendp` opens and
+closes a socket.
 
 Each line of standard input is the new state of one stream, `{"sender": "10.1.0.1", "udp_port":
 5004, "viewers": [["10.1.0.2", "02:00:00:00:00:02"]]}`; after the nth line the program prints `done
@@ -27,7 +27,10 @@ from lab.baselines import READY
 
 
 def copy_for(packet: Packet, ip: str, mac: str, own_mac: str) -> Packet:
-    """A clone of `packet` to a viewer; Scapy computes its checksums when it sends the clone."""
+    """Returns a clone of `packet` that is addressed to a viewer.
+
+    Scapy computes the checksums of the clone when it sends the clone.
+    """
     clone = packet.copy()
     clone[Ether].src = own_mac
     clone[Ether].dst = mac
@@ -50,7 +53,7 @@ def listen(change: Callable[[Any], None]) -> None:
 
 
 def serve(interface: str, own_ip: str, own_mac: str) -> None:
-    """Copies each UDP packet to `own_ip` to its stream's viewers, until standard input ends."""
+    """Copies each UDP packet for `own_ip` to its stream's viewers, until standard input ends."""
     viewers: dict[tuple[str, int], list[tuple[str, str]]] = {}
 
     def change(stream: Any) -> None:

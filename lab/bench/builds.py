@@ -2,11 +2,12 @@
 
 The result is what a change costs.
 
-Both forwarders are started at once, each by a lab process of its own. While one has its turn, the
-other is stopped by SIGSTOP (`lab.bench.turns` says why). Each set of turns starts new processes;
-the old build begins every other set. Two things are compared: copies a second when more is offered
-than either build carries, and processor time a copy at a lower rate. The processor time says
-nothing of a forwarder that spins.
+Both forwarders are started at once, each by a lab process of its own. They take turns: while one is
+measured, the other is stopped by SIGSTOP (`lab.bench.turns` says why). Each set of turns starts new
+processes, and the old build goes first in every other set. Two things are compared: how many copies
+of packets a forwarder sends a second when more are offered than either build carries, and its
+processor time per copy at a lower rate. The processor time says nothing about a forwarder that
+spins, because it uses its processor all the time.
 """
 
 import argparse
@@ -35,7 +36,7 @@ TURN_S = 0.1
 BEYOND_WHAT_CAME = 1.2
 BELOW = 0.4
 """The rate at which processor time is measured, as a share of what the slower build carries. At
-this rate a forwarder that sleeps does sleep at times."""
+this rate a forwarder that waits by sleeping has time to sleep."""
 ANSWER_TIMEOUT_S = 120.0
 SET_S = 1.5
 """The approximate duration of one pair of runs, an old and a new build, at both rates."""
@@ -49,7 +50,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Ratios of the new build to the old build: medians over the pairs of runs."""
+    """Ratios of the new build to the old build, and the values of both builds.
+
+    All are medians over the pairs of runs.
+    """
 
     copies_per_s: float
     cpu_per_copy: float
@@ -65,7 +69,7 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
     Each line is a rate to offer in copies a second; 0 asks for the most that the forwarder carries.
     """
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
-        # A process that SIGSTOP has stopped could not end.
+        # A process that SIGSTOP has stopped could not end, so the forwarder goes on before its end.
         stack.callback(set_up.go_on)
         load.settle(site, n_viewers)
         set_up.stand()
@@ -159,9 +163,10 @@ def measure(
 
 
 def _ratio(pairs: list[list[float]]) -> float:
-    """The median ratio of the new to the old build, of the pairs in which both forwarded.
+    """Returns the median of new / old, over the pairs in which both builds forwarded.
 
-    A busy machine may give one of them no processor for a whole turn. NaN if no pair is left.
+    A busy machine may give one build no processor for a whole run; such a pair is left out. The
+    result is NaN if no pair is left.
     """
     ratios = [new / old for old, new in pairs if old and new]
     return statistics.median(ratios) if ratios else math.nan

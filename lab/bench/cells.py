@@ -96,8 +96,9 @@ def measured_sets(
 ) -> Failures:
     """Measures a benchmark's sets of trials, one set in each cell. Returns why cells failed.
 
-    `place` is a folder and NAME. Rows go to NAME-rounds.csv (`sets` replaces "rounds"), every trial
-    to raw/NAME-probes.csv. At the end NAME.csv merges the sets that measured the same thing.
+    `place` is a folder and a name, NAME. Rows are written to NAME-rounds.csv (the parameter `sets`
+    may give another word than "rounds"), and every trial to raw/NAME-probes.csv. At the end the
+    sets that measured the same thing are merged into NAME.csv.
     """
     folder, name = place
     rows: list[Row] = []

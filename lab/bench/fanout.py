@@ -56,8 +56,8 @@ def cpu_ns_per_copy(wait: str, probe: Probe | None) -> float:
     """The processor time a copy, in nanoseconds.
 
     A forwarder that spins occupies its processor all the time, also before and after the load, so
-    its time a copy is the time between two copies. So it is if the kernel forwards on the sender's
-    processor; then the time includes the sender's own work.
+    its time a copy is the time between two copies. The same holds if the kernel forwards on the
+    sender's processor; then the time includes the sender's own work.
     """
     if probe is None or not probe.run.copies or probe.cpu_s is None:
         return math.nan
@@ -86,7 +86,7 @@ def row_of(
 
 
 def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
-    """The upper limit of all forwarders: one processor pushes frames into the same veth pair."""
+    """Measures the limit of all forwarders: one processor pushes frames into a veth pair."""
     rate, none = load.push(site, forwarder.port, cpu, PUSHES, PUSH_S), math.nan
     return FanoutRow(
         **asdict(forwarder),
@@ -107,9 +107,10 @@ def pushed(forwarder: Forwarder, site: OnePort, cpu: int) -> FanoutRow:
 def delays(
     site: OnePort, fanout: int, kept: Path, seconds: float
 ) -> tuple[list[float], list[float]]:
-    """Offers packets and returns the delays of the first and of the last copies, in us.
+    """Offers packets; returns the delay of each packet's first copy and of its last copy, in us.
 
-    Each packet's sample is kept in the file `kept`. Packets that lost a copy are left out.
+    Each packet's sample is kept in the file `kept`. The result leaves out packets of which a copy
+    was lost.
     """
     load.offer(site, fanout, LATENCY_RATE_PPS, seconds, sample_every=1, samples=kept)
     whole = [one for one in numbers_of(load.Sample, kept) if one.copies == fanout]

@@ -15,7 +15,8 @@ from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
-"""Not a forwarder: one processor that pushes frames, the upper limit for all forwarders."""
+"""A name in place of a row's: nothing forwards, one processor only pushes frames. The rate of these
+frames is the upper limit for all forwarders."""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
 AUDIO_UDP_PORT = 5006
@@ -85,7 +86,7 @@ class Ticks:
 
 
 def ticks_of(pids: Iterable[int]) -> Ticks:
-    """The ticks of processes since they started. Processes that have ended count nothing."""
+    """Returns the ticks of processes since they started, without processes that have ended."""
     user, system = 0, 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -98,13 +99,13 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
 class Running(InTurn):
     pids: tuple[int, ...]
     has_metrics: bool = False
-    """Whether `lab.counters` can read its metrics."""
+    """Whether `lab.counters` can read the forwarder's metrics."""
 
     def cpu_s(self) -> float:
         return sum(sum(cpu_ns_of_threads(pid)) for pid in self.pids) / 1e9
 
     def ticks(self) -> "Ticks":
-        """The timer ticks that have met its processes so far."""
+        """Returns the timer ticks of the forwarder's processes since they started."""
         return ticks_of(self.pids)
 
 

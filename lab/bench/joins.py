@@ -1,4 +1,4 @@
-"""Participants that join a conference service, and leave, as `reprise load` does it.
+"""Measures how participants join and leave a conference service; `reprise load` plays them.
 
 The switch (native engine, a UDP socket), the service and the load are in one network namespace. The
 system divides the processors among them, as on an operator's host.
@@ -40,7 +40,10 @@ class JoinsCell:
 
     @property
     def leaving_pct(self) -> int:
-        """How many of those who do not publish leave each second, so that as many join."""
+        """How many percent of the participants who do not publish leave each second.
+
+        As many leave as join.
+        """
         return round(100 * self.joins_per_s / (self.participants - PUBLISHERS))
 
     def __str__(self) -> str:
@@ -89,7 +92,7 @@ def measure(cell: JoinsCell) -> JoinsRow:
 
 
 def row_of(cell: JoinsCell, said: str) -> JoinsRow:
-    """The row of what `reprise load --json` has printed: its last line has the totals."""
+    """Makes the row from the output of `reprise load --json`, whose last line has the totals."""
     totals = json.loads(said.splitlines()[-1])
     first, delay = totals["first_packet_ms"], totals["delay_ms"]
     if not first["n"]:

@@ -2,13 +2,14 @@
 
 Compares the kernel engine with a hand-written relay in XDP and with the native engine on AF_XDP.
 
-The forwarders take turns (`lab.bench.turns`). The kernel makes the copies on the processor of the
-load, which sends; an AF_XDP forwarder has a processor to itself. First an XDP program counts the
-copies of each forwarder (the XDP sink). Then, in shorter trials, a tcx program counts them (the tcx
-sink), for which the kernel makes a packet (an skb) of each copy: work of a receiving host's stack,
-not of an SFU. Last, the processor time of each forwarder is measured: idle, and with the thesis'
-fastest stream to the thesis' largest number of viewers. For this a kernel thread forwards, because
-its processor time is known.
+The forwarders take turns (`lab.bench.turns`). The kernel engine and the relay make the copies on
+the processor of the load, the process that sends the packets; an AF_XDP forwarder has a processor
+to itself. First an XDP program counts the copies of each forwarder (the XDP sink). Then, in shorter
+trials, a tcx program counts the copies (the tcx sink). For the tcx sink the kernel makes a packet
+(an skb) of each copy, which is work of a receiving host's stack, not of an SFU. Last, the processor
+time of each forwarder is measured, first while the forwarder is idle, then while it forwards the
+thesis' fastest stream to the thesis' largest number of viewers. In this measurement the kernel
+forwards in a kernel thread, because the processor time of a thread is known.
 """
 
 import time
@@ -58,7 +59,7 @@ def cells(
     fanouts: Sequence[int] = (),
     is_quick: bool = False,
 ) -> list[Cell | Timed]:
-    """The sets of every fan-out at both sinks, then the processor time of each forwarder."""
+    """Lists the sets of trials for each fan-out and sink, then a `Timed` for each forwarder."""
     beside = tuple(one for one in (KERNEL, RELAY, NATIVE) if there_is(one.row))
     chosen = fanouts or (FANOUTS[-1:] if is_quick else FANOUTS)
     sets = rounds or (1 if is_quick else SETS)
@@ -72,7 +73,11 @@ def cells(
 
 
 def _effort(fanout: int, sink: str, trial_s: float) -> Effort:
-    """Full-length trials at the compared fan-out, shorter elsewhere, shortest at the tcx sink."""
+    """Says how long the trials are.
+
+    They have their full length at the compared fan-out, are shorter at other fan-outs, and shortest
+    at the tcx sink.
+    """
     if sink == TCX_SINK:
         return Effort(trial_s / CURVE_PART)
     return Effort(trial_s if fanout == COMPARED_FANOUT else trial_s / POINT_PART)

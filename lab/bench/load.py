@@ -16,13 +16,14 @@ from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 FRAME_LEN_BYTES = 1400
 SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
-"""How long the start of a run and its wait for the last copy may take, beside the sending."""
+"""How long a run may take beside the sending: for its start and its wait for the last copy."""
 SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
 """How long a load takes to start its sink."""
 LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
-"""A forwarder keeps up if at most so many copies are still under way when sending ends: this share
-of all copies, plus the copies due in `LATE_S` or for `LATE_PACKETS` packets, whichever are more."""
+"""A forwarder keeps up if few copies are still under way when sending ends: at most `LATE_SHARE` of
+all copies, plus the larger of two numbers: the copies due in `LATE_S`, and the copies of
+`LATE_PACKETS` packets."""
 XDP_SINK, TCX_SINK = "xdp", "tcx"
 """Where copies are counted and dropped: by XDP, as they come out of the device, or by tcx, after
 the kernel has made a packet (an skb) of each copy and taken it through its receive path."""
@@ -39,8 +40,9 @@ class Run:
     copies_of_viewer_min: int
     copies_of_viewer_max: int
     audio_sent: int
-    """Packets of the second stream, whose viewers have the addresses after the first stream's.
-    `sent`, `copies` and the numbers of viewers are of the first stream alone."""
+    """The number of packets of the second stream. The addresses of its viewers follow those of the
+    first stream's viewers. `sent`, `copies` and the fields about viewers count the first stream
+    alone."""
     audio_copies: int
     refusals: int
     """How often the interface did not accept a packet at once. The load then tried again, or with
@@ -79,7 +81,7 @@ class Run:
 
     @property
     def audio_loss(self) -> float:
-        """The share of the second stream's copies that never came; 0 without one."""
+        """The share of the second stream's copies that never came; 0 without a second stream."""
         return 1.0 - self.audio_copies / max(1, self.audio_sent * self.n_viewers)
 
     @property
@@ -105,7 +107,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a run of `watching` counted at one address. Address 0 is the first viewer's."""
+    """What a run of the command from `watching` counted at one address; the first viewer's is 0."""
 
     address: int
     copies: int
@@ -206,7 +208,8 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]
-    # Only a load counts copies (by its sink). This one offers next to nothing, and is then ended.
+    # Only the sink of a load counts copies. So a load runs here that sends almost nothing, and it
+    # is ended after the pushes.
     sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,

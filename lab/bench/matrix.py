@@ -40,7 +40,7 @@ class Choice:
     rounds: int = 0
     trial_s: float = TRIAL_S
     rows: tuple[str, ...] = ()
-    """Rows of the experiment's own file, measured beside the project's rows."""
+    """Rows (SFUs) of the experiment's own file, measured beside the project's rows."""
 
     def effort(self, members: Sequence[Forwarder], fanout: int, *, is_quick: bool) -> Effort:
         """How long the trials are at a fan-out."""
@@ -53,17 +53,17 @@ class Choice:
 
 
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
-    """The project's forwarders, those of an experiment's `own` rows, two that only push frames."""
+    """The project's forwarders, those of an experiment's `own` rows, and two that push frames."""
     rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
     rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
     return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
 
 
 def _group(forwarder: Forwarder) -> tuple[str, str] | None:
-    """The kind of port and the way of waiting, within which a forwarder is compared.
+    """Returns the group in which a forwarder is compared: its kind of port and its way of waiting.
 
-    None if it is measured alone: the interpreter and sockets are so much slower that alternating
-    trials would not improve the comparison.
+    Returns None if the forwarder is measured alone: the interpreter and sockets are so much slower
+    that alternating trials would not improve the comparison.
     """
     is_slow = forwarder.engine == "interpreter" or forwarder.port in ("", "udp")
     if is_slow or forwarder.row == NO_FORWARDER or not forwarder.kind.takes_turns:
@@ -95,8 +95,8 @@ def cells(choice: Choice, *, is_quick: bool = False) -> list[Cell]:
         for (fanout, _), members in groups.items()
         for number in range(_n_sets(members, fanout, choice, is_quick=is_quick))
     ]
-    # The sets of one group are measured at different times, so that a disturbance of a minute meets
-    # only one of them.
+    # The sets of one group are measured at different times, so that a disturbance that lasts a
+    # minute spoils only one of the sets.
     return sorted(todo, key=lambda cell: cell.round)
 
 

@@ -1,7 +1,9 @@
-"""Musicians' programs from mouth to ear, without sound cards (JACK's dummy driver).
+"""Measures the delay of musicians' programs from mouth to ear.
 
-Two JackTrips alone, which is their own loop, and through the switch; JackTrips with JackTrip's hub;
-Jamulus' clients with its server. All are in one network namespace.
+No sound cards are needed, because JACK's dummy driver stands in for them. The following are
+measured: two JackTrip clients that are connected directly, which shows the delay of the clients
+alone; two JackTrip clients that are connected through the switch; JackTrip clients with JackTrip's
+hub; and Jamulus clients with the Jamulus server. All programs are in one network namespace.
 """
 
 import math
@@ -92,7 +94,7 @@ def measure(cell: MixersCell) -> MixersRow:
 
 
 def row_of(cell: MixersCell, said: str, cpu_share: float) -> MixersRow:
-    """The row of what `jack_clicks` has printed: a line a click, samples at each listener."""
+    """Makes the row from `jack_clicks`' output: per click a line with each listener's delay."""
     delays = [int(word) for line in said.splitlines() for word in line.split()]
     heard_ms = [delay * 1e3 / SAMPLES_PER_S for delay in delays if delay >= 0]
     if not heard_ms:
@@ -113,20 +115,23 @@ def row_of(cell: MixersCell, said: str, cpu_share: float) -> MixersRow:
 
 @dataclass(slots=True)
 class _Stage:
-    """The processes of a measurement, which end with `stack`."""
+    """The processes of a measurement. They end when `stack` is closed."""
 
     site: Site
     folder: Path
     stack: ExitStack
     between: list[int] = field(default_factory=list)
-    """The processes between the clients."""
+    """The ids of the processes between the clients, such as the hub and its JACK server."""
 
     @property
     def namespace(self) -> Namespace:
         return self.site.sfu
 
     def argv(self, jack: str, cpu: int, argv: Sequence[str]) -> list[str]:
-        """A command as a client of a JACK server, on a processor, with a home of its own."""
+        """The command that runs `argv` as a client of a JACK server, on one processor.
+
+        The program's home folder is the folder of the measurement.
+        """
         variables = [
             f"JACK_DEFAULT_SERVER={self._server(jack)}",
             "JACK_NO_AUDIO_RESERVATION=1",
@@ -157,7 +162,7 @@ class _Stage:
 
 
 Ports = tuple[str, list[str]]
-"""The JACK port at which one talks, and those at which the others listen."""
+"""The JACK port at which one client talks, and the ports at which the others listen."""
 
 
 def _jacktrip(stage: _Stage, name: str, to: Sequence[str]) -> None:
@@ -192,7 +197,11 @@ def _p4_conference(stage: _Stage, clients: int) -> Ports:
 
 
 def _sign_in(row: ConferenceService) -> None:
-    """Signs the ports in that JackTrips take over, which say no hello; `silence_s` is a day."""
+    """Signs in the UDP ports that JackTrip clients use afterwards.
+
+    A client signs in its port by a hello packet, which JackTrip does not send. The ports stay
+    signed in without further hellos, because `silence_s` is a day.
+    """
     quality = {"name": "one", "max_kbps": MAX_KBPS, "leg": LEG}
     joined = [(number, f"c{number}", row.join(f"c{number}")) for number in (1, 2)]
     for _, name, client in joined:

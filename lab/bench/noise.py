@@ -17,11 +17,12 @@ from lab.process import cpu_ns_of_threads, stat_of
 from lab.sites import LOAD_CPU, SFU_CPU
 
 SHARE_MAX = 0.02
-"""How long others may use a trial's processors (times added up), as a share of its duration."""
+"""The processor time that others may use on a trial's processors in all, as a share of the trial's
+duration."""
 TICKS_MIN = 2
 """Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
 _PROCESSOR, _PARENT = 36, 1
-"""Indices of the words of `stat_of`."""
+"""Indices into the words that `stat_of` returns."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Overload: offers more packets than the forwarders can carry.
 
-Each forwarder is offered rates from a tenth of its capacity to ten times that. The rate of copies
-must rise up to the capacity and must not fall beyond it, all viewers must lose about the same
-share, and the switch must count every loss.
+Each forwarder is offered rates from a tenth of its capacity to ten times its capacity. With the
+offered rate the rate of copies must rise until the capacity is reached, and it must not fall beyond
+the capacity. All viewers must lose about the same share, and the switch must count every loss.
 """
 
 import statistics
@@ -31,15 +31,15 @@ SWEEPS = 3
 """How often all rates are offered, one after the other. The results are the medians, because the
 machine's speed changes from second to second."""
 PAIRS = 6
-"""How often, after the sweeps, the highest offered rate and the one that gave the peak are offered
-right after each other."""
+"""After the sweeps, the highest offered rate and the rate at which the most copies came are offered
+right after each other, this many times."""
 CAPACITY_S = 16.0
 """About how long it takes to find the capacity."""
 CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + CAPACITY_S
 
 
 def forwarders() -> list[Forwarder]:
-    """The forwarders to overload; each row says in which variants (`Row.overload`)."""
+    """The forwarders to overload: each row (SFU), in the variants that its `Row.overload` names."""
     return [one for name, row in ROWS.items() for one in forwarders_of(name, row.overload)]
 
 
@@ -52,7 +52,10 @@ class Moment:
 
 
 def look(site: OnePort, set_up: Running, *, is_in_kernel: bool) -> Moment:
-    """Reads all counters. Refusals count only if `is_in_kernel`; else the load tries again."""
+    """Reads all counters.
+
+    Refused packets are counted only if `is_in_kernel`; otherwise the load offers them again.
+    """
     counters = read_metrics(site.sfu) if set_up.has_metrics else None
     link = site.links[0]
     wire_drops = device_drops(site.sfu, link.sfu_interface)
@@ -84,7 +87,7 @@ def counted_drops(before: Moment, after: Moment) -> float:
 def _offer(
     forwarder: Forwarder, site: OnePort, fanout: int, rate_pps: float, seconds: float
 ) -> tuple[load.Run, float]:
-    """Offers one rate; returns the result and the p99 of the last copies' delay in microseconds."""
+    """Offers one rate; returns the result and the p99 delay of packets' last copies, in us."""
     run, samples = load.sampled(
         site, fanout, rate_pps, seconds, is_in_kernel=forwarder.is_in_kernel
     )
@@ -93,7 +96,9 @@ def _offer(
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
-    """The packets a second at which the most copies come. `offer` makes trials in copies a second.
+    """Finds the packets a second at which the most copies come.
+
+    `offer` makes one trial. The trial's rate is in copies a second.
 
     The search begins below the capacity, because a forwarder whose rate falls under overload would
     not show its peak otherwise.
@@ -156,7 +161,8 @@ def measure(
     with running(forwarder, fanout) as (site, set_up):
         load.settle(site, fanout)
         capacity_pps = capacity(
-            # With samples, as in the sweeps, because sampling takes time of the SFU's processor.
+            # The search takes samples, as the sweeps do, because sampling takes time of the SFU's
+            # processor.
             lambda trial: _offer(forwarder, site, fanout, trial.per_s / fanout, trial.seconds)[0],
             fanout,
         )

@@ -1,10 +1,11 @@
-"""Sockets against kernel bypass, and against forwarding in the kernel.
+"""Compares sockets with kernel bypass, and with forwarding in the kernel.
 
-pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU on sockets, and then on netmap. The paper
-reports 76 % less processing a packet and 89 % less delay on netmap. Here our pktswitch and the
-switch are each measured on UDP sockets and on AF_XDP. Then they are compared with programs that do
-the same in the kernel by XDP: pktswitch with the hand-written relay, the switch with the kernel
-engine. docs/performance.md says why the differences are not the paper's.
+pktswitch (Baltas and Xylomenos, ISCC 2015) is an SFU that its authors built first on sockets and
+then on netmap. The paper reports 76 % less processing a packet and 89 % less delay on netmap. Here
+our pktswitch and the switch are each measured on UDP sockets and on AF_XDP. Then they are compared
+with programs that do the same in the kernel by XDP: pktswitch with the hand-written relay, the
+switch with the kernel engine. docs/performance.md says why our differences are not the same as the
+paper's.
 """
 
 import tempfile
@@ -24,7 +25,8 @@ from lab.rows import ROWS, in_kernel
 
 FANOUTS = (1, 8, 64)
 BUSY_SHARE = 0.9
-"""The rate at which the busy delay is measured, as a share of the lossless rate on sockets."""
+"""The rate at which the delay under load is measured, as a share of the lossless rate on
+sockets."""
 BUSY_S = 2.0
 
 
@@ -34,7 +36,7 @@ def reduction_pct(before: float, after: float) -> float:
 
 
 def overhead_ns(row: FanoutRow) -> float:
-    """The processor time a copy: the time between two copies, if all of a processor is taken."""
+    """Returns the processor time per copy: the time between copies if a whole processor is used."""
     has_all = row.wait in ("spin", in_kernel.SHARED)
     return 1e9 / row.copies_per_s_lossless if has_all else row.cpu_ns_per_copy
 

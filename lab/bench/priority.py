@@ -30,7 +30,7 @@ CELL_S = SWEEPS * (CAPACITY_S + 2.0)
 
 
 def forwarders() -> list[Forwarder]:
-    """The switch alone, because its peers have no priorities."""
+    """Returns forwarders of the switch alone, because its peers have no priorities."""
     return [
         Forwarder(PRIORITY, engine, port, "spin")
         for engine, port in (

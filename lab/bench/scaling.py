@@ -1,10 +1,11 @@
-"""Scaling over processors, each of which has a stream of its own, with equally many viewers.
+"""Measures scaling over processors, each with a stream of its own to equally many viewers.
 
-In the kernel a packet is forwarded on the processor that sends it, so each processor has a load and
-a port. The kernel engine has all ports in one switch; the relay, written by hand in XDP, runs once
-for each port and shares nothing. On AF_XDP one port has as many queues as the switch has workers;
-the workers have one half of the processors, the loads the other half. Points that need more
-processors than the machine has are left out. The forwarders take turns (`lab.bench.turns`).
+In the kernel a packet is forwarded on the processor that sends it, so each processor has a port and
+a load (the program that sends). The kernel engine has all ports in one switch; the relay, written
+by hand in XDP, runs once for each port, and its processes share nothing. On AF_XDP one port has as
+many queues as the switch has workers; the workers have one half of the processors, the loads the
+other half. Measurements that need more processors than the machine has are left out. The forwarders
+take turns (`lab.bench.turns`).
 """
 
 import contextlib
@@ -158,7 +159,8 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         ups: list[Up] = []
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
-            # A process that SIGSTOP has stopped could not end.
+            # A process that SIGSTOP has stopped could not end, so the forwarder goes on before its
+            # end.
             stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
             up.stand()
@@ -171,7 +173,7 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
 
 @contextlib.contextmanager
 def _up(cell: Cell, forwarder: Forwarder, folder: Path, probes: list[Probe]) -> Iterator[Up]:
-    """Makes a site for all streams and runs the forwarder on it, set up for them."""
+    """Makes a site (namespaces, links) for the streams, and runs a forwarder that copies them."""
     folder.mkdir()
     kind = Queued if forwarder == NATIVE else StreamPerPort
     with kind(cell.processors, cell.fanout) as site, contextlib.ExitStack() as stack:

@@ -1,20 +1,21 @@
-"""Searches for the highest rate without loss and the peak, by trials like RFC 2544's (26.1).
+"""Searches for the highest lossless rate and for the peak, by trials as in RFC 2544, section 26.1.
 
 The search only plans trials and judges their results: this module has no side effects ("pure").
 
 A trial offers a rate for some time, waits until no more copies come, and counts them. Short trials
 find the rate: a low rate is doubled until a trial fails (or halved until one passes), then the gap
-is halved. In this way a forwarder that collapses under overload meets little overload before its
-limit is known. Queues can hold back what comes in a short trial, so a late copy counts as a lost
-one in it. Long trials decide: the rate is lowered by 3, 6, 9 ... % until a trial loses nothing.
-They are long enough to fill any queue, and loss alone fails them; their share of late copies is
+between the highest rate that passed and the lowest that failed is halved again and again. In this
+way a forwarder that collapses under overload meets little overload before its limit is known. In a
+short trial a forwarder's queues can take up packets for which it is too slow, so a late copy counts
+as lost. Long trials decide: the rate is lowered by 3, 6, 9 ... % until a trial loses nothing. Long
+trials are long enough to fill any queue, and they fail only by loss; their share of late copies is
 reported separately.
 
-A short trial that fails is repeated twice, and the rate fails only if a repetition fails too: a
-moment in which something else took the processor fails just one trial.
+A short trial that fails is repeated twice, and the rate fails only if a repetition fails too. So a
+moment in which something else took the processor makes one trial fail, but not the rate.
 
-Last, rates beyond the lossless one are offered, each several times: the peak is the largest median
-of the rates of copies that came.
+Last, rates beyond the lossless one are offered, each several times. Of the rates at which copies
+came, the median is taken for each offered rate; the largest median is the peak.
 """
 
 import math
@@ -39,8 +40,9 @@ KEPT_UP = 0.97
 FINE = 1.03
 """The search ends when the lowest failed rate is within this factor of the highest passed rate."""
 SHORT_MAX = 2
-"""If the rate was doubled so often in a row and the load sent no more than before, it can send no
-more. After a single doubling it may only have had no processor for a moment."""
+"""If the rate was doubled this many times in a row and the load never sent more than before, the
+load can send no more. A single doubling does not show this, because the load may have had no
+processor for a moment."""
 DECIDING_MAX = 9
 """How many rates are tried with deciding trials. The last is a third of the first."""
 BEYOND = (1.1, 1.25, 1.5, 2.0)
@@ -90,13 +92,14 @@ class Found:
     """The rate of copies in the trial that decided; 0 if every trial lost something."""
     peak_per_s: float
     is_peak_least: bool
-    """Whether the forwarder carried all that the load could offer: its peak may be higher."""
+    """Whether the forwarder carried all that the load could offer, so the peak may be higher."""
     bound_by: str
-    """Why the next higher rate failed: `loss`, `lateness`, or `load` if it could send no more."""
+    """Why the next higher rate failed: `loss`, `lateness`, or `load` (the load could send no
+    more)."""
     trial_s: float
     """The duration of the trial that decided."""
     late_share: float
-    """The share of its copies that came after the last packet was sent."""
+    """In the trial that decided, the share of copies that came after the last packet was sent."""
     decided: Run | None
 
 
@@ -134,7 +137,7 @@ def _cause(failed: Run | None) -> str:
 
 
 def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
-    """The highest rate that passes short trials, or 0; and the failed trial just above it."""
+    """Finds the highest rate that passes short trials, or 0, and the failed trial just above it."""
     good, bad, rate, n_short = 0.0, 0.0, effort.first_per_s, 0
     failed: Run | None = None
     while not bad or not good:
@@ -168,9 +171,9 @@ def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
 
 
 def _passes(trial: Trial) -> Generator[Trial, Run, tuple[bool, Run]]:
-    """Whether a rate passes, and the last trial.
+    """Returns whether a rate passes, and the result of the last trial.
 
-    It passes if the first trial, or both repetitions after it, lose nothing and have few late
+    The rate passes if the first trial, or both repetitions after it, lose nothing and have few late
     copies.
     """
     first = yield trial
@@ -186,7 +189,7 @@ def _passes(trial: Trial) -> Generator[Trial, Run, tuple[bool, Run]]:
 def _decide(
     effort: Effort, good: float, failed: Run | None
 ) -> Generator[Trial, Run, tuple[Run | None, Run | None]]:
-    """The first deciding trial without loss, and the last one that failed before it."""
+    """Returns the first deciding trial without loss, and the last trial that failed before it."""
     rate = good
     for n in range(1, DECIDING_MAX + 1):
         for seconds in effort.deciding_s:
@@ -203,7 +206,7 @@ def _decide(
 
 
 def _peak(effort: Effort, lossless: float) -> Generator[Trial, Run, tuple[float, bool]]:
-    """The highest rate of copies that came, and whether all that could be offered was carried."""
+    """Finds the highest rate of copies and whether the forwarder carried all that the load sent."""
     peak, is_least = 0.0, True
     for times in BEYOND:
         came, n_short = [], 0
@@ -224,8 +227,8 @@ def peak_search(effort: Effort) -> Generator[Trial, Run, float]:
     """Searches for the highest rate of copies that comes, with or without loss.
 
     The offered rate is doubled while more copies come, then raised in small steps from the best
-    rate. The search ends after two steps in a row that bring no more: after a single one, something
-    else may have taken the processor for a moment.
+    rate. The search ends after two steps in a row without more copies. One such step is not enough,
+    because something else may have taken the processor for a moment.
     """
     best, at = 0.0, effort.first_per_s
     for growth in (2.0, PEAK_STEP):

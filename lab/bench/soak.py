@@ -61,7 +61,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """When the controller began and ended a guest's joining and leaving, in ns; 0 if it has not."""
+    """The begin and the end of a guest's join, and of its leave, in ns; 0 means not yet."""
 
     joins_ns: tuple[int, int]
     leaves_ns: tuple[int, int] = (0, 0)
@@ -120,7 +120,7 @@ def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: 
 
 
 def memberships(lines: Sequence[Mapping[str, Any]]) -> dict[int, Membership]:
-    """The guests' memberships by address, as in `Watched`, from the controller's output."""
+    """Reads the guests' memberships, by address as in `Watched`, from the controller's output."""
     seen: dict[int, Membership] = {}
     for line in lines:
         if "ip" not in line:
@@ -143,12 +143,12 @@ def stale(watched: Sequence[Watched], guests: Mapping[int, Membership]) -> list[
 
 
 def missing(watched: Sequence[Watched]) -> int:
-    """How many packets have no copy at an address, between the first and the last copy there."""
+    """Adds up the packets that each address misses between its first copy and its last."""
     return sum(one.last_sequence - one.first_sequence + 1 - one.copies for one in watched)
 
 
 def json_lines(text: str) -> list[dict[str, Any]]:
-    """Parses a text with a JSON document in each line; ignores others, such as a cut last line."""
+    """Parses the JSON document in each line; ignores lines without one, such as a cut last line."""
     lines = []
     for line in text.splitlines():
         with suppress(json.JSONDecodeError):
@@ -157,7 +157,7 @@ def json_lines(text: str) -> list[dict[str, Any]]:
 
 
 def last_line(path: Path, key: str) -> dict[str, Any]:
-    """The last whole JSON line with a key, near the end of a log; empty if there is none yet."""
+    """Returns the last whole JSON line with `key` near a log's end; {} if there is none yet."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         found = [line for line in json_lines(file.read().decode(errors="replace")) if key in line]

@@ -1,4 +1,4 @@
-"""Makes trials of running forwarders, repeats those that others disturbed, keeps all results."""
+"""Makes trials of forwarders, repeats those that other processes disturbed, keeps all results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from lab.bench.noise import Noise
 from lab.bench.search import Found, Trial
 
 REPEATS_MAX = 5
-"""A trial that other processes disturb is made again until it has been made so often ..."""
+"""How often a trial that other processes disturb is made at most."""
 REPEATS_OF_ALL_S = 150.0
-"""... or all repetitions for one forwarder in a set would take longer than this together."""
+"""How long all repetitions for one forwarder in a set may take together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Probe:
 
     @property
     def is_void(self) -> bool:
-        """Whether others used the processors too much during the trial."""
+        """Whether other processes used the processors too much during the trial."""
         return self.noise.spoils(self.run.seconds)
 
     def columns(self, unit: str) -> dict[str, object]:

@@ -43,7 +43,7 @@ class Beside:
             self._rounds = by_columns(rounds, rounds[0].names)
 
     def __call__(self, ours: Searched, theirs: Searched, column: str = "") -> float:
-        """The ratio of a column, by default of the rates; NaN if one was not measured."""
+        """Returns ours / theirs for a column, by default the rates; NaN if one was not measured."""
         column = column or ours.measured[0]
         of_ours, of_theirs = self._of(ours), self._of(theirs)
         sets = of_ours.keys() & of_theirs.keys()
@@ -64,8 +64,8 @@ class Beside:
     def _of(self, row: Searched) -> dict[int, Searched]:
         """A forwarder's rows by set.
 
-        Rows of older files do not have the set's number. There several rows for a forwarder mean
-        that it was compared with others, and the nth row belongs to the nth set.
+        Rows of older files do not have the set's number. If such a file has several rows for a
+        forwarder, the forwarder was compared with others, and the nth row belongs to the nth set.
         """
         rounds = self._all(row)
         if all(one.set == BY_PLACE for one in rounds):
@@ -139,7 +139,7 @@ def _rates(
 
 
 def _how(rows: Sequence[FanoutRow]) -> str:
-    """How long the trials were, and how often all of a fan-out were made; empty if unknown."""
+    """Says how long the trials were, and how many sets each fan-out had; empty if unknown."""
     known = [row for row in rows if not math.isnan(row.trial_s)]
     ways: dict[tuple[float, int], set[int]] = {}
     for row in known:

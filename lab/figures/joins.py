@@ -1,4 +1,4 @@
-"""Participants who join a conference service, as a table. Pure."""
+"""Makes a table of participants who join a conference service. Pure."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,10 @@ SINKS = {XDP_SINK: "counted by XDP", TCX_SINK: "behind a kernel packet"}
 
 
 def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
-    """The rows whose copies were counted at one sink: in older files, which name none, at XDP's."""
+    """Returns the rows whose copies were counted at `sink`.
+
+    Rows of older files name no sink; their copies were counted at the XDP sink.
+    """
     return [row for row in rows if row.sink == sink or (not row.sink and sink == XDP_SINK)]
 
 
@@ -153,7 +156,7 @@ def _processor_table(times: Sequence[ProcessorRow]) -> Table:
 def promises(
     rows: Sequence[FanoutRow], beside: Beside
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """Each goal of the kernel engine, and the values found, each with whether it is good enough."""
+    """Yields the kernel engine's goals, each with the values found and whether each suffices."""
     if not any(row.engine == "kernel" for row in rows):
         return
     rates, native = dict(of_relay(rows, beside)), dict(of_native(rows, beside))

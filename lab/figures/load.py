@@ -1,4 +1,4 @@
-"""Overload, priorities and sockets against bypass as figures and tables. Pure."""
+"""Makes figures and tables of overload, priorities, and sockets against kernel bypass. Pure."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby

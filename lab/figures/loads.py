@@ -21,7 +21,7 @@ SOME = 20
 
 
 def figures(results: Results) -> list[Lines]:
-    """Delay against viewers by load, then beside each published result, then distributions."""
+    """Figures of delay over viewers, then the same beside published ones, then distributions."""
     found: list[Lines] = []
     for part in results.experiment.loads:
         series = results.series_of(part)
@@ -53,7 +53,7 @@ def _split(figure: Lines) -> Iterator[Lines]:
 
 
 def _in_turn(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The lines with `turn` set: each line's number among the lines of its colour."""
+    """Returns the lines with `turn` set to each line's number among the lines of its colour."""
     seen: Counter[str] = Counter()
     found = []
     for line in lines:
@@ -99,7 +99,7 @@ def delay(
 
 
 def _beside(key: str, table: PublishedTable, series: Sequence[Series]) -> Lines:
-    """A figure of a row's variants under one load, and of the published result for it."""
+    """A figure of a row's variants under one load, and of the published result for this load."""
     row = series[0].row
     published = Line(
         f"published: {table.source}",

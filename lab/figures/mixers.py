@@ -1,4 +1,4 @@
-"""Musicians' programs from mouth to ear, as a table. Pure."""
+"""The delay of musicians' programs from mouth to ear, as a table. Pure."""
 
 from collections.abc import Sequence
 

@@ -13,10 +13,10 @@ from lab.rows import ROWS
 
 PERCENTILE = 99.9
 PLAYERS_MIN = 8
-"""A chamber group with its guests: what each of our rows must carry."""
+"""How many players each of our rows must carry at least: a chamber group with its guests."""
 PUNTED_US_MAX = 5.0
-"""The processor time that the switch's process may take for a packet which the kernel forwards. The
-process reads counters; a packet that it forwards itself takes it longer."""
+"""The processor time that the switch's process may take for a packet which the kernel forwards.
+The process only reads counters then; for a packet that it forwards itself it needs more time."""
 NONE = "-"
 
 
@@ -31,7 +31,10 @@ def players(one: Series) -> int:
 
 
 def musicians_tables(results: Results) -> list[Table]:
-    """The table of players before so much is added, for each bound; none without such loads."""
+    """A table for each bound on the added delay: how many players each row serves within it.
+
+    There is no table if the study has no loads for musicians.
+    """
     found = of_musicians(results)
     limits = sorted({one.part.limit_ms for one in found})
     return [
@@ -41,7 +44,10 @@ def musicians_tables(results: Results) -> list[Table]:
 
 
 def musicians_figures(results: Results) -> list[Lines]:
-    """Added delay against players: p50 and p99.9. p99 has a figure for every load."""
+    """Makes figures of added delay (p50 and p99.9) against players.
+
+    The figure of p99 is not made here, because every load has one.
+    """
     figures = []
     for part in results.experiment.loads:
         series = [one for one in of_musicians(results) if one.part.part == part.part]
@@ -65,7 +71,8 @@ def musicians_promises(results: Results) -> list[Promise]:
         for one in found
         if one.runs[0].engine == "kernel"
         for us in (one.summaries[-1].sfu_cpu_us_per_packet,)
-        # Below 0: a thread of the process has ended meanwhile, and with it its time.
+        # A value below 0 means that a thread of the process has ended meanwhile, and that its time
+        # is missing.
         if one.runs[0].wait == "shared" and us >= 0
     ]
     return [

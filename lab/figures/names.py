@@ -60,7 +60,7 @@ KINDS = (
     ("afpacket", "sleep"),
     ("udp", "sleep"),
 )
-"""The kinds within which forwarders are compared: a port and a way of waiting."""
+"""The kinds of forwarders: a port and a way of waiting. Forwarders of one kind are compared."""
 
 
 def name_of(forwarder: str, engine: str = "") -> str:
@@ -86,7 +86,7 @@ def _look(row: str) -> tuple[str, str]:
 
 
 def full_name(row: FanoutRow | ScalingRow | ProcessorRow) -> str:
-    """A forwarder, its port and how it waits."""
+    """Names a forwarder, its port and how it waits."""
     return f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}"
 
 

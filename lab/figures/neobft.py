@@ -15,7 +15,7 @@ NAMES = {"tagged": "AOM-HM", "signed": "AOM-PK", "plain": "plain multicast"}
 COLOURS = {"tagged": BLUE, "signed": VERMILION, "plain": GREEN}
 LOAD_COLOURS = {25: GREEN, 50: BLUE, 99: VERMILION}
 CDF_POINTS = 200
-"""The number of points of a line, more than which the eye cannot tell apart."""
+"""The number of points of a line. The eye cannot tell more points apart."""
 PLAIN_SHARE_MIN = 0.7
 INTERPRETER_TIMES_MIN, FRESH_TIMES_MIN = 20.0, 10.0
 NATIVE, WITHOUT_LANES, INTERPRETER = (

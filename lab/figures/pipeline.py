@@ -1,4 +1,4 @@
-"""Figures and tables of pipelines without ports: what optimisations and sizes change. Pure."""
+"""Figures and tables of what pipelines cost without ports, by optimisation and by size. Pure."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,8 @@ PISCES = (
     ("action coalescing", -14.8),
     ("all", 425.8),
 )
-"""PISCES' steps in cycles a packet: first and last are totals, the others differences."""
+"""PISCES' steps in cycles a packet. The first and the last number are totals, the others are
+differences."""
 
 
 def workloads(rows: Sequence[PipelineRow]) -> list[tuple[str, int]]:

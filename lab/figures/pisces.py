@@ -31,7 +31,7 @@ from lab.results.benchmarks import Change, Counted, PiscesRow
 from lab.results.statistics import ratio
 
 ENOUGH = 0.95
-"""The share of Open vSwitch's rate that counts as reaching it."""
+"""A switch that reaches this share of Open vSwitch's rate counts as equally fast."""
 PUBLISHED_OPTIMISED = {
     ("l2l3_acl", 64): 1 - 0.008,
     ("l2l3_acl", 128): 1 - 0.038,
@@ -40,7 +40,8 @@ PUBLISHED_OPTIMISED = {
     ("l2", 64): 18_118.5 / 17_131.3,
 }
 """The share of Open vSwitch's rate that the paper's optimised variant reaches without a microflow
-cache, by program and frame size. The paper and its slides have no others."""
+cache, by program and frame size. The paper and its slides have no shares for other programs and
+sizes."""
 PUBLISHED_NAIVE = dict.fromkeys((("l2l3_acl", size) for size in FRAMES_BYTES), 1 - 0.4)
 """The paper says that the naive variant is about 40 % slower at every size."""
 PUBLISHED_MBIT_PER_S = {
@@ -243,7 +244,10 @@ def _points(rates: Rates) -> Table:
 
 
 def _megaflow(rates: Rates) -> Table:
-    """The paper's "off": no side has a microflow cache, and both have a megaflow classifier."""
+    """Makes the table for the setting that the paper calls "off".
+
+    In this setting no side has a microflow cache, and both have a megaflow classifier.
+    """
     lines = []
     for program in PROGRAMS:
         for size in rates.sizes("afxdp", program):

@@ -27,7 +27,7 @@ INK_OF_PAGE = "#010203"
 """Stands for the page's own text colour until the SVG is put into the page."""
 LINES_SIZE_INCHES = (WIDTH_INCHES, 3.9)
 LEGEND_ROWS = 3
-"""So many rows of the legend fit into a figure of `LINES_SIZE_INCHES`."""
+"""This many rows of the legend fit into a figure of `LINES_SIZE_INCHES`."""
 LEGEND_ROW_INCHES = 0.22
 """Each further row makes the figure this much higher."""
 LEGEND_POINTS = 9.5

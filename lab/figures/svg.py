@@ -18,7 +18,7 @@ ElementTree.register_namespace("xlink", XLINK)
 
 
 def for_page(text: str, prefix: str, label: str) -> str:
-    """The SVG as an element of HTML that fills the width of its place.
+    """Returns the SVG as an element of HTML that fills the width of its container.
 
     Ids and classes get a prefix, because they hold for the whole page.
     """

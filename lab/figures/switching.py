@@ -55,9 +55,10 @@ def figures(rows: Sequence[SwitchingRow]) -> list[Bars]:
 
 
 def where_time_goes(row: SwitchingRow) -> tuple[float, float, float]:
-    """Nanoseconds a packet of a switch that spins: in all, in the kernel, in its own code.
+    """Returns how long a switch that spins takes for a packet, in nanoseconds.
 
-    The shares come from the kernel's timer tick in the deciding trial. NaN for other switches.
+    The three values are the time in all, in the kernel, and in the switch's own code. The shares
+    come from the kernel's timer tick in the deciding trial. For other switches the values are NaN.
     """
     if row.packets_per_s_lossless <= 0 or row.switch not in (REPRISE_NAME, OVS_NAME):
         return (math.nan,) * 3

@@ -37,20 +37,20 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A ratio to three digits, or whole if it is 1000 or more."""
+    """Writes a ratio to three digits, or as a whole number if it is 1000 or more."""
     if value is None:
         return ""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def written(form: str, none: str = "") -> Callable[[float | None], str]:
-    """A function that writes a number in a form."""
+    """Returns a function that writes a number in the format `form`, and `none` for None."""
     return lambda value: none if value is None else f"{value:{form}}"
 
 
 microseconds = written(",.1f", NONE)
 seconds = written(".6f")
-"""A delay in the sources' unit and digits."""
+"""Writes a delay in the unit and with the digits that the sources use."""
 percent = written(".2f")
 kbps = written(".3f")
 whole = written("d")
@@ -61,7 +61,10 @@ def few(value: float | None) -> str:
 
 
 def answers(results: Results) -> Table:
-    """How many viewers each SFU serves, and how much longer the fiftieth waits than the first."""
+    """Makes the table of how many viewers each SFU serves.
+
+    The table also says how much longer the fiftieth viewer waits than the first.
+    """
     rows: list[tuple[str, ...]] = []
     for one in results.series:
         at_place = one.place(PLACE)
@@ -107,7 +110,7 @@ def _published_only(one: PublishedCost) -> tuple[str, ...]:
 
 
 def of(form: Callable[[Any], str], name: str) -> Callable[[Any], str]:
-    """A function that writes an attribute of a row in a form."""
+    """Returns a function that writes the attribute `name` of a row by the function `form`."""
     return lambda row: form(getattr(row, name))
 
 
@@ -236,7 +239,7 @@ class _Rivals:
 
 
 def comparisons(results: Results) -> list[Table]:
-    """The counterparts of the thesis' Tables 9 and 10, at each load that has both of its SFUs."""
+    """Counterparts of the thesis' Tables 9 and 10, for each load under which both its SFUs ran."""
     found: dict[tuple[float, str], _Rivals] = {}
     for userspace in results.series:
         load = load_of(userspace.part)
@@ -336,19 +339,19 @@ def _why_comparison(rivals: _Rivals) -> str:
 # Sentences that explain why our results differ, with numbers from the rows.
 
 QUEUED_FACTOR = 3
-"""Packets count as queued if the average delay is this many times the smallest, that of a packet
-which met no queue."""
+"""Packets count as queued if the average delay is more than this many times the smallest delay,
+which is the delay of a packet that met no queue."""
 
 
 def duration(value: float) -> str:
-    """Seconds, milliseconds or microseconds, whichever reads best, to three digits."""
+    """Writes a time to three digits, in seconds, milliseconds or microseconds."""
     if value >= 1:
         return f"{value:.3g} s"
     return f"{value * 1e3:.3g} ms" if value >= 1e-3 else f"{value * 1e6:.3g} us"
 
 
 def count_viewers(n: int) -> str:
-    """`n` and "viewer" or "viewers"."""
+    """Writes `n` and "viewer", or `n` and "viewers"."""
     return f"{n} viewer{'s' if n > 1 else ''}"
 
 
@@ -365,7 +368,7 @@ def queues_from(points: Sequence[tuple[int, float, float]], interval_s: float) -
 
 
 def why(one: Series, table: PublishedTable) -> str:
-    """The sentences under a table that sets our results beside published ones."""
+    """Writes the sentences under a table that sets our results beside published ones."""
     interval_s = _interval_s(one)
     ours = [
         (row.viewers, row.min_delay_s, average)

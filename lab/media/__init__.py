@@ -36,7 +36,7 @@ class Packet:
     frame_len_bytes: int
     """The length of the Ethernet frame, without FCS."""
     is_keyframe: bool
-    """Whether the packet has a part of a key frame. Every packet of audio counts as one."""
+    """Whether the packet has a part of a key frame. For audio this is true of every packet."""
     is_last_of_frame: bool
     """Whether the packet is the last of its frame: RTP's marker in video, always true in audio."""
 
@@ -85,14 +85,14 @@ def names() -> list[str]:
 
 
 def read(name: str) -> MediaTrace:
-    """A trace by its name, such as `h264`."""
+    """Reads a trace by its name, such as `h264`."""
     if name not in names():
         raise MediaError(f"media: expected one of {', '.join(names())}, found {name!r}")
     return read_file(FOLDER / f"{name}{SUFFIX}")
 
 
 def read_file(path: Path) -> MediaTrace:
-    """A trace from a file; raises `MediaError` with the line that is wrong."""
+    """Reads a trace from a file; raises a `MediaError` that names the wrong line."""
     try:
         lines = gzip.decompress(path.read_bytes()).decode().splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:

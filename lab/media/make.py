@@ -7,8 +7,9 @@ background, something that moves in the middle, and a sensor's noise. The voice 
 syllables, with pauses. Encoders get a conference's settings: no B-frames, no look-ahead, a constant
 bitrate, a key frame every 2.5 s. The first 5 s, in which rate control settles, are left out.
 
-The muxer is that of PyAV's FFmpeg and writes to memory. Debian 12's ffmpeg cannot put AV1 into RTP,
-and in PyAV the frame of each packet is known. RTP packets have at most 1200 bytes, as in WebRTC.
+The muxer is that of PyAV's FFmpeg, which writes to memory. It is used for two reasons: Debian 12's
+ffmpeg cannot put AV1 into RTP, and with PyAV the frame to which each packet belongs is known. RTP
+packets have at most 1200 bytes, as in WebRTC.
 """
 
 import io
@@ -151,7 +152,7 @@ class RtpPacket:
 
 
 class Collector(io.RawIOBase):
-    """Collects the muxer's output: a packet at a time, RTP and RTCP."""
+    """Collects the RTP packets of the muxer, which writes one RTP or RTCP packet at a time."""
 
     def __init__(self) -> None:
         self.packets: list[RtpPacket] = []
@@ -160,7 +161,7 @@ class Collector(io.RawIOBase):
         return True
 
     def write(self, data: object, /) -> int:
-        """Takes a packet and ignores RTCP, which RFC 5761, section 4, tells from RTP."""
+        """Takes RTP and ignores RTCP. RFC 5761, section 4, says how to tell them apart."""
         packet = bytes(memoryview(data))  # type: ignore[arg-type]
         payload_type = packet[1] & 0x7F
         if not 64 <= payload_type <= 95:
@@ -182,8 +183,8 @@ def _rtp_packets(encoded: Path, recipe: Recipe) -> tuple[list[Packet], str]:
         av.open(str(encoded)) as source,
         av.open(collector, "w", format="rtp", options=MUXER_OPTIONS) as muxer,
     ):
-        # Opaque: PyAV passes packets on unchanged and opens no codec. For AV1 it would open a
-        # decoder.
+        # With `opaque`, PyAV passes packets on unchanged and opens no codec. Without `opaque` it
+        # would open a decoder for AV1.
         stream = muxer.add_stream_from_template(source.streams[0], opaque=True)
         for packet in source.demux(source.streams[0]):
             if packet.dts is None or not _is_wanted(packet.pts * packet.time_base):
@@ -202,7 +203,7 @@ def _is_wanted(time_s: Fraction) -> bool:
 
 
 def timed(packets: list[RtpPacket], key_frames: list[bool], recipe: Recipe) -> Iterator[Packet]:
-    """The muxer's packets with their times.
+    """Yields the muxer's packets with their times.
 
     Packets with the same RTP timestamp are one frame; the nth frame has the time at which it is
     captured at the frame rate.

@@ -1,4 +1,6 @@
-"""Measures the latency and the throughput of ordered multicast. Every point is measured.
+"""Measures the latency and the throughput of ordered multicast.
+
+All results are measured, none is computed from another.
 
 For throughput it compares AOM-HM (tags), AOM-PK (signatures), and plain multicast, in which the
 same binary makes as many copies as with AOM-HM. All are started at once and take turns of a
@@ -33,8 +35,8 @@ LOADS_PCT = (25, 50, 99)
 FIRST_RATE, RATE_MAX = 2_000.0, 2_000_000.0
 KEPT_UP = 0.9
 LATE_SHARE, LATE_REQUESTS = 0.01, 4
-"""A run counts as lossless if at most so many copies are still under way when sending ends: this
-share of all copies, or the copies of `LATE_REQUESTS` requests, whichever are more."""
+"""A run counts as lossless if few copies are still under way when sending ends: at most
+`LATE_SHARE` of all copies, or the copies of `LATE_REQUESTS` requests, whichever are more."""
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """The factors by which the rate is lowered until a longer run is lossless. The small steps come
 first; on a machine that others use, the small ones may not be enough."""
@@ -122,7 +124,7 @@ def _is_lossless(document: Document) -> bool:
 
 
 def _find_peak(one: Sequencer, turn_s: float) -> float:
-    """About how many requests a second a contestant carries; at least 1."""
+    """Finds about how many requests a second the switch of `one` carries; at least 1."""
     rate, came, per_request = FIRST_RATE, 1.0, copies_of(one.kind, one.receivers)
     if one.kind == "plain":
         per_request = one.receivers
@@ -137,7 +139,7 @@ def _find_peak(one: Sequencer, turn_s: float) -> float:
 
 
 def _lossless(one: Sequencer, peak: float, effort: Effort) -> float:
-    """The highest rate of requests without loss, found by halving the gap below the peak."""
+    """Finds the highest rate of requests without loss by bisection, which begins at the peak."""
     good, bad, rate = 0.0, BEYOND_WHAT_CAME * peak, peak
     for _ in range(effort.tries):
         if _is_lossless(one.load(rate, effort.turn_s)):

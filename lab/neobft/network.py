@@ -3,8 +3,8 @@
     send ----port 1 | reprise-switch | port 2---- receive        all receivers are at port 2
                     |                | port 7---- reprise-signer
 
-Each switch has links of its own, with the load at their far ends. A switch is stopped while another
-has its turn.
+Each switch has links of its own, with the load at their far ends. The switches take turns: while
+one is measured, the others are stopped.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ GRPC = {"tagged": "127.0.0.1:9561", "signed": "127.0.0.1:9562", "plain": "127.0.
 SERVICE_PORT = {"tagged": 7441, "signed": 7442}
 FIRST_RECEIVER = 10
 MESSAGE_BYTES = {"tagged": 14, "signed": 4, "plain": 14}
-"""With messages so long, frames are as long as the published ones, but for a message's mark."""
+"""With messages of this length, frames are as long as the published ones, except for a mark."""
 FRAME_BYTES = {"tagged": 92, "signed": 162, "plain": 92}
 SIGNER_PORT = 7
 PLAIN_GROUP = 1

@@ -1,8 +1,8 @@
 """NeoBFT's own figures (Sun et al., SIGCOMM 2023, and the samples of its artifact). Pure.
 
 Their latency is from ingress to egress inside a Tofino, ours from the sender's interface to the
-first receiver's, through a software switch and two veth pairs. Figures and tables name NeoBFT's
-results as such.
+first receiver's, through a software switch and two veth pairs. Figures and tables say which results
+are NeoBFT's.
 """
 
 QUANTILES_US = {
@@ -25,9 +25,9 @@ to the largest (100)."""
 SIZES = tuple(range(4, 65, 4))
 TAGGED_MEASURED_PER_S = {4: 76.24e6}
 SIGNED_MEASURED_PER_S = 1.11e6
-"""The same for any number of receivers."""
+"""This rate is the same for any number of receivers."""
 
 
 def tagged_computed_per_s(receivers: int) -> float:
-    """A point of the rest of their curve, which they compute from the measured point."""
+    """Computes another point of NeoBFT's curve, from the measured point as its authors do."""
     return TAGGED_MEASURED_PER_S[4] / (receivers / 4)

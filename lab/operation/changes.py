@@ -57,7 +57,7 @@ class AddViewer(Change):
     group: int
     viewer: Viewer
     card: Card
-    """Where the copies go. If the command looks it up, this is what it must find."""
+    """Where the copies go. If the command looks this card up, it must find an equal one."""
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
@@ -136,7 +136,7 @@ class Apply(Change):
     target: Conference
     has_ports: bool
     unsaid: frozenset[tuple[int, Viewer]] = frozenset()
-    """The viewers whose MAC is not in the file; `target` has the one that must be found."""
+    """The viewers whose MAC is not in the file; `target` has the MAC that must be found."""
 
     def arguments(self, folder: Path) -> list[str]:
         file = folder / "apply.yaml"
@@ -152,7 +152,7 @@ class Apply(Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: gives the SFU another address on a port, to which presenters there send."""
+    """`address set`: gives the SFU another address on a port; presenters there then send to it."""
 
     runs_alone: ClassVar[bool] = True
     port: int
@@ -211,7 +211,7 @@ class Choices:
     the presenter's source address."""
 
     def _may_view(self, presenter: int, viewer: Viewer) -> bool:
-        """Whether a host can view this presenter: a host drops packets from its own address."""
+        """Whether a host can view this presenter. A host drops packets from its own address."""
         return self.has_ports or viewer.host != presenter
 
     def change(
@@ -323,8 +323,8 @@ class Choices:
     def _known(self, conference: Conference, number: int, viewer: Viewer) -> Card:
         """The card (where the copies go) of a viewer whose MAC is not in the file.
 
-        The switch takes what it has of this viewer, then what it looked up for the same host;
-        otherwise it looks the viewer up.
+        The switch takes the card that it has of this viewer, or else a card that it looked up for
+        the same host. If there is neither, the switch looks the viewer up.
         """
         group = conference.groups.get(number)
         if group is not None and viewer in group.viewers:

@@ -29,7 +29,8 @@ RECEIVED = struct.Struct("=HHHIq")
 PAYLOAD = struct.Struct("!8sHI")
 MAGIC = b"operated"
 FLOOD_SEQUENCE = 0xFFFF_FFFF
-"""The sequence number in frames of a flood (a host sends as fast as it can), due at no host."""
+"""The sequence number in frames of a flood, in which a host sends as fast as it can. These frames
+are due at no host."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"
@@ -52,7 +53,7 @@ class Config:
 
 
 class Endpoints:
-    """Starts the process and talks to it."""
+    """Starts the process that has the sockets, and talks to it."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         self._files = (Path(config.sent), Path(config.received))

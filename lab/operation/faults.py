@@ -1,4 +1,4 @@
-"""Faults of links, interfaces, network cards and the switch, and hosts that send at full speed."""
+"""Actions that break links, interfaces, network cards or the switch, or flood the switch."""
 
 import sys
 import time
@@ -55,7 +55,7 @@ def remove_sfu_interface(operation: Operation) -> None:
 
 
 def _await_port(operation: Operation, port: int, n_lost: int) -> None:
-    """Waits until the switch has counted `n_lost` lost interfaces of the port and reports it up."""
+    """Waits until the switch has lost the port's interface `n_lost` times and reports it as up."""
     deadline_s = time.monotonic() + REBIND_TIMEOUT_S
     up = f'port="{port}",name="{operation.site.interface(port)}",state="up"'
     while time.monotonic() < deadline_s:
@@ -68,7 +68,11 @@ def _await_port(operation: Operation, port: int, n_lost: int) -> None:
 
 
 def change_card(operation: Operation) -> None:
-    """Gives a host another MAC address. A viewer on it that was looked up must be found again."""
+    """Gives a host another MAC address.
+
+    `viewer refresh` must find the new address for this host's viewers whose old address was looked
+    up.
+    """
     host = operation.choose.randint(1, N_HOSTS)
     mac = f"02:00:00:{operation.choose.randrange(4):02x}:01:{host:02x}"
     disturbance = operation.disturb(f"h{host} gets {mac}", [host])
@@ -151,7 +155,7 @@ def flood(operation: Operation) -> None:
 
 
 def losses(operation: Operation) -> int:
-    """All packets counted as lost between presenters' and viewers' sockets."""
+    """The sum of all counters of packets lost between presenters' and viewers' sockets."""
     drops = operation.metrics().drops
     return sum(drops.get(reason, 0) for reason in PORT_REASONS) + operation.site.drops()
 
@@ -177,8 +181,8 @@ def restart(operation: Operation) -> None:
 def _mark_all(operation: Operation) -> set[Pair]:
     """Marks and returns all pairs (presenter, viewer) that may or may not be served from now on.
 
-    These are the pairs that are served now, those that were at the last export, and those of killed
-    commands.
+    These are the pairs that are served now, the pairs that were served at the last export, and the
+    pairs that killed commands affected.
     """
     pairs = {
         *operation.model.services(operation.ports),

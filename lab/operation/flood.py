@@ -15,7 +15,7 @@ from lab.operation.endpoints import FLOOD_SEQUENCE, MAGIC, PAYLOAD
 
 KINDS = ("unknown", "malformed", "stream")
 DISCARD_PORT = 9
-"""The discard port (RFC 863). No stream has it."""
+"""The UDP port of the discard protocol (RFC 863). No stream uses this port."""
 
 
 def send_datagrams(sfu_ip: str, udp_port: int, payload: bytes, n_frames: int) -> None:

@@ -2,9 +2,9 @@
 
 A foreign controller knows nothing of the SFU: it uses only P4Runtime's protocol definitions, which
 the package finsy contains, so it runs in finsy's environment. It becomes primary against any other
-controller, prints this, stays primary for a while, and ends. Before it ends it may add to a
-multicast group, or remove from it, a replica that no controller of an SFU would write. Exit code 0:
-done; 3: another controller became primary.
+controller, prints this, stays primary for a while, and ends. Before it ends, it may change
+multicast group N: with `--spoil` it adds a replica that no controller of an SFU would write, and
+with `--mend` it removes this replica. Exit code 0: done; 3: another controller became primary.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from finsy.proto import U128, p4r, p4r_grpc, rpc_code
 PRIMARY = "primary"
 EXIT_OUTBID = 3
 REPLICA = 64_000
-"""The instance (rid) of the foreign replica, which no viewer has."""
+"""The instance (rid) of the replica that this controller adds. No viewer's replica has it."""
 DEVICE_ID = 1
 MARGIN = 100
 """How far a bid is above the highest election id. If two controllers bid the same id at once, the

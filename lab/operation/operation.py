@@ -1,4 +1,4 @@
-"""A switch in operation: runs random commands, while an oracle knows who must get which packets."""
+"""Operates a switch with random commands, while an oracle knows who must get which packets."""
 
 import json
 import math
@@ -82,7 +82,7 @@ class Tally:
 
 
 class Operation:
-    """One run: a site, a switch, all sockets, an oracle, and a model of the conference's state."""
+    """One test run: network, switch, sockets, oracle, and a model of the conference's state."""
 
     def __init__(
         self, folder: Path, program: Path, seed: int, *, switch_options: Sequence[str] = ()
@@ -104,9 +104,9 @@ class Operation:
         self.site = Site(self.ports)
         self.model = Conference({})
         self.possible: list[Conference] = []
-        """The states in which killed commands may have left the switch; empty if there are none."""
+        """The states that killed commands may have left; empty if the switch's state is known."""
         self.unresolved: set[Pair] = set()
-        """The pairs that may lose packets while a command completes or undoes killed commands."""
+        """The pairs that may lose packets while a command cleans up after killed commands."""
         self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0
@@ -174,7 +174,7 @@ class Operation:
         self.switch.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def _sfu_ips(self, own: Mapping[int, int]) -> dict[str, str]:
-        """The SFU's address for each presenter, without presenters on a port that has none."""
+        """Maps each presenter to the SFU's address on its port, if the SFU has an address there."""
         heard = [presenter for presenter in PRESENTERS if self.ports[presenter] in own]
         return {str(presenter): ip_of(own[self.ports[presenter]]) for presenter in heard}
 
@@ -318,7 +318,7 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """After a kill: the next command must succeed, and the state must be a possible one."""
+        """Checks after a kill that the next command succeeds and that the state is possible."""
         if self.choose.random() < 0.5:
             # Also a command that changes the state must cope with what killed commands left.
             target = self.choose.choice(self.possible)
@@ -333,7 +333,8 @@ class Operation:
         shown = self.show()
         if shown is None:
             return
-        # `viewer refresh --every` may follow viewers at any time.
+        # The process that runs `viewer refresh --every` may write viewers' new MAC addresses at any
+        # time.
         self.possible += [self.refresh().after(state) for state in self.possible]
         for difference in differences(shown, self.possible):
             self.fail(f"after a command was killed {difference}")
@@ -348,7 +349,10 @@ class Operation:
         self.unresolved = set()
 
     def show(self) -> Conference | None:
-        """The state that `reprise show` prints, or None and a violation if it cannot be read."""
+        """Returns the state that `reprise show` prints.
+
+        If the output cannot be read, records a violation and returns None.
+        """
         said = self.command("show", "--json")
         try:
             document = json.loads(said)
@@ -359,7 +363,7 @@ class Operation:
             return None
 
     def settle(self, pairs: set[Pair]) -> None:
-        """From now on these pairs must be served exactly as in the model."""
+        """Tells the oracle that from now on these pairs must be served exactly as in the model."""
         now_ns = time.monotonic_ns()
         services = self.model.services(self.ports)
         served = {pair for pair, mac in services.items() if mac == self.macs[pair.viewer]}
@@ -367,7 +371,7 @@ class Operation:
         self.oracle.mark(now_ns, pairs - served, Due.MUST_NOT)
 
     def refresh(self) -> Refresh:
-        """`viewer refresh` with the MAC addresses that it would find now."""
+        """The change that `viewer refresh` makes if it finds the hosts' present MAC addresses."""
         return Refresh(dict(self.macs))
 
     def export(self) -> None:
@@ -384,12 +388,12 @@ class Operation:
                 self.fail(f"in calm {difference}")
 
     def disturb(self, what: str, hosts: Sequence[int] | None = None) -> Disturbance:
-        """From now on copies may be missing at these hosts (None: at every host)."""
+        """Begins a disturbance, in which these hosts (None: all) may miss copies of packets."""
         self.note(f"disturb: {what} {hosts or ''}")
         return self.oracle.disturb(time.monotonic_ns(), what, hosts)
 
     def calm(self, disturbance: Disturbance) -> None:
-        """Ends a disturbance: from now on copies may no longer be missing."""
+        """Ends a disturbance: a copy that is missing from now on is a violation."""
         disturbance.over_ns = time.monotonic_ns()
         self.note(f"calm: {disturbance.what}")
 
@@ -406,8 +410,8 @@ class Operation:
 
     def look(self) -> None:
         """Gives the oracle the packets that were sent and received since the last call."""
-        # The received packets are read first, so that the record of each one's sending is already
-        # there.
+        # The received packets are read first. The sent packets, which are read afterwards, then
+        # include every received packet.
         received = list(self.endpoints.new_received())
         for presenter, sequence, at_ns in self.endpoints.new_sent():
             self.oracle.sent(presenter, sequence, at_ns)

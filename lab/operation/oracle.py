@@ -5,10 +5,11 @@ must get the presenter's packets, must not get them, or may get them. "May" hold
 changes the pair, or after a killed command whose result is not known yet. A packet is judged by all
 states of the pair from its sending until `IN_FLIGHT_NS` later.
 
-While the test has broken something on purpose (a link is down, the switch was killed)
-copies may be missing. Such a time is a disturbance. A disturbance never excuses a copy to a host
-that must not have it. While a host floods the switch with frames, the missing copies are added
-up (`n_missing`): they must be no more than the drops that the switch counted meanwhile.
+While the test has broken something on purpose (a link is down, the switch was killed) copies of
+packets may be missing. Such a time is a disturbance. A disturbance never excuses a copy to a host
+that must not have it. While a host floods the switch with frames, the missing copies are added up
+(`n_missing`): their number must not exceed the number of drops that the switch and the kernel
+counted meanwhile.
 """
 
 from bisect import bisect_right
@@ -49,7 +50,7 @@ class Disturbance:
     """The number of losses: one for each missing copy, or one for a packet that no viewer got."""
 
     def covers(self, pair: Pair, from_ns: int, to_ns: int) -> bool:
-        """Whether it excuses the loss of a pair's packet that was under way in this time."""
+        """Whether the disturbance excuses that the pair lost a packet under way in this time."""
         is_on = self.begun_ns <= to_ns and (self.over_ns is None or from_ns <= self.over_ns)
         return is_on and (self.hosts is None or not self.hosts.isdisjoint(pair[:2]))
 
@@ -62,7 +63,7 @@ class _Packet:
 
 
 class Oracle:
-    """Is told all actions and all sent and received packets; collects violations."""
+    """Is told all actions and all sent and received packets, and collects violations."""
 
     def __init__(self) -> None:
         self._histories: dict[Pair, list[tuple[int, Due]]] = {}

@@ -1,4 +1,4 @@
-"""Actions with another controller beside ours."""
+"""Actions in which another controller runs beside ours."""
 
 import json
 import signal
@@ -16,7 +16,8 @@ from lab.process import Child
 from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S
 
 FOREIGN_S = 4.0
-# As in `lab.operation.foreign`, which runs in another environment.
+# These constants have the same values as in `lab.operation.foreign`, which runs in another
+# environment.
 FOREIGN_REPLICA = 64_000
 PRIMARY = "primary"
 EXIT_OUTBID = 3
@@ -60,7 +61,10 @@ def _start_foreign(operation: Operation, seconds: float, *options: str) -> Child
 
 
 def _suffer_foreign_state(operation: Operation, group: int) -> None:
-    """Adds a foreign replica: `show` must name it, changes be refused, no viewer lose a packet."""
+    """Lets a foreign controller add a replica to a group.
+
+    `show` must name the replica, changes must be refused, and no viewer may lose a packet.
+    """
     with _start_foreign(operation, 0, "--spoil", str(group)) as foreign:
         foreign.expect_success(COMMAND_TIMEOUT_S)
     shown = json.loads(operation.command("show", "--json"))

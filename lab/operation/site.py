@@ -1,4 +1,4 @@
-"""The network of an operation: a star, or two, with parts that can be broken on purpose."""
+"""The network of an operation: one or two stars of hosts, whose links can be broken on purpose."""
 
 import json
 import time
@@ -26,7 +26,7 @@ class Site(Star):
         self._bridges = [f"br{port - 1}" for port in self.ports]
         self._macs = {number: mac_of(number) for number in ports}
         self._sfu: dict[int, int] = {}
-        """Per port, the number of the SFU's address that hosts know, even after it is deleted."""
+        """Per port, the last byte of the SFU's address that hosts know, even after its deletion."""
 
     # `Star` makes the parts of port 1. Names of another port's parts end in the port's number.
 
@@ -50,7 +50,7 @@ class Site(Star):
         here |= {self._at_bridge(at): at for at in self.ports}
         return self._bridges[here[port] - 1]
 
-    # The hosts' knowledge.
+    # Methods that tell hosts and bridges where addresses are.
 
     def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
         """Tells hosts (or one) the SFU's address on their port, so that no packet waits for ARP."""
@@ -91,7 +91,7 @@ class Site(Star):
         run(["ip", "-n", namespace.name, "link", "set", interface, "up" if up else "down"])
 
     def _await_bridge(self, port: str) -> None:
-        """Waits until the bridge forwards on a port again: a little later than the link is up."""
+        """Waits until the bridge forwards on a port again, which happens a little after link-up."""
         deadline_s = time.monotonic() + LINK_TIMEOUT_S
         while True:
             shown = run(["bridge", "-n", self.bridge.name, "-j", "link", "show", "dev", port])
@@ -107,7 +107,8 @@ class Site(Star):
 
     def make_sfu_link(self, port: int) -> None:
         """Makes the interface of one of the switch's ports, the first time or again."""
-        # Nothing is sent to the interface's own address; it only must not be a host's.
+        # Nothing is sent to the interface's own address. The address only has to differ from the
+        # hosts' addresses.
         self._link(self._at_bridge(port), self.sfu, self.interface(port), mac_of(200 + port))
         self._await_bridge(self._at_bridge(port))
 
@@ -120,8 +121,8 @@ class Site(Star):
         for number, namespace in self._hosts.items():
             lost += device_drops(namespace, HOST_INTERFACE)
             lost += device_drops(self.bridge, f"to-h{number}")
-        # The file has a line for each processor. The second column, in hexadecimal, is how many
-        # frames its backlog had no room for.
+        # The file has a line for each processor. The second column, in hexadecimal, is the number
+        # of frames for which the processor's backlog had no room.
         return lost + sum(int(row.split()[1], 16) for row in SOFTNET.read_text().splitlines())
 
     def socket_overflows(self) -> int:

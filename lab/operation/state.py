@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
 
 FIRST_HOST_OF_PORT_2 = 7
-"""Hosts with smaller numbers are on the switch's port 1; without a port 2 all hosts are."""
+"""Hosts with smaller numbers are on the switch's port 1. Without a port 2, all hosts are on port
+1."""
 
 
 class Pair(NamedTuple):
-    """A presenter's packets at one viewer's socket."""
+    """A presenter, and one viewer's socket that may get the presenter's packets."""
 
     presenter: int
     viewer: int
@@ -50,7 +51,7 @@ class Conference:
     groups: dict[int, Group] = field(default_factory=dict)
 
     def services(self, ports: Mapping[int, int]) -> dict[Pair, str]:
-        """The pairs that are served, with the MAC of their copies. `ports` has each host's port."""
+        """Maps each served pair to its copies' destination MAC. `ports` has each host's port."""
         return {
             Pair(group.presenter, *viewer): card.mac
             for group in self.groups.values()

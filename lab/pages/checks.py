@@ -1,4 +1,4 @@
-"""Checks the measurements against the switch's promises. Pure."""
+"""Checks whether the measurements fulfil the switch's promises (claims about it). Pure."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,12 @@ from lab.results.verdicts import Promise
 PKTSWITCH_SHARE_MIN = 0.9
 DELAY_RATIO_MAX = 1.2
 NAIVE_SHARE_MAX = 0.58
-"""Of the time that the program without optimisations takes for a packet, the share that it may take
-with all. PISCES' optimisations, some of which Reprise lacks, reduced 737 cycles a packet to 426."""
+"""With all optimisations, the program may take at most this share of the time that it takes for
+a packet without optimisations. PISCES' optimisations, some of which Reprise lacks, reduced 737
+cycles a packet to 426."""
 NS_PER_PACKET_MAX = 150.0
 JOIN_MS_MAX = {"p50": 20.0, "p99": 100.0}
-"""From when a join is due to its first packet of media."""
+"""The longest time from the moment at which a join is due to the joiner's first media packet."""
 PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
@@ -66,7 +67,7 @@ def check(
     *,
     is_of_speed: bool = True,
 ) -> Promise:
-    """Makes a promise from named values, each with whether it is good enough."""
+    """Makes a promise from values, each with a name and with whether it is good enough."""
     known = [(what, value, holds) for what, value, holds in values if not math.isnan(value)]
     found = "; ".join(
         f"{what} {number(value, form)}{'' if holds else ' (does not hold)'}"
@@ -80,7 +81,10 @@ def check(
 
 
 def _work_checks(results: Results) -> Iterator[Promise]:
-    """Everything forwards at some rate; nobody else ran in the long trials that decide a rate."""
+    """Checks that every forwarder forwards at some rate and that no other process disturbed trials.
+
+    Only the long trials, which decide a rate, are checked for disturbance.
+    """
     measured: list[Rate] = [*results.fanout, *results.kernel, *results.scaling]
     measured += [*results.switching, *results.pisces]
     rates = [(_what(row), getattr(row, row.measured[0])) for row in measured]
@@ -135,7 +139,7 @@ def _ratios(
     peer: str,
     column: str = "copies_per_s_lossless",
 ) -> Iterator[tuple[str, float]]:
-    """The ratios of our native rows to a peer's, for each kind of port that both have."""
+    """Yields our native forwarders' values divided by a peer's, for each kind of port both have."""
     for kind in COMPARED_KINDS:
         found = of_kind(rows, kind)
         theirs = row_of(found, peer, "")
@@ -216,8 +220,8 @@ def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Promise]:
             ],
             is_of_speed=False,
         )
-    # What the kernel forwards has no queue and so no priority: there both streams lose about the
-    # same share.
+    # Packets that the kernel forwards wait in no queue and so have no priority: both streams lose
+    # about the same share.
     shared = [(what, row) for what, row in named if row.engine == "kernel"]
     if shared:
         yield check(

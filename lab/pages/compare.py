@@ -1,8 +1,8 @@
 """Two studies side by side: ratios of mean delays, and whether they differ. Pure.
 
-The interval of a ratio comes from bootstraps of both means. If 1 is outside the interval, the
-studies differ at the 5 % level. The cause may be the machine or the day, which all runs of one
-study share.
+The confidence interval of a ratio comes from bootstraps of both means. If 1 is outside this
+interval, the studies differ at the 5 % level. The cause of a difference may be the machine or the
+day, which all runs of one study share.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ HEADER = (
 )
 Key = tuple[str, str, str, int]
 _OFFERED = {"topology", "senders", "streams", "duration_s", "seed"}
-"""Fields of a part that must be the same for its runs to be compared."""
+"""Runs of two studies are compared only if these fields of their parts are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,11 @@ class Side:
 
 
 def compared(a: Side, b: Side) -> list[tuple[str, ...]]:
-    """A line for each load, row, variant and number of viewers in A or B, in A's order."""
+    """Returns the lines of the comparison, in A's order.
+
+    There is a line for each load, row (a forwarder that is measured), variant and number of viewers
+    in A or B.
+    """
     in_a, in_b = _by_key(a.runs), _by_key(b.runs)
     keys = [*in_a, *(key for key in in_b if key not in in_a)]
     return [_line(key, (a, in_a.get(key, [])), (b, in_b.get(key, []))) for key in keys]
@@ -73,7 +77,7 @@ def _line(key: Key, *sides: tuple[Side, list[Run]]) -> tuple[str, ...]:
 
 
 def _judged(parts: Sequence[Part | None], delays: Sequence[Sequence[Delays]]) -> tuple[str, ...]:
-    """The ratio, its interval and a verdict; without a ratio, the verdict says why."""
+    """Returns the ratio, its interval and a verdict. If there is no ratio, the verdict says why."""
     offered = [part.model_dump(include=_OFFERED) if part else None for part in parts]
     means = [bootstrapped_means(one, seed) for seed, one in enumerate(delays, 1)]
     middles = [_mean(one) for one in delays]

@@ -1,7 +1,7 @@
 """Benchmarks of two studies side by side: each measured column, row by row, and its ratio. Pure.
 
-If both studies have several sets (`...-rounds.csv`), a value differs when all sets of one study are
-above all sets of the other. With fewer sets there is no verdict.
+If both studies measured everything in several sets (`...-rounds.csv`), a value counts as different
+when every set of one study is above every set of the other. With fewer sets there is no verdict.
 """
 
 import csv
@@ -19,7 +19,7 @@ Rows = Mapping[tuple[str, ...], list[Mapping[str, str]]]
 
 
 def compared(a: Mapping[str, str], b: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """A line for each value that A or B measured. `a` and `b` are their files' texts by name."""
+    """Returns a line for each value that A or B measured. `a` and `b` map file names to texts."""
     return [line for name in FILES for line in _of_file(name, a, b)]
 
 

@@ -35,7 +35,7 @@ class NothingMeasuredError(FolderError):
 class Derived:
     results: Results
     promises: list[Promise]
-    """The switch's promises that this study's benchmarks check."""
+    """The promises (claims about the switch) that this study's benchmarks check."""
     is_quick: bool
     """Whether the study is in its short form, in which promises about speed mean nothing."""
 
@@ -56,7 +56,7 @@ class Derived:
 
 
 def derive(folder: Folder) -> Derived:
-    """Writes everything that is derived into `folder`; replaces earlier results."""
+    """Derives all tables, figures and pages, and writes them into `folder` over earlier ones."""
     # matplotlib takes half a second to load, and most commands of the lab draw nothing.
     from lab.figures import plot  # noqa: PLC0415
 
@@ -105,12 +105,15 @@ def derive(folder: Folder) -> Derived:
 
 
 def promises_of(results: Results, benchmarks: Benchmarks) -> list[Promise]:
-    """The promises that a study checks, of its benchmarks and of its loads of musicians."""
+    """Returns the promises that a study checks, about benchmarks and about loads of musicians."""
     return [*checks(benchmarks), *musicians_promises(results)]
 
 
 def small_files(results: Results, promises: Sequence[Promise]) -> dict[str, str]:
-    """Files that other pages need of a study, without its raw samples: verdicts, viewers served."""
+    """Returns the files that other pages need from a study: its verdicts and the viewers served.
+
+    They do not contain the raw samples.
+    """
     files = {verdicts.FILE: verdicts.as_csv(verdicts.verdicts_of(_checks(results), promises))}
     if results.series:
         files[served.FILE] = csv_text(served.ServedRow, served.served_of(results.series))

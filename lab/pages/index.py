@@ -1,4 +1,4 @@
-"""`index.html`: a page that lists all studies of a folder, and which rows have results in which."""
+"""`index.html`: lists a folder's studies and which rows (SFUs) have results in each."""
 
 import csv
 from collections.abc import Iterable, Mapping

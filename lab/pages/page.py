@@ -1,4 +1,4 @@
-"""The HTML parts of a report. Pure, except that it reads the style's file."""
+"""Makes the HTML parts of a report. Pure, except that the style sheet is read from a file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -10,8 +10,8 @@ from lab.figures.table import Table
 STYLE = Path(__file__).with_name("page.css")
 N_FAILURES_SHOWN = 10
 N_COLUMNS_WIDE, N_COLUMNS_WIDEST = 12, 18
-"""A table with more columns than the first number has narrow columns, with more than the second
-narrower ones, to fit a screen of 1280 pixels."""
+"""So that a table fits a screen of 1280 pixels, it gets narrow columns if it has more columns than
+the first number, and still narrower ones if it has more than the second number."""
 NAME_LETTERS = 24
 """A cell with more letters is treated as a phrase."""
 
@@ -30,7 +30,7 @@ def navigation(places: Iterable[str]) -> str:
 
 
 def verdict(name: str, holds: bool, failures: Sequence[str]) -> str:
-    """An entry of the list of checks, with its first failures below it."""
+    """Makes an entry of the list of checks, with the check's first failures below it."""
     word = '<span class="holds">holds</span>' if holds else '<span class="fails">fails</span>'
     more = len(failures) - N_FAILURES_SHOWN
     lines = [*failures[:N_FAILURES_SHOWN], *([f"and {more} more"] if more > 0 else [])]

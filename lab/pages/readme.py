@@ -15,9 +15,9 @@ BEGIN = "<!-- made by `./reprise-lab keep`, not by hand -->"
 END = "<!-- end -->"
 BENCHMARK, VIEWERS, THESIS = "bench", "viewers", "thesis"
 COMMANDS = {BENCHMARK: "make bench", THESIS: "make thesis"}
-"""The commands that run a study, where they are not `./reprise-lab run NAME`."""
+"""The commands of studies that are not run by `./reprise-lab run NAME`."""
 BASE = ("pktswitch_sockets", "udp")
-"""The row and port with which all others are compared: an SFU on ordinary sockets."""
+"""The row (forwarder) and port with which all others are compared: an SFU on plain sockets."""
 
 
 class MarkerError(ValueError):
@@ -127,7 +127,7 @@ def _speed(study: KeptStudy) -> str:
 
 
 def _way(one: ServedRow) -> str:
-    """Describes how a row was run. The native engine is not named."""
+    """Describes how a row (forwarder) was run. The native engine is not named."""
     engine = one.engine if one.engine != "native" else ""
     batches = "in batches" if one.port == "udp_batched" else ""
     where = kind_name((one.port, one.wait))

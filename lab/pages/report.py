@@ -16,7 +16,10 @@ from lab.results.verdicts import Promise
 from lab.rows import ROWS
 
 PROSE = Path(__file__).with_name("report_prose.html")
-"""How loads are measured, in the report of every study that sends streams through SFUs."""
+"""The text that says how loads are measured.
+
+It is in the report of every study that sends streams through SFUs.
+"""
 NOT_JUDGED = "not judged in the short form"
 N_OPEN_COLUMNS = 20
 """A table with this many columns or more is folded."""
@@ -49,7 +52,8 @@ def report(content: Content) -> str:
         _checks(results.checks, content),
         *(_loads(content, [one for one in others if one is not None]) if experiment.loads else ()),
         *(html_of(section) for section in content.sections),
-        # This text says how rows are offered a load. Each benchmark's section says how it measures.
+        # This text says how a load is offered to rows (SFUs). Each benchmark's section says how
+        # that benchmark measures.
         PROSE.read_text() if experiment.loads else "",
         page.machine([_facts(session) for session in content.sessions]),
         "</body></html>\n",
@@ -118,7 +122,7 @@ def _checks(found: Sequence[Check], content: Content) -> str:
 
 
 def _why_lacking(row: str, not_measured: Mapping[str, str]) -> str:
-    """Why a row (SFU) has no results: what the last session noted for it or for one of its runs."""
+    """Says why a row (SFU) has no results: what the last session noted for it or for its runs."""
     found = (why for what, why in not_measured.items() if row in re.findall(r"\w+", what))
     return next(found, "no copy came")
 

@@ -26,7 +26,8 @@ CHANGES = {
     "tunnel OAM flag": "p4/bench/changes/tunnel_oam.diff",
 }
 PUBLISHED_P4_LINES, PUBLISHED_OVS_LINES = 341, 14_535
-"""From the slides "Road to Protocol Independence", which do not count single changes."""
+"""Both numbers are from the slides "Road to Protocol Independence", which do not count the lines of
+single changes."""
 
 Read = Callable[[str], str]
 """Reads a file of the repository by its path from the root."""

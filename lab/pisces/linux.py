@@ -2,8 +2,9 @@
 
 Pure.
 
-The commands enter every station and route, so neither learns anything from packets. L2L3-ACL has no
-counterpart: for its access list Linux would need a further program.
+The commands enter every station and route, so that neither the bridge nor the routing learns
+anything from packets. L2L3-ACL has no counterpart: for its access list Linux would need a further
+program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ def stations_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
 
 
 def routes_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
-    """The commands for ip(8): a VLAN's router is its port, each route's next hop is a neighbour."""
+    """Yields ip(8) commands that make each port its VLAN's router and each next hop a neighbour."""
     by_vlan = {port.vlans[0]: interfaces[port.number - 1] for port in network.ports}
     for port in network.ports:
         interface = interfaces[port.number - 1]

@@ -1,12 +1,13 @@
 """Measures the packets a second that each switch carries, in sets of alternating measurements.
 
-For a program, a kind of port and a frame size, all contestants are started, and one runs while the
-others are stopped (`lab.bench.turns` says why). Each set starts new processes. A set searches for
-every contestant's highest lossless rate, trial by trial in turns (`lab.bench.search`). Then each is
-offered, in turns, a fifth more than the peak that its search found, and the median of the rates
-that arrived is the peak that is reported. In each turn a contestant's rate is divided by Open
-vSwitch's with the same flow caches. A set's ratio of peaks is the median of these ratios, and a
-row's the median of its sets' ratios.
+A contestant is a switch in one variant, with flow caches on or off. For a program, a kind of port
+and a frame size, all contestants are started, and one runs while the others are stopped
+(`lab.bench.turns` says why). Each set starts new processes. A set searches for every contestant's
+highest lossless rate; the trials of the contestants alternate (`lab.bench.search`). Then each
+contestant is offered, in turns, a fifth more than the peak that its search found. The median of the
+rates that arrived is the peak that is reported. In each turn a contestant's rate is divided by Open
+vSwitch's rate with the same flow caches. A set's ratio of peaks is the median of these ratios, and
+the ratio in the results is the median of all sets' ratios.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,10 @@ BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
 TRIAL_S = 5.0
-"""The duration of deciding trials, short since there are 288 searches. `trial_s` overrides it."""
+"""The duration of the trials that decide a rate.
+
+The duration is short because there are 288 searches. The parameter `trial_s` overrides it.
+"""
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35
 """The approximate total time of a turn that measures a contestant's peak."""
@@ -65,7 +69,7 @@ class Cell:
 
 
 def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) -> list[Cell]:
-    """The cells to measure: the first set of everything, then the next set."""
+    """The combinations to measure: the first set of all combinations, then the next set."""
     if is_quick:
         return [
             Cell(0, "afxdp", program, size, QUICK, QUICK_TURNS)

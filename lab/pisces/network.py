@@ -1,11 +1,11 @@
 """The network that both switches forward for: ports, stations, routes, rules. Pure.
 
 `published` makes a network with the sizes of PISCES' measurement (section 5 of the paper): 64
-entries for VLANs, 4,000 stations, 64 of which send through the router, 2,000 routes, 1,000 rules of
-which the last matches. The paper's routes have one network twice, distinguished by the VLAN, but
-the table's key has no VLAN. Here, each host has a route of its own instead. The paper does not say
-what the other 999 rules are. Here, each denies one service between two networks, in one of eight
-combinations of prefix lengths and ports, as in most access lists.
+entries for VLANs, 4,000 stations, 64 of which send through the router, 2,000 routes, and 1,000
+rules of which only the last matches. In the paper, two routes have the same network and differ in
+the VLAN, but the table's key has no VLAN. Here, each host has a route of its own instead. The paper
+does not say what the other 999 rules are. Here, each of them denies one service between two
+networks, in one of eight combinations of prefix lengths and ports, as in most access lists.
 """
 
 from dataclasses import dataclass

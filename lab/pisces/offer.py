@@ -19,9 +19,9 @@ from lab.pisces.switches import Contestant, Running, Setting, running
 from lab.sites import LOAD_CPU, on_cpu
 
 ANY_UDP_PORT = 1
-"""The load wants a UDP port for viewers, but the sink looks only at their addresses."""
+"""The load generator needs a UDP port for viewers, but its sink looks only at their addresses."""
 SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
-"""Before the first trial, every flow is offered some times, so that caches have it."""
+"""Before the first trial, each flow's frame is sent several times, so that caches have the flow."""
 UP_S = 2.0
 """About how long it takes to start a switch."""
 
@@ -41,7 +41,7 @@ class Traffic:
 
 
 def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: float) -> Run:
-    """Makes one run of the load through the switch. Its `copies` are the packets that came."""
+    """Sends the load through the switch once. `copies` of the result counts the arrived packets."""
     links = running.site.links
     argv = [
         *(str(program("load")), "--frames", str(offered.file)),
@@ -51,7 +51,7 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
         *("--first-viewer", f"{traffic.FIRST_RECEIVER}:{ANY_UDP_PORT}"),
         *("--rate", f"{packets_per_s:.3f}", "--seconds", f"{seconds:.3f}"),
     ]
-    # All switches are counted at the XDP sink, before the kernel makes a packet (an skb) of a
+    # For every switch, frames are counted at the XDP sink, before the kernel makes an skb of a
     # frame.
     argv.append("--xdp-sink")
     said = running.site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
@@ -60,7 +60,7 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
 
 @dataclass(slots=True)
 class Turns(Runner):
-    """A contestant, whose processes are stopped except during its own measurements."""
+    """A contestant (a switch in one variant) whose processes run only while it is measured."""
 
     what: Mapping[str, object]
     up: Running

@@ -4,9 +4,9 @@
     L2L3(-ACL) vlan_ingress -> sources -> routable -> routes -> destinations (-> acl)
                  -> replication -> vlan_egress -> source_pruning
 
-`reg0` has a packet's destination: a port, or a VLAN plus 0x10000, all of whose ports get the
+`reg0` has a packet's destination: a port, or 0x10000 plus a VLAN if all ports of this VLAN get the
 packet. A packet from an unknown source goes to a controller, if there is one, and is also
-forwarded, as with the programs' digest.
+forwarded, as in the P4 programs, which send a digest.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,10 @@ DIFFERENCES = (
     "A tag's bit for frames that may be dropped first: Open vSwitch, which uses the bit to say "
     "that there is a tag, loses it on AF_PACKET.",
 )
-"""Where rules cannot do the same as programs. All else is equal, byte for byte."""
+"""Cases in which the OpenFlow rules cannot do the same as the P4 programs.
+
+In all other cases both forward the same bytes.
+"""
 _PROTOCOLS = {PROTOCOL_TCP: "tcp", PROTOCOL_UDP: "udp"}
 
 

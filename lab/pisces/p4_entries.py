@@ -1,7 +1,7 @@
 """Writes a network as table entries for the P4 programs: a P4Runtime WriteRequest as text. Pure.
 
-The names of tables and actions here are the programs'. Their ids come from the P4Info that the
-compiler writes.
+This module uses the names of tables and actions in the P4 programs. Their ids come from the P4Info
+that the compiler writes.
 """
 
 import re
@@ -13,7 +13,7 @@ from lab.frames import mac_bytes
 from lab.pisces.network import ANYWHERE, BROADCAST, Network, Rule
 
 L2_FLOOD_GROUP = 1
-"""FLOOD_GROUP of p4/bench/l2.p4."""
+"""The value of the constant FLOOD_GROUP in p4/bench/l2.p4."""
 
 Exact = int | str
 Value = Exact | IPv4Network

@@ -1,7 +1,8 @@
 """Starts the switches that are compared, on a site with a link for each port of a network.
 
-All run in the SFU's namespace on `SFU_CPU`; commands that write their entries run on `LOAD_CPU`.
-The kernel engine and Linux forward on the processor that sends.
+A site is a set of network namespaces and links. All switches run in the SFU's namespace on
+`SFU_CPU`; commands that write the switches' entries run on `LOAD_CPU`. The kernel engine and Linux
+forward on the processor that sends.
 """
 
 import contextlib
@@ -38,8 +39,8 @@ OTHERS = (
     "fanout-fusion",
 )
 EMC = {OFF: "0", ON: "1"}
-"""Open vSwitch's `emc-insert-inv-prob`, n: of n packets that miss the exact-match cache one enters
-its flow there; with 0 none does."""
+"""The values of Open vSwitch's `emc-insert-inv-prob`. With the value n, one of n packets that miss
+the exact-match cache enters its flow into the cache; with 0 no packet does."""
 PORTS = {"afxdp": "spin", "afpacket": "sleep"}
 """The ports that both switches have, and how both wait on them: Open vSwitch spins on AF_XDP and
 sleeps on AF_PACKET."""
@@ -49,7 +50,7 @@ sleeps on AF_PACKET."""
 class Contestant:
     switch: str
     variant: str
-    """`naive` or `optimised`; empty for switches without a choice."""
+    """`naive` or `optimised`; empty for switches that have only one variant."""
     flow_caches: str
     """`off` or `on`; empty for switches without flow caches."""
 
@@ -123,7 +124,8 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
         try:
             yield up
         finally:
-            # A process that SIGSTOP has stopped could not end.
+            # A process that SIGSTOP has stopped could not end, so the contestant goes on before its
+            # end.
             up.go_on()
 
 
@@ -201,8 +203,8 @@ def _ovs(setting: Setting, site: PortPerHost, folder: Path) -> Iterator[Child]:
     try:
         daemons.start(*(f"other_config:{name}={value}" for name, value in settings.items()))
         daemons.add_ports("afxdp" if setting.port == "afxdp" else "system")
-        # The ports in a first fragment match, as in the programs. By default no fragment's ports
-        # do.
+        # With this setting, rules match the UDP and TCP ports in a first fragment, as the P4
+        # programs do. By default they match no fragment's ports.
         daemons.say("ovs-ofctl", "-O", PROTOCOL, "set-frags", BRIDGE, "nx-match")
         program, network = setting.program, setting.network
         groups = (f"group add {line}" for line in openflow.groups_of(program, network))

@@ -1,7 +1,7 @@
 """Forwards small frames from one port to another: compares the kernel engine with other switches.
 
-The others are Linux' bridge and its routing, Open vSwitch, and the native engine on AF_XDP. The
-network is that of PISCES' comparison. The switches take turns (`lab.bench.turns`).
+The other switches are Linux' bridge and its routing, Open vSwitch, and the native engine on AF_XDP.
+The network is that of PISCES' comparison. The switches take turns (`lab.bench.turns`).
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ PROGRAMS = {
 }
 """The switches that are compared with each program. Linux has no access list by itself."""
 PORT = "afxdp"
-"""The kind of port of the switches that have a choice."""
+"""The kind of port of those switches that can use several kinds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,17 @@
 """Makes the packets to offer: flows from one port of the published network to the other. Pure.
 
 The flows are UDP from the network behind port 1 to the network behind port 2. Each flow has a
-different pair of hosts; after all pairs, the flows go on with another UDP port. In L2 a flow goes
-to the station directly, otherwise through the router, so every table is looked up and every lookup
-except those of denying rules hits. The receivers' IP addresses are consecutive, because the sink
-counts by them.
+different pair of hosts; when all pairs are used, further flows have another UDP port. In L2 a flow
+goes directly to the station, in the other programs through the router. So every table is looked up,
+and every lookup hits, except that no flow matches a denying rule. The receivers' IP addresses are
+consecutive, because the sink counts frames by these addresses.
 """
 
 from lab.frames import UdpFrame, udp_frame
 from lab.pisces.network import N_ROUTES, N_SENDERS, N_STATIONS, ROUTERS, host_ip, station_mac
 
 FRAMES_BYTES = (64, 128, 192, 256)
-"""The paper's frame sizes. A veth has no check sequence: the bytes are headers and payload."""
+"""The paper's frame sizes. A frame on a veth has no FCS, so only headers and payload count."""
 N_FLOWS = 64
 N_RECEIVERS = N_ROUTES // 2
 IN_PORT, OUT_PORT = 1, 2

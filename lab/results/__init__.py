@@ -1,1 +1,1 @@
-"""The results of a study: its folder, the typed rows of its files, what follows from them."""
+"""The results of a study: its folder, the typed rows of its files, what is computed from them."""

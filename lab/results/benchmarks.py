@@ -1,4 +1,7 @@
-"""The rows of all benchmarks' files, which the benchmarks write and the report reads. Pure."""
+"""The row types of the benchmarks' files, which benchmarks write and the report reads. Pure.
+
+The column `row` has the name of the forwarder that was measured.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,21 +11,29 @@ from typing import Any, ClassVar, get_args
 from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
-"""Values of a row's `set` instead of a set's number. ALONE: the row was not compared with others.
-BY_PLACE: an older file does not have the number, but its sets are in order."""
+"""Special values of a row's `set`, which otherwise is the number of a set of alternating trials.
+ALONE: the row was not compared with others. BY_PLACE: the file is older and does not have the
+numbers, but the rows of its sets are in order."""
 
 
 class BenchmarkRow:
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
-    """The columns that identify a measurement: rows with equal values in them are its sets."""
+    """The columns that identify a measurement.
+
+    Rows with equal values in these columns are from different sets of trials of the same
+    measurement.
+    """
     measured: ClassVar[tuple[str, ...]] = ()
     """The columns in which two studies are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class FanoutRow(BenchmarkRow):
-    """One forwarder at one fan-out: a row of fanout.csv, or a set in fanout-rounds.csv."""
+    """A row of fanout.csv or fanout-rounds.csv: one forwarder at one fan-out.
+
+    In fanout-rounds.csv, each row is one set of trials.
+    """
 
     names = ("row", "engine", "port", "wait", "fanout", "sink")
     measured = ("copies_per_s_lossless", "copies_per_s_peak", "last_copy_p50_us")
@@ -39,23 +50,26 @@ class FanoutRow(BenchmarkRow):
     last_copy_p99_us: float
     cpu_ns_per_copy: float
     sink: str = ""
-    """Where copies are counted (`lab.bench.load`); empty in files older than the choice."""
+    """Where copies are counted (`lab.bench.load`); empty in files from before this column."""
     set: int = BY_PLACE
     """The number of the set of alternating trials (`lab.bench.turns`), `ALONE`, or `BY_PLACE`."""
     sets: int = 1
     """The number of sets of which the row is the median."""
     trial_s: float = math.nan
-    """The duration of the deciding trial."""
+    """The duration of the deciding trial, which is the trial that decided the lossless rate."""
     bound_by: str = ""
-    """Why the next higher rate failed: `loss`, `lateness`, or `load` if it could send no more."""
+    """Why the next higher rate failed.
+
+    `loss`, `lateness`, or `load` if the load generator could not send more.
+    """
     is_peak_least: int = 0
-    """1 if all that the load could offer came, so that the peak may be higher."""
+    """1 if everything arrived that the load generator could send: the true peak may be higher."""
     late_share: float = math.nan
     """The share of the deciding trial's copies that came after the last packet was sent."""
     kernel_share: float = math.nan
-    """The kernel's share of the processor time in the deciding trial, by its timer tick."""
+    """The kernel's share of processor time in the deciding trial, by the kernel's timer tick."""
     is_disturbed: int = 0
-    """1 if others used the processors in the deciding trial, also when it was repeated."""
+    """1 if other processes used the processors in the deciding trial, also when it was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +88,19 @@ class OverloadRow(BenchmarkRow):
     port: str
     wait: str
     offered_pps: float
-    """The rate that the load really sent; one processor cannot send every multiple."""
+    """The rate that the load generator really sent.
+
+    On one processor, the load generator cannot reach every multiple of the capacity.
+    """
     viewers_spread_pct: float
-    """The distance of the viewer with the fewest copies from the one with the most, in percent."""
+    """The difference between the viewers with the most and the fewest copies, in percent."""
     drops: float
     """Packets and copies that the switch counted as dropped, for any reason."""
     vanished: float
-    """Packets and copies that neither came out nor were counted; 0 if all is right."""
+    """Packets and copies that neither left the switch nor were counted as dropped; should be 0."""
     of_peak: float
-    """The rate at the highest multiple divided by the peak rate, as a median of pairs. Only the row
-    of the highest multiple has it."""
+    """The rate at the highest multiple divided by the peak rate, as a median over pairs of
+    measurements. Only the row of the highest multiple has this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +144,19 @@ class PipelineRow(BenchmarkRow):
 
     @property
     def roles(self) -> list[str]:
-        """`reference`, `naive`, `all`, `step N NAME`, `alone NAME`, `without NAME`."""
+        """The roles that `variant` lists, separated by semicolons.
+
+        Each role is `reference`, `naive`, `all`, `step N NAME`, `alone NAME` or `without NAME`.
+        """
         return self.variant.split("; ")
 
 
 @dataclass(frozen=True, slots=True)
 class GrowthRow(BenchmarkRow):
-    """A row of growth.csv: one pipeline, with one size (`grows`) at one value."""
+    """A row of growth.csv: what a pipeline costs when one of its sizes has a given value.
+
+    `grows` names the size, and `value` is the value.
+    """
 
     names = ("program", "engine", "optimisations", "grows", "value")
     measured = ("ns_per_packet",)
@@ -149,7 +172,10 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """A row of pktswitch.csv: a forwarder on sockets, and one without them in its place."""
+    """A row of pktswitch.csv: a forwarder on sockets, compared with a replacement.
+
+    The replacement does not use sockets.
+    """
 
     names = ("row", "engine", "wait", "fanout")
     measured = ("overhead_bypass_ns", "delay_bypass_us", "busy_delay_bypass_us")
@@ -158,16 +184,16 @@ class PktswitchRow(BenchmarkRow):
     wait: str
     fanout: int
     overhead_sockets_ns: float
-    """Processor time a copy at the highest lossless rate; see `pktswitch.overhead_ns`."""
+    """The processor time per copy at the highest lossless rate; see `pktswitch.overhead_ns`."""
     overhead_bypass_ns: float
     overhead_reduction_pct: float
     delay_sockets_us: float
-    """The median delay of the last copy at 360 packets a second."""
+    """The median delay of packets' last copies, at 360 packets a second."""
     delay_bypass_us: float
     delay_reduction_pct: float
     busy_rate_pps: float
     busy_delay_sockets_us: float
-    """The mean over all copies, at a rate near the most that the sockets carry."""
+    """The mean delay of all copies, at a rate near the highest that the sockets carry."""
     busy_delay_bypass_us: float
     busy_delay_reduction_pct: float
     lossless_sockets_copies_per_s: float
@@ -188,14 +214,20 @@ class ProcessorRow(BenchmarkRow):
     packets_per_s: float
     loss: float
     idle_cpu_pct: float
-    """The share of one processor without any packets."""
+    """The share of one processor that the forwarder takes while no packets come."""
     cpu_ns_per_copy: float
-    """A forwarder that spins takes all of its processor, however many packets come."""
+    """The processor time per copy.
+
+    A forwarder that waits by spinning uses its whole processor, however many packets come.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchingRow(BenchmarkRow):
-    """Small frames from port to port: a row of switching.csv, several of switching-rounds.csv."""
+    """A row of switching.csv or switching-rounds.csv: a switch forwards small frames between ports.
+
+    In switching-rounds.csv, each row is one set of trials.
+    """
 
     names = ("program", "switch", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
@@ -218,7 +250,10 @@ class SwitchingRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow(BenchmarkRow):
-    """A row of scaling.csv, or a set of scaling-rounds.csv: a forwarder on some processors."""
+    """A row of scaling.csv or scaling-rounds.csv: a forwarder on a number of processors.
+
+    In scaling-rounds.csv, each row is one set of trials.
+    """
 
     names = ("row", "engine", "port", "wait", "processors", "fanout")
     measured = ("copies_per_s_lossless",)
@@ -242,7 +277,10 @@ class ScalingRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PiscesRow(BenchmarkRow):
-    """A row of pisces.csv, or a set of pisces-sets.csv: a switch, a program, a frame size."""
+    """A row of pisces.csv or pisces-sets.csv: a switch runs a program, with frames of one size.
+
+    In pisces-sets.csv, each row is one set of trials.
+    """
 
     names = ("program", "switch", "variant", "flow_caches", "port", "frame_bytes")
     measured = ("packets_per_s_lossless", "packets_per_s_peak")
@@ -262,29 +300,32 @@ class PiscesRow(BenchmarkRow):
     packets_per_s_lossless: float
     packets_per_s_peak: float
     mbit_per_s_lossless: float
-    """The rate of the frames' bits; a veth has no preamble, check sequence and gap."""
+    """The rate of the frames' bits, without preamble, check sequence and gap: a veth has none."""
     mbit_per_s_peak: float
     lossless_of_ovs: float
-    """The lossless rate divided by Open vSwitch's with the same flow caches, in the same set."""
+    """The lossless rate divided by Open vSwitch's in the same set, with the same `flow_caches`."""
     peak_of_ovs: float
     trial_s: float = math.nan
-    """The duration of the deciding trial."""
+    """The duration of the deciding trial, which is the trial that decided the lossless rate."""
     late_share: float = math.nan
-    """The share of the deciding trial's frames that came after the last one was sent."""
+    """The share of the deciding trial's frames that arrived after the last frame was sent."""
     kernel_share: float = math.nan
-    """The kernel's share of the processor time in the deciding trial, by its timer tick."""
+    """The kernel's share of processor time in the deciding trial, by the kernel's timer tick."""
     disturbed: float = math.nan
-    """The share of sets whose deciding trial was disturbed, also when it was repeated."""
+    """The share of sets in which other processes disturbed the deciding trial.
+
+    The trial was disturbed even when it was repeated.
+    """
 
 
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
-    """The rate of the frames' bits."""
+    """Converts a rate of frames of one size to the rate of their bits, in Mbit/s."""
     return packets_per_s * frame_bytes * 8 / 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Counted(BenchmarkRow):
-    """A row of pisces-complexity.csv: the size of a program with the files of ours it includes."""
+    """A row of pisces-complexity.csv: the size of a program and of our files that it includes."""
 
     name: str
     files: int
@@ -308,7 +349,7 @@ class Change(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class NeobftRow(BenchmarkRow):
-    """A row of neobft.csv: the capacity of one contestant, for a number of receivers."""
+    """A row of neobft.csv: the capacity of one kind of multicast, for one number of receivers."""
 
     names = ("kind", "receivers")
     measured = ("requests_per_s_peak", "requests_per_s_lossless")
@@ -343,7 +384,7 @@ class DelayRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class DistributionRow(BenchmarkRow):
-    """A row of neobft-distributions.csv, for the CDFs: how many samples had a delay."""
+    """A row of neobft-distributions.csv, for the CDFs: how many samples had this delay."""
 
     kind: str
     load_pct: int
@@ -357,7 +398,10 @@ class PassRow(BenchmarkRow):
 
     engine: str
     what: str
-    """`tags` (no copies), `whole`, or `plain` multicast of as many copies."""
+    """What is measured.
+
+    `tags` (without copies), `whole`, or `plain` (multicast of as many copies as `whole`).
+    """
     receivers: int
     copies: int
     ns_per_request: float
@@ -374,7 +418,7 @@ class SignatureRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class MixersRow(BenchmarkRow):
-    """A row of mixers.csv: musicians' programs around what is between them, from mouth to ear."""
+    """A row of mixers.csv: mouth-to-ear delays of musicians' programs, connected by `between`."""
 
     names = ("between", "program", "clients")
     measured = ("p50_ms", "p99_ms")
@@ -385,13 +429,13 @@ class MixersRow(BenchmarkRow):
     clients: int
     clicks: int
     due: int
-    """Clicks times listeners."""
+    """How many clicks listeners should hear in all: `clicks` times the number of listeners."""
     lost: int
     p50_ms: float
     p99_ms: float
     max_ms: float
     cpu_pct: float
-    """What is between them: its processor time, of one processor."""
+    """The processor time of what is between the clients, in percent of one processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,30 +445,30 @@ class JoinsRow(BenchmarkRow):
     names = ("participants", "joins_per_s", "round")
     measured = ("p50_ms", "p99_ms")
     participants: int
-    """How many are there."""
+    """How many participants there are."""
     joins_per_s: int
     """How many of them leave and join again each second."""
     round: int
     joins: int
     failed: int
     p50_ms: float
-    """From when a join was due to its first packet of media."""
+    """The time from when a join was due until its first packet of media."""
     p99_ms: float
     max_ms: float
     packets: int
-    """Received ones, of all participants."""
+    """The packets that all participants received."""
     lost: int
-    """Not those that the load's own machine did not read in time."""
+    """The lost packets, except those that the load generator's machine did not read in time."""
     foreign: int
-    """Of tracks to which the receiver has not subscribed."""
+    """The received packets of tracks to which the receiver has not subscribed."""
     delay_p50_ms: float
-    """From the sender to the receiver's kernel."""
+    """The delay of packets from the sender to the receiver's kernel."""
     delay_p99_ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The rows of all benchmarks, a field for each file, and the facts of the session."""
+    """The rows of all benchmarks, in one field for each file, and facts about the session."""
 
     session: Mapping[str, str]
     fanout: tuple[FanoutRow, ...] = ()
@@ -462,7 +506,7 @@ FILES: dict[str, tuple[str, type[BenchmarkRow]]] = {
 
 
 def results_of(files: Mapping[str, str], session: Mapping[str, str]) -> Results:
-    """Parses the files' texts, by name. A file that is missing has no rows."""
+    """Parses the texts of files; `files` maps names to texts. Missing files count as empty."""
     found: dict[str, Any] = {
         field: tuple(rows_of(kind, files[name], name))
         for name, (field, kind) in FILES.items()

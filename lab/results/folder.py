@@ -1,18 +1,19 @@
 """The folder of a study.
 
     experiment.yaml   a copy of the experiment; a folder is a study's if it has this file
-    NAME.py           the user's own rows (`rows_from`)
-    study.json        the format; per session command, commit, machine, versions, what was not
-                      measured and why
+    NAME.py           the user's own rows, which are SFUs to measure (`rows_from`)
+    study.json        the number of the format; for each session its command, commit, machine and
+                      versions, and what was not measured and why
     raw/RUN.json.xz   all results of a run; a run with this file is done
     fanout.csv ...    a benchmark's rows; its raw samples are also in raw/
     logs/             the logs of the last session's processes
     runs.csv ...      derived files, which `./reprise-lab report` makes again
 
-Files appear whole: they are written under another name and renamed. A run's numbers are columns,
-each as its first value and then differences. Times are in units of 100 ns, delays of 1 ms and more
-are rounded to four digits (in some kept studies, of 100 us and more to three). This takes a third
-of the bytes, and the meter is no more precise.
+Files are written under another name and then renamed, so that no file is ever incomplete. A run's
+numbers are stored as columns, each with its first value and then the differences between successive
+values. Times are in units of 100 ns. Delays of 1 ms and more are rounded to four digits; in some
+kept studies, delays of 100 us and more are rounded to three digits. Stored like this, the numbers
+take a third of the bytes, and the meter is no more precise than they are.
 """
 
 import json
@@ -41,7 +42,10 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""The column with the number of copies over which sums run. Files have means instead of sums."""
+"""For each kind of line, the column with the number of copies that the line's sums add up.
+
+In files, means are stored instead of sums.
+"""
 
 Line = TypeVar("Line", Sample, Slot)
 
@@ -60,14 +64,18 @@ class Facts:
     sfu_cpu_s: float
     """The processor time of the row's processes, including their system calls."""
     sfu_kernel_cpu_s: float | None
-    """The kernel's part of `sfu_cpu_s`, by its share since the start; None if unknown."""
+    """The kernel's part of `sfu_cpu_s`; None if unknown.
+
+    It is computed from the kernel's share since the start.
+    """
     interrupts_s: float
     """The time that the SFU's processor spent in interrupts, in whole ticks."""
     sample_every: int
     planned_s: float
     """The planned time from the first packet to the last."""
     is_broken: bool
-    """Whether copies are missing, or the last copy's p99 is above the part's limit."""
+    """Whether copies are missing, or the 99th percentile of the last copies' delays is above
+    the limit of the experiment's part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +158,10 @@ class Folder:
         self._write({key: value for key, value in self._read().items() if key != "original"})
 
     def note_not_measured(self, session: int, what: str, why: str) -> None:
-        """Records what could not be measured and why, without the folder's path, as it may move."""
+        """Records what could not be measured and why.
+
+        Removes the folder's path from the reason, because the folder may move.
+        """
         sessions = self.sessions
         sessions[session]["not_measured"][what] = why.replace(f"{self.path}/", "")
         self._write({**self._read(), "sessions": sessions})
@@ -165,7 +176,10 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """All places (row, variant, load). Optional rows must have results or run here."""
+        """All places (row, variant, load).
+
+        Places of optional rows are included only if they have results or if the row can run here.
+        """
         return [
             place
             for place in self.experiment.places()
@@ -182,7 +196,11 @@ class Folder:
         return [cell for place in self.places() for cell in self.missing_at(place)]
 
     def cells_at(self, place: Place) -> list[Cell]:
-        """The runs of a place, done or not, that are known so far: sizes may depend on results."""
+        """The runs of a place, done or not, as far as they are known.
+
+        Later runs may not be known yet, because their numbers of participants may depend on
+        results.
+        """
         part = self.experiment.part(place.part)
         broken: dict[int, bool] = {}
         while True:
@@ -212,7 +230,10 @@ class Folder:
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
     def keep_benchmark(self, work: Path, file: str) -> None:
-        """Moves a benchmark's files into the folder; `file`, which marks it as done, comes last."""
+        """Moves a benchmark's files into the folder.
+
+        `file`, which marks the benchmark as done, is moved last.
+        """
         with deaf_to_signals():
             for source in sorted(work.rglob("*"), key=lambda path: path.name == file):
                 target = self.path / source.relative_to(work)
@@ -279,7 +300,10 @@ class Folder:
                 shutil.rmtree(place, ignore_errors=True)
 
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
-        """Whether most runs are broken: one may be if something else takes the processor."""
+        """Whether more than half of the runs are broken.
+
+        A single run may be broken only because something else took the processor.
+        """
         for cell in cells:
             if cell.name not in self._broken:
                 self._broken[cell.name] = self.run(cell).facts.is_broken
@@ -324,7 +348,7 @@ def _columns(kind: type[Line], lines: Sequence[Line], digits: int) -> dict[str, 
 
 
 def _rounded(name: str, column: Sequence[int], digits: int) -> Sequence[int]:
-    """Rounds a column of times to units, and delays also to digits.
+    """Rounds a column of times to units of `UNIT_NS`, and delays also to `digits` digits.
 
     Times of sending grow with the run, so they keep all digits.
     """
@@ -355,7 +379,7 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
 
 
 def thinned(run: Run, samples_max: int) -> Run:
-    """A run with at most `samples_max` samples: every second of each stream, or every third..."""
+    """Keeps every n-th sample of each stream, so that at most about `samples_max` are left."""
     every = -(-len(run.seen.samples) // samples_max)
     counts: Counter[int] = Counter()
     samples = []
@@ -368,6 +392,6 @@ def thinned(run: Run, samples_max: int) -> Run:
 
 
 def folders(results: Path) -> list[Folder]:
-    """All studies' folders of this format under `results`, ordered by name."""
+    """All study folders under `results` that have the current format, ordered by name."""
     found = (Folder(file.parent) for file in sorted(results.glob(f"*/{EXPERIMENT}")))
     return [folder for folder in found if folder.is_of_this_format]

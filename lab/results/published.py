@@ -1,7 +1,7 @@
 """Published results to compare with ours; `lab/reference/README.md` names the sources.
 
-A published table is found by what it measured: the row's name, the number of streams, whether all
-participants send, and the bitrate or the random intervals.
+A published table is found by what it measured: the name of the row (the SFU), the number of
+streams, whether all participants send, and the bitrate or the random intervals.
 """
 
 import csv
@@ -14,9 +14,12 @@ from lab.csvs import rows_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "reference"
 THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
-"""The thesis' bitrates, in its order."""
+"""The bitrates that were measured in the thesis (one of the sources), in the thesis' order."""
 MULTICAST_INTERVAL_MS = (36.0, 62.0)
-"""The thesis, section 4.5, reports this interval; the multicast paper's README does not."""
+"""The range of the times between packets.
+
+It is in section 4.5 of the thesis; the multicast paper's README does not report it.
+"""
 _MULTICAST_TABLES = {
     ("p4_multicast", 1): ("multicast_one_stream", "P4 based SFU statistics with one stream"),
     ("p4_multicast", 2): ("multicast_two_streams", "P4 based SFU statistics with two streams"),
@@ -82,7 +85,7 @@ class PublishedTable:
     runs_title: str = ""
     figure: str = ""
     is_per_copy: bool = False
-    """Whether its delays are those of all copies instead of packets' last copies."""
+    """Whether the table's delays are of all copies, not only of packets' last copies."""
 
     def at(self, viewers: int) -> PublishedRow | None:
         return next((row for row in self.rows if row.viewers == viewers), None)

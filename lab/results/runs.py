@@ -4,11 +4,11 @@
   the kernel's time stamp of its last copy at this interface. The first copy's delay has columns of
   its own. A packet without copies has no delay.
 - `avg_copy_delay_s` is the average over the delays of all copies, not only last ones.
-- Delays are of samples: all packets, or every n-th of each stream (`sample_every`). Copies,
-  duplicates and disorder are counted for all packets.
+- Delays are measured on samples: on all packets, or on every n-th packet of each stream
+  (`sample_every`). Copies, duplicates and disorder are counted for all packets.
 - Lost in: samples without any copy. Lost out: frames that came and are not copies. Copies missing:
-  pairs of a packet and a viewer without a copy. Strangers: copies to participants that should not
-  get them.
+  pairs of a packet and a viewer that did not get a copy of the packet. Strangers: copies to
+  participants that should not get them.
 - True bitrate: the volume of all packets divided by the time from the first to the last.
 - Volumes are whole frames without FCS.
 """
@@ -29,13 +29,20 @@ from lab.results.folder import Run
 from lab.results.statistics import change_pct, mean, percentile
 
 WARM_UP_PACKETS = 10
-"""The first packets of a run. Their average has a column, and they count elsewhere, too."""
+"""How many packets at the start of a run count as warm-up.
+
+The column `warm_up_avg_delay_s` has the average of their delays. All other columns include these
+packets, too.
+"""
 OUTLIER_SPREADS = 3.0
 """A delay is an outlier if it is more than this many interquartile ranges above the third quartile:
 Tukey's "far out"."""
 BOOTSTRAPS = 1_000
 BOOTSTRAP_BLOCK = 10
-"""How many successive packets are drawn together: what delays one also delays the next."""
+"""How many successive packets the bootstrap draws together.
+
+They belong together, because what delays one packet also delays the next.
+"""
 CONFIDENCE_PCT = 95
 NS = 1e9
 
@@ -44,7 +51,7 @@ _FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_p
 
 
 class Placed:
-    """A line of results that belongs to a place: a row in a variant under a load."""
+    """A line of results that belongs to a place: a row (an SFU) in a variant under a load."""
 
     __slots__ = ()
     row: str
@@ -60,13 +67,16 @@ class Placed:
 
     @property
     def variant(self) -> str:
-        """The variant's name for people; empty if the row has no choice."""
+        """The variant's name for people; empty if the row has no variants."""
         return " ".join(word for word in (self.engine, self.port, self.wait) if word)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow(Placed):
-    """A row of `runs.csv`; columns in this order, times in seconds."""
+    """A row of `runs.csv`, with its columns in the order of these fields.
+
+    The end of a column's name tells its unit, such as `_s` for seconds.
+    """
 
     row: str
     engine: str
@@ -120,10 +130,13 @@ class RunRow(Placed):
     sfu_cpu_us_per_packet: float
     """The processor time of the SFU's processes, including their system calls."""
     kernel_cpu_us_per_packet: float | None
-    """The part of it in system calls, by the kernel's own samples, plus the time in interrupts."""
+    """The system calls' part of `sfu_cpu_us_per_packet`, plus the time in interrupts.
+
+    The system calls' part is estimated from the kernel's own samples.
+    """
     empty_loop_p999_us: float
-    """How long the machine interrupts a process that is alone: gaps of an empty loop that ran right
-    before."""
+    """How long the machine interrupts a process that runs alone, measured as gaps in an empty loop
+    that ran right before the run."""
     empty_loop_max_us: float
     warm_up_avg_delay_s: float | None
     outliers: int
@@ -131,7 +144,7 @@ class RunRow(Placed):
     """The longest time by which a packet was sent late."""
     is_broken: bool
     avg_copy_delay_s: float | None
-    """The average over all copies, not only over packets' last ones."""
+    """The average delay of all copies, not only of packets' last copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +172,10 @@ class ViewerRow(Placed):
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow(Placed):
-    """A row of `summary.csv`: all runs of a row at a size. Delays are of the last copy."""
+    """A row of `summary.csv`: all runs of an SFU with the same number of viewers.
+
+    Delays are of the last copy.
+    """
 
     row: str
     engine: str
@@ -223,7 +239,7 @@ def measured(experiment: Experiment, runs: Iterable[Run]) -> Measured:
 
 
 def last_copies_s(samples: Sequence[Sample]) -> Delays:
-    """The delays of the last copies in seconds, in the order of packets."""
+    """For each sample with copies, in order, the delay in seconds of the copy that came last."""
     return np.array([one.last_copy_ns / NS for one in samples if one.copies], dtype=np.float64)
 
 
@@ -236,7 +252,7 @@ def n_outliers(delays: Delays) -> int:
 
 
 def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | None, float | None]:
-    """The bounds of the mean over all runs, by bootstrap; None without delays."""
+    """The confidence interval of the mean over all runs, by bootstrap; Nones without delays."""
     means = bootstrapped_means(of_runs, seed)
     if means is None:
         return None, None
@@ -246,11 +262,11 @@ def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | No
 
 
 def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
-    """Means over all runs when runs are drawn again, and blocks of packets within each run.
+    """Returns means over all runs after resampling the runs, and blocks of packets in each run.
 
-    Both are drawn, because runs differ for reasons that their packets do not show: where a process'
-    memory lies, what else the machine does. If runs do not differ at all, the bounds are too wide,
-    not too narrow.
+    Both runs and blocks are resampled, because runs differ for reasons that their packets do not
+    show: where a process' memory lies, what else the machine does. If runs do not differ at all,
+    the bounds are too wide, not too narrow.
     """
     runs = [run for run in of_runs if len(run)]
     if not runs:
@@ -267,7 +283,7 @@ def bootstrapped_means(of_runs: Sequence[Delays], seed: int) -> Delays | None:
 
 
 def _drawn_means(run: Delays, n: int, draw: np.random.Generator) -> Delays:
-    """`n` means of a run, each with its blocks drawn again."""
+    """Returns `n` means of a run, each over newly drawn blocks of the run."""
     blocks = [run[at : at + BOOTSTRAP_BLOCK] for at in range(0, len(run), BOOTSTRAP_BLOCK)]
     drawn = draw.integers(0, len(blocks), size=(n, len(blocks)))
     sums = np.array([block.sum() for block in blocks])[drawn].sum(axis=1)
@@ -321,7 +337,10 @@ def _due(part: Part, run: Run) -> dict[tuple[int, int], int]:
 
 
 def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRow | None) -> RunRow:
-    """The row of a run. Its average is compared with that of the run before at the same place."""
+    """Makes the row of a run.
+
+    Compares the average with that of `before`, which is the previous run at the same place.
+    """
     cell, facts, seen = run.cell, run.facts, run.seen
     totals = seen.totals
     last = last_copies_s(seen.samples)
@@ -406,7 +425,7 @@ def _avg_copy_s(samples: Sequence[Sample]) -> float | None:
 
 
 def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
-    """The bitrate of a sender's streams: as configured, or on average if none is configured."""
+    """The bitrate of a sender's streams: as configured, or as sent on average if one has none."""
     told = [stream.bitrate_mbps for stream in part.streams]
     if all(one is not None for one in told):
         return sum(one for one in told if one is not None)
@@ -465,7 +484,7 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
 
 
 def cell(column: str, value: Any) -> str:
-    """Writes a value with the digits that make sense in its column: time stamps in nanoseconds."""
+    """Writes a value with the digits that make sense in its column, such as nine for seconds."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -24,7 +24,7 @@ CONVERSATION_MS = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The results of a row in a variant under one load, by number of viewers."""
+    """The results of a row (an SFU) in a variant under one load, by number of viewers."""
 
     part: Part
     summaries: tuple[SummaryRow, ...]
@@ -54,9 +54,9 @@ class Series:
     def served(self, limit_ms: float, percentile: float = 99) -> "Served":
         """The largest number of viewers up to which most runs lose nothing and are within a limit.
 
-        The limit is for a percentile of the last copies' delay, 99 or 99.9. As in a search of
-        sizes, most runs must be good and not all, because something that takes the processor for a
-        moment may spoil one run.
+        The limit is for a percentile of the last copies' delay, 99 or 99.9. Most runs must be good,
+        but not all of them, because something that takes the processor for a moment may spoil one
+        run. The search for the sizes to measure applies the same rule.
         """
         most, first_bad = 0, None
         for viewers in (one.viewers for one in self.summaries):
@@ -76,9 +76,9 @@ class Series:
         return Served(most, first_bad)
 
     def place(self, place: int) -> "Place | None":
-        """The mean delays of the first viewer and of the viewer at `place` in the order.
+        """The mean delays of the first viewer and of viewer number `place`, in participants' order.
 
-        They are those of the smallest size with at least `place` viewers, over all its runs.
+        The delays are averaged over all runs of the smallest size with at least `place` viewers.
         """
         sizes = sorted({one.viewers for one in self.viewers if one.viewers >= place})
         if not sizes or self.part.senders != 1:
@@ -99,7 +99,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The mean delays of the first viewer and of the viewer at `place` in the order."""
+    """The mean delays of the first viewer and of viewer number `place`, in participants' order."""
 
     viewers: int
     first_s: float
@@ -108,7 +108,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The number of viewers that are served, and the first that was tried and is not, if any."""
+    """How many viewers are served, and the smallest number tried that is not served, if any."""
 
     most: int
     first_bad: int | None
@@ -129,7 +129,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether there is a run, and it holds in every run."""
+        """Whether there is a run, and the check holds in every run."""
         return self.n_rows > 0 and not self.failures
 
 
@@ -170,7 +170,7 @@ class Cdf:
 
 
 def _by_key(rows: Iterable[Row]) -> defaultdict[Key, list[Row]]:
-    """The lines of results by part, row and variant, in their order."""
+    """Groups lines of results by their `key` (part, row, variant); keeps their order."""
     found: defaultdict[Key, list[Row]] = defaultdict(list)
     for one in rows:
         found[one.key].append(one)
@@ -193,7 +193,7 @@ def label_of(row: str, variant: str = "") -> str:
 
 
 def cdf_points(delays_s: npt.NDArray[np.float64], n: int = 200) -> tuple[list[float], list[float]]:
-    """At most `n` points of a distribution: milliseconds, and the share at or below each."""
+    """Returns up to `n` points of a CDF: delays in milliseconds, and the share at or below each."""
     ordered = np.sort(delays_s) * 1e3
     shares = np.linspace(0, 1, min(n, len(ordered)))
     places = np.minimum((shares * (len(ordered) - 1)).astype(int), len(ordered) - 1)
@@ -243,7 +243,7 @@ def _checks(results: Results) -> list[Check]:
 
 
 def _published_most(run: RunRow, results: Results) -> int:
-    """The most viewers in the source's results, which have no losses; 0 if there are none."""
+    """The most viewers in the published results, which have no losses; 0 if none are published."""
     table = table_for(run.row, load_of(results.experiment.part(run.part)))
     return max((row.viewers for row in table.rows), default=0) if table else 0
 

@@ -1,4 +1,4 @@
-"""`served.csv`: how many viewers each row of a load serves. Pure."""
+"""`served.csv`: how many viewers each row (SFU) serves under a load. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,10 @@ LIMITS_MS = (MUSICIANS_MS, CONVERSATION_MS)
 
 @dataclass(frozen=True, slots=True)
 class ServedRow:
-    """How many viewers a row serves within a limit. `first_bad` is None if no more were tried."""
+    """How many viewers a row serves within a limit.
+
+    `first_bad` is the smallest number of viewers that was tried and not served, or None.
+    """
 
     part: str
     row: str
@@ -28,7 +31,7 @@ class ServedRow:
 
 
 def served_of(series: Iterable[Series]) -> list[ServedRow]:
-    """The viewers served, for each row in each variant and each limit."""
+    """Returns how many viewers each row serves, in each variant and within each limit."""
     found = []
     for one in series:
         variant = (one.summaries[0].engine, one.summaries[0].port, one.summaries[0].wait)

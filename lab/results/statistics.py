@@ -61,7 +61,10 @@ def merged(
     sums: Sequence[str],
     maxima: Sequence[str] = (),
 ) -> Row:
-    """Merges runs of the same thing, column by column. Remaining columns are the first run's."""
+    """Merges runs of the same measurement, column by column: by median, sum or maximum.
+
+    Columns that are not listed keep the value of the first run.
+    """
     whole: Sequence[tuple[Sequence[str], Callable[[list[Any]], Any]]] = (
         (medians, median),
         (sums, sum),

@@ -1,4 +1,4 @@
-"""`checks.csv`: the checks of a study's loads and benchmarks, and whether they hold. Pure."""
+"""`checks.csv`: checks (claims about a study's loads and benchmarks), and which hold. Pure."""
 
 import csv
 import io
@@ -28,14 +28,14 @@ class Promise(Verdict):
 
     is_of_speed: bool = True
     """Whether the promise is about speed. Such a promise means nothing in the short form of a
-    study; the others must hold in it, too."""
+    study; all other promises must hold in the short form, too."""
 
     @property
     def word(self) -> str:
         return WORDS[self.holds]
 
     def is_judged(self, *, is_quick: bool) -> bool:
-        """Whether it counts in this form of a study."""
+        """Whether the promise counts in this form of a study."""
         return not (is_quick and self.is_of_speed)
 
 

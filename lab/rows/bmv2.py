@@ -1,8 +1,8 @@
-"""BMv2's simple_switch as a peer. `--bmv2` or the variable REPRISE_BMV2 gives its path.
+"""BMv2's simple_switch, for comparison. `--bmv2` or the variable REPRISE_BMV2 gives its path.
 
 BMv2 runs our compiler's output for the SFU programs; this module writes entries over its Thrift
-interface. The project does not depend on BMv2. In one variant its threads share the SFU's
-processor, as the switch's do; in the other they have all processors.
+interface. The project does not depend on BMv2. In one variant BMv2's threads share the SFU's
+processor, as our switch's threads do; in the other variant they have all processors.
 """
 
 import json
@@ -35,7 +35,10 @@ VARIABLE = "REPRISE_BMV2"
 THRIFT_PORT = 9090
 PORT, MIRROR_SESSION = 1, 100
 QUEUE_PACKETS = 8192
-"""The queues' length, as in the switch; with BMv2's 64 larger groups would lose copies."""
+"""The length of the queues, as in our switch.
+
+With BMv2's default of 64 packets, larger groups would lose copies.
+"""
 L1_ENTRIES_MAX = 8192
 ANY_CONTEXT = i32(0)
 EXACT = i32(0)
@@ -51,7 +54,10 @@ class Runtime:
     def add_entry(
         self, table: str, keys: Sequence[int], action: str, parameters: Sequence[int]
     ) -> None:
-        """Adds an entry with exact keys. Names are the last parts of full names in the program."""
+        """Adds an entry with exact keys.
+
+        `table` and `action` are the last parts of the full names in the program.
+        """
         found = self._table(table)
         widths = [self._width(key["target"]) for key in found["key"]]
         match = [
@@ -133,7 +139,10 @@ Group = tuple[Stream, Sequence[Participant]]
 
 
 def set_up(runtime: Runtime, link: Link, groups: Mapping[int, Group]) -> None:
-    """Writes what `reprise apply` writes. Programs keep viewers in registers or in a table."""
+    """Writes what `reprise apply` writes to our switch.
+
+    A program keeps its viewers in registers or in a table.
+    """
     runtime.set_queues(QUEUE_PACKETS)
     own_mac = _mac(link.sfu_mac)
     runtime.add_entry("own_addresses", [PORT, int(SFU_IP)], "set_own_mac", [own_mac])
@@ -188,7 +197,7 @@ class Bmv2(ProcessRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """Whether a build of BMv2 is missing."""
+        """Says that a build of BMv2 is missing; empty if there is one."""
         if os.environ.get(VARIABLE):
             return ""
         return "a build of BMv2: --bmv2 PATH/simple_switch says where it is"

@@ -1,4 +1,4 @@
-"""Linux' bridge, which floods: what the kernel takes for copies that no program looks at."""
+"""Linux' bridge, which floods: shows what copies cost in the kernel without any program."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,10 +11,10 @@ NAME = "br0"
 
 
 class Bridge(Row):
-    """A bridge over the ports of who takes part. Frames go to an Ethernet address that no port has.
+    """A bridge of all participants' ports. Frames go to an Ethernet address that no port has.
 
-    So a frame leaves by every port but its own, unchanged. All streams have the same participants,
-    each of whom sends or views; `ValueError` if not.
+    So a frame leaves, unchanged, by every port except the one by which it came. All streams must
+    have the same participants, each of whom sends or views; otherwise raises `ValueError`.
     """
 
     name = "bridge"
@@ -28,7 +28,8 @@ class Bridge(Row):
     def start(self) -> None:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
         self._members: frozenset[Participant] = frozenset()
-        # A bridge takes in what is for a port's own address: the ports get other ones.
+        # A bridge keeps frames to a port's own address for itself, so the ports get other
+        # addresses.
         self._ip(
             [
                 f"link add {NAME} type bridge stp_state 0 mcast_snooping 0",
@@ -79,7 +80,7 @@ class Bridge(Row):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """None: the kernel forwards."""
+        """There are no processes: the kernel forwards."""
         return ()
 
     def _ports(self, of: Iterable[Participant]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The conference service and its program, `p4/conference.p4`: participants join as hosts do."""
+"""The conference service with `p4/conference.p4` as an SFU; participants join as real hosts do."""
 
 import base64
 import hashlib
@@ -19,10 +19,13 @@ from lab.sites import LOAD_CPU, SFU_IP, SFU_UDP_PORT, Participant, Stream, on_cp
 from lab.switch import GRPC_ADDRESS, require_build
 
 HTTP_ADDRESS = "127.0.0.1:8080"
-"""At the loopback of the SFU's namespace."""
+"""The address of the service's HTTP server, at the loopback of the SFU's namespace."""
 CONFERENCE, TRACK, LEG = "lab", "sound", "socket"
 MAX_KBPS = 10_000
-"""Ten times what a player sends, and more: the meters of `p4/conference.p4` drop nothing of it."""
+"""The bitrate that a participant is granted.
+
+It is over ten times what a player sends, so that the meters of `p4/conference.p4` drop nothing.
+"""
 NO_LIMITS = """[limits]
 address = { per_second = 100000, burst = 100000 }
 participant = { per_second = 100000, burst = 100000 }
@@ -68,7 +71,7 @@ class ConferenceService(SwitchRow):
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
-        """Joins, publishes, subscribes and signs in whoever is not there yet."""
+        """Makes everyone who is not there yet join, publish, subscribe and sign in."""
         if self.child.exit_code is not None:
             raise self.child.fail(f"exit code {self.child.exit_code}")
         wanted = dict(self._viewers)
@@ -95,7 +98,7 @@ class ConferenceService(SwitchRow):
         if self._service is not None:
             self._service.stop()
         super().stop()
-        # A study keeps the folder, and keys are not for keeping.
+        # A study keeps the folder, but keys should not be kept.
         for name in ("secret", "store"):
             (self.folder / name).unlink(missing_ok=True)
 
@@ -126,7 +129,10 @@ addresses = [
 {NO_LIMITS}"""
 
     def _wait_until_in_kernel(self) -> None:
-        """The native engine forwards until the kernel's programs are made, some seconds at most."""
+        """Waits until the kernel forwards.
+
+        Until then, for some seconds, the native engine forwards.
+        """
         for line in self.child.lines(TIMEOUT_S):
             if 'event="offload_forwards"' in line:
                 return
@@ -137,7 +143,10 @@ addresses = [
     def _change(
         self, wanted: dict[int, tuple[Stream, frozenset[Participant]]]
     ) -> dict[Participant, Leg]:
-        """Makes the requests by which `wanted` becomes true; returns the changed legs."""
+        """Makes the requests that lead to `wanted`; returns the changed legs.
+
+        A leg is the connection of a participant's UDP socket to the service.
+        """
         if not any(viewers for _, viewers in wanted.values()):
             self._administrator.delete_conference(CONFERENCE)
             self._administrator.put_conference(CONFERENCE)
@@ -167,7 +176,10 @@ addresses = [
         return legs
 
     def join(self, name: str) -> Client:
-        """The client of a participant, who is in the conference then. From the SFU's namespace."""
+        """Returns a participant's client, after the participant has joined the conference.
+
+        Must be called in the SFU's namespace.
+        """
         if (client := self._clients.get(name)) is None:
             grants = {"publish": ["audio"], "max_kbps": MAX_KBPS, "subscribe": True}
             client = _client(self._secret, grants, sub=name, conference=CONFERENCE)
@@ -177,7 +189,7 @@ addresses = [
 
 
 def until_ready(namespace: Namespace, service: Child, secret: str) -> Client:
-    """Makes the conference, as soon as the service does; returns an administrator's client."""
+    """Creates the conference as soon as the service can; returns an administrator's client."""
     administrator = _client(secret, {"administer": True})
     until_s = time.monotonic() + TIMEOUT_S
     while True:
@@ -193,7 +205,7 @@ def until_ready(namespace: Namespace, service: Child, secret: str) -> Client:
 
 
 def _client(secret: str, grants: dict[str, object], **claims: object) -> Client:
-    """A client with a token (RFC 7519, HS256) that is good for a day."""
+    """Makes a client with a token (RFC 7519, HS256) that is valid for a day."""
     claims |= {"exp": int(time.time()) + 86_400, "grants": grants}
     words = ({"alg": "HS256", "typ": "JWT"}, claims)
     text = ".".join(_base64(json.dumps(one).encode()) for one in words)

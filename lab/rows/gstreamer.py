@@ -26,7 +26,10 @@ class GStreamerMultiUdpSink(RedirectedRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """Whether GStreamer's Python binding or the plugin with the elements is missing."""
+        """Returns what is missing: GStreamer's Python binding, or the plugin with the elements.
+
+        Returns an empty string if nothing is missing.
+        """
         try:
             run([PYTHON, "-c", "import gi; gi.require_version('Gst', '1.0')"])
         except (ChildError, FileNotFoundError):

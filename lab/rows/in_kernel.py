@@ -1,9 +1,11 @@
-"""Prepares a row's namespaces for forwarding by XDP: turns GRO on, makes threads of the kernel.
+"""Prepares the namespaces of a row (an SFU) for forwarding by XDP: GRO and kernel threads.
 
-The kernel forwards a frame that comes through a veth on the processor that sent it (`shared`), so
-that sender and SFU share a processor. Or a thread of the kernel forwards it (`thread`) on the SFU's
-processor, like every other SFU; see `threaded` of sysfs-class-net. This thread has a real-time
-priority, because it takes the place of a network card's interrupt, which no process can delay.
+A variant's `wait` says which thread forwards. With `shared`, the kernel forwards a frame that comes
+through a veth on the processor that sent the frame, so that sender and SFU share a processor. With
+`thread`, a thread of the kernel forwards the frame on the SFU's processor, on which every other SFU
+forwards, too; see `threaded` in the kernel's documentation of sysfs-class-net. This thread has a
+real-time priority, because it takes the place of a network card's interrupt, which no process can
+delay.
 """
 
 from pathlib import Path
@@ -21,7 +23,10 @@ VARIANTS = (Variant(port=PORT, wait=THREAD), Variant(port=PORT, wait=SHARED))
 
 
 def take_redirected(site: Site) -> None:
-    """Makes the hosts' ends accept redirected frames, which a veth otherwise loses uncounted."""
+    """Makes the hosts' veth ends accept redirected frames, by turning GRO on.
+
+    Without GRO, a veth loses redirected frames and does not count them.
+    """
     for link in site.links:
         site.hosts.run(["ethtool", "-K", link.host_interface, "gro", "on"])
 
@@ -29,10 +34,10 @@ def take_redirected(site: Site) -> None:
 def threads(site: Site, wait: str) -> tuple[int, ...]:
     """Makes the kernel's threads that forward, and returns their process ids; none for `shared`.
 
-    Must be called after the programs are attached, because attaching makes an interface's threads
-    again. The hosts' ends get threads, too, on the load's processor: the ring between two ends has
-    room for 256 frames, and a thread puts some thousand copies into it before anything else can run
-    on its processor.
+    Must be called after the programs are attached, because attaching a program to an interface
+    makes the interface's threads anew. The hosts' ends of the veths get threads, too, on the load
+    generator's processor: the ring between two ends has room for 256 frames, and a thread puts some
+    thousand copies into it before anything else can run on the thread's processor.
     """
     if wait != THREAD:
         return ()

@@ -56,7 +56,10 @@ MID = "0"
 
 
 class JanusStreaming(RedirectedRow):
-    """One process; a room and remote publisher for each stream, a forwarder for each viewer."""
+    """One Janus process.
+
+    Each stream has a room and a remote publisher; each viewer has an RTP forwarder.
+    """
 
     name = "janus_streaming"
     label = "Janus, RTP forwarders"
@@ -67,7 +70,7 @@ class JanusStreaming(RedirectedRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """Whether the server, its VideoRoom plugin or iptables is missing."""
+        """Returns what is missing: Janus, its VideoRoom plugin or iptables; empty if nothing."""
         if not any(Path("/").glob(PLUGIN.lstrip("/"))):
             return f"janus: run scripts/install-packages {cls.packages}"
         return cls.lacks_program(PROGRAM, "iptables")

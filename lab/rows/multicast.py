@@ -34,7 +34,7 @@ class MulticastRow(SwitchRow):
     """The program's group ids, by UDP port."""
 
     def start(self) -> None:
-        """Starts the switch, and writes its routes to the hosts. Groups come with the streams."""
+        """Starts the switch; writes its routes to the hosts. `subscribe_all` makes the groups."""
         super().start()
         self._groups = SharedGroups()
         self._apply({})

@@ -1,4 +1,4 @@
-"""Open vSwitch as an SFU, as a network engineer would first do it: a flow and a group a stream.
+"""Open vSwitch as an SFU, as a network engineer would first do it: a flow and group per stream.
 
 Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
 flow leads to a group of type `all`. Each bucket of the group sets the addresses of one copy and
@@ -19,17 +19,23 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 PROGRAMS = ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl")
 BRIDGE = "br0"
 PROTOCOL = "OpenFlow15"
-"""The first OpenFlow that can add buckets to a group; one message has room for only some 600."""
+"""The first version of OpenFlow that can add buckets to a group.
+
+Buckets must be added, because one message has room for only some 600 of them.
+"""
 BUCKETS_A_MESSAGE = 400
 TIMEOUT_S = 120.0
-"""For commands. Setting up AF_XDP on fifty links takes a quarter of a minute."""
+"""The most time that a command may take.
+
+Setting up AF_XDP on fifty links takes a quarter of a minute.
+"""
 
 
 class Daemons:
-    """`ovsdb-server` and `ovs-vswitchd` with all their files in one folder, on a site.
+    """Runs `ovsdb-server` and `ovs-vswitchd` in the namespace of a site's SFU.
 
-    If `start` failed or was killed halfway, `stop` ends what was started. Each `start` begins with
-    an empty database.
+    All files of the two daemons are in one folder. If `start` failed or was killed halfway, `stop`
+    ends what was started. Each `start` begins with an empty database.
     """
 
     def __init__(self, site: Site, folder: Path) -> None:
@@ -40,7 +46,10 @@ class Daemons:
         """The process of ovs-vswitchd, which forwards."""
 
     def start(self, *settings: str) -> None:
-        """Starts both daemons. `settings` are of the table Open_vSwitch: `other_config:...`."""
+        """Starts both daemons.
+
+        `settings` go into the database's table Open_vSwitch, such as `other_config:...`.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         database = self._folder / "conf.db"
         database.unlink(missing_ok=True)
@@ -63,7 +72,7 @@ class Daemons:
                     file.unlink(missing_ok=True)
 
     def add_ports(self, interface_type: str) -> None:
-        """Makes the bridge with the site's links as ports of the same numbers."""
+        """Makes the bridge with the site's links as ports; a port has the number of its link."""
         bridge = ("datapath_type=netdev", "fail_mode=secure", f"protocols={PROTOCOL}")
         links = self._site.links
         command = ["add-br", BRIDGE, "--", "set", "bridge", BRIDGE, *bridge]
@@ -83,10 +92,10 @@ class Daemons:
                 )
 
     def bundle(self, changes: Sequence[str]) -> None:
-        """Makes changes to flows and groups, which packets see all at once (ovs-ofctl(8)).
+        """Changes flows and groups; packets see all changes at once (`bundle` in ovs-ofctl(8)).
 
-        Returns when packets see the changes: the datapath forwards by its cache until a revalidator
-        has gone through the cache.
+        Returns only when packets see the changes: the datapath forwards by its cache until a
+        revalidator has gone through the cache.
         """
         file = self._folder / "changes"
         file.write_text("".join(f"{change}\n" for change in changes))

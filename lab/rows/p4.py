@@ -65,7 +65,7 @@ class SwitchRow(ProcessRow):
             self._threads = in_kernel.threads(self.site, self.variant.wait)
 
     def set_up(self) -> None:
-        """Starts what else the row needs, when the switch runs."""
+        """Starts what the row needs besides the switch. Called when the switch runs."""
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -82,7 +82,10 @@ class SwitchRow(ProcessRow):
         return self.site.sfu.run(on_cpu(LOAD_CPU, argv), timeout_s=APPLY_TIMEOUT_S)
 
     def sfu_mac(self, link: Link) -> str:
-        """The SFU's Ethernet address on a link. A UDP port has one of its own (docs/ports.md)."""
+        """The SFU's Ethernet address on a link.
+
+        UDP ports have an Ethernet address of their own (docs/ports.md).
+        """
         if self.variant.port == "udp":
             return ":".join(f"{byte:02x}" for byte in (2, 0, *SFU_IP.packed))
         return link.sfu_mac

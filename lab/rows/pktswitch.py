@@ -61,8 +61,8 @@ class Pktswitch(ProcessRow):
         wanted = [(name, Endpoint(viewer, stream.viewer_udp_port)) for viewer in viewers]
         asked_for = self._asked_for.setdefault(stream.number, {})
         new = [one for one in wanted if not asked_for.get(one)]
-        # Recorded before anything is sent, so that a viewer that may be subscribed is unsubscribed
-        # later.
+        # Record subscriptions before sending the messages: a viewer whose subscription was not
+        # confirmed may be subscribed all the same, and must be unsubscribed later.
         asked_for.update(dict.fromkeys(new, False))
         self._say(Type.SUBSCRIBE, new)
         asked_for.update(dict.fromkeys(new, True))

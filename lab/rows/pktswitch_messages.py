@@ -85,7 +85,7 @@ COUNTERS = (
     "streams",
     "subscriptions",
 )
-"""The counters in a COUNTED message, in its order."""
+"""The counters in a COUNTED message, in the message's order."""
 
 
 class MessageError(ValueError):
@@ -109,7 +109,10 @@ NO_STREAM = StreamName(IPv4Address(0), 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message. `value` is a lifetime, a reason, or whether there was a subscription, by type."""
+    """A message.
+
+    Depending on `type`, `value` is a lifetime, a reason, or whether there was a subscription.
+    """
 
     type: int
     request: int

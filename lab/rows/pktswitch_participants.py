@@ -1,8 +1,8 @@
 """Sends participants' messages to pktswitch from the hosts' ends of a site's links.
 
-Hosts are only addresses. So this module makes the messages' frames itself and receives answers
-before the hosts' kernel processes them. A socket filter lets only answers through, so other packets
-do not matter at any load.
+The lab's hosts are only addresses. So this module makes the frames of the messages itself, and
+receives answers before the hosts' kernel processes them. A socket filter lets only answers through,
+so that other packets do not disturb this module, however many they are.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from lab.sites import SFU_IP, Participant, Site
 CONTROL_PORT = 5003
 """The SFU's UDP port for messages. Streams use other ports."""
 WINDOW = 64
-"""The most messages that await an answer; the SFU's buffers certainly have room for so many."""
+"""How many messages may await answers at once; the SFU's buffers surely have room for them."""
 RETRY_S = 0.25
 NO_ANSWER_S = 5.0
 ETH_P_ALL = 3
@@ -155,7 +155,10 @@ def _unanswered(asked: _Asked) -> str:
 
 
 def _packet_socket() -> socket.socket:
-    """One packet socket for the answers from all links: closing many would take a second."""
+    """Opens one packet socket for the answers from all links.
+
+    Closing a socket for each link would take a second.
+    """
     packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     packets.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
     _attach_filter(packets)
@@ -163,7 +166,7 @@ def _packet_socket() -> socket.socket:
 
 
 def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
-    """The datagrams that are waiting. If none is, waits for the first within the time."""
+    """Yields the datagrams that are waiting. If there is none, waits for one until the timeout."""
     readable, _, _ = select.select([packets], [], [], timeout_s)
     with suppress(BlockingIOError):
         for _ in range(WINDOW if readable else 0):
@@ -173,7 +176,7 @@ def _datagrams(packets: socket.socket, timeout_s: float) -> Iterator[UdpFrame]:
 
 
 def _attach_filter(one: socket.socket) -> None:
-    """Lets only UDP over IPv4 from the SFU's message port in (linux/filter.h: code, jt, jf, k)."""
+    """Lets in only UDP over IPv4 from the SFU's message port (linux/filter.h: code, jt, jf, k)."""
     load_half, load_byte, load_word, skip_unless, accept = 0x28, 0x30, 0x20, 0x15, 0x06
     program = [
         (load_half, 0, 0, 12),

@@ -1,9 +1,9 @@
 """Redirects streams to other ports of the SFU, for rows that cannot serve the original ports.
 
-Such a row identifies streams by port alone, or chooses its ports itself, and its users would have
-to tell each sender the port. Here the SFU's kernel rewrites the destination port instead (iptables,
-DNAT). This costs a look-up for each incoming packet. Copies are exempt from connection tracking,
-and without redirects nothing is tracked.
+Such a row (an SFU) identifies streams by port alone, or chooses its ports itself, and its users
+would have to tell each sender the port. Here the SFU's kernel rewrites the destination port instead
+(iptables, DNAT). This costs a look-up for each incoming packet. Copies are exempt from connection
+tracking, and without redirects nothing is tracked.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from lab.sites import SFU_IP, Site, Stream
 _COPIES_ARE_NOT_TRACKED = ["-t", "raw", "-A", "OUTPUT", "-p", "udp", "-j", "CT", "--notrack"]
 
 FURTHER_UDP_PORT = 20_000
-"""The first of the ports that are used for streams whose own port another stream has."""
+"""The first of the ports for streams whose own port is already used by another stream."""
 
 
 class Redirects:
@@ -24,7 +24,11 @@ class Redirects:
         self._ports: set[int] = set()
 
     def port_of_its_own(self, stream: Stream) -> int:
-        """A port that no other stream uses: the stream's own, or one to which it is redirected."""
+        """Returns a port that no other stream uses.
+
+        It is the stream's own port or, if another stream uses that one, a port to which the stream
+        is redirected.
+        """
         udp_port = stream.udp_port
         if udp_port in self._ports:
             udp_port = FURTHER_UDP_PORT + stream.number

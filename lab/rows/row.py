@@ -13,7 +13,7 @@ from lab.process import Child, ChildError
 from lab.sites import SFU_CPU, Participant, Site, Stream, on_cpus
 
 TIMEOUT_S = 120.0
-"""How long a row's process may take to start, or to do what it is told."""
+"""How long a row's process may take to start, or to carry out a command."""
 
 
 class RowError(ChildError):
@@ -38,7 +38,7 @@ def told_of(row: str, log: Path | None = None) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How a row is run. A field is empty if the row has no choice in it."""
+    """How a row is run. A field is empty if the row offers no choice for it."""
 
     engine: str = ""
     """`interpreter`, `native` or `kernel`."""
@@ -52,9 +52,10 @@ class Variant:
 
 
 class Row(ABC):
-    """An SFU on a site: `start`, `subscribe` for each stream, `stop`. A context manager.
+    """An SFU on a site (`lab.sites`): call `start`, `subscribe` for each stream, and `stop`.
 
-    The SFU runs in `site.sfu` on processor `SFU_CPU`. Its files go into `folder`.
+    A row is a context manager, which starts and stops the SFU. The SFU runs in `site.sfu` on
+    processor `SFU_CPU`. Its files go into `folder`.
     """
 
     name: ClassVar[str]
@@ -95,7 +96,7 @@ class Row(ABC):
 
     @property
     def is_on_load_cpu(self) -> bool:
-        """Whether it forwards on the load's processor, and with too much to do delays the load."""
+        """Whether the row forwards on the load generator's processor, and so may delay the load."""
         return False
 
     @classmethod
@@ -151,7 +152,10 @@ class ProcessRow(Row):
     _n_told = 0
 
     def launch(self, argv: list[str], log: str, ready: str = "") -> None:
-        """Starts the process, and waits for a line of its log that begins with `ready`, if any."""
+        """Starts the process.
+
+        If `ready` is not empty, waits for a line of the process' log that begins with it.
+        """
         self._child = self.site.sfu.start(on_cpus(self.cpus, argv), self.folder / log)
         if ready:
             self._child.wait_for_line(ready, TIMEOUT_S)

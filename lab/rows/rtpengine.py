@@ -1,8 +1,8 @@
 """Sipwise rtpengine as an SFU, controlled by its protocol ng: publish, subscribe, unsubscribe.
 
-rtpengine forwards in user space here: its kernel module (package rtpengine-kernel-dkms) must be
-built for the system's kernel, and `table = -1` does without it. Codecs pass unchanged and no
-participant asks for RTCP of its own, so packets leave as they came. All other settings are
+rtpengine forwards in user space here: its kernel module (package rtpengine-kernel-dkms) would have
+to be built for the system's kernel, so `table = -1` turns the module off. Codecs pass unchanged and
+no participant asks for RTCP of its own, so packets leave as they came. All other settings are
 rtpengine's defaults, also its four threads, which reorder a few packets (docs/lab.md).
 """
 
@@ -50,7 +50,7 @@ class RtpEngine(RedirectedRow):
 
     @classmethod
     def lacks(cls) -> str:
-        """Whether the daemon or iptables is missing."""
+        """Returns what is missing: the daemon or iptables; empty if nothing is missing."""
         return cls.lacks_program(PROGRAM, "iptables")
 
     def start(self) -> None:
@@ -95,7 +95,10 @@ class RtpEngine(RedirectedRow):
         self._viewers[stream.number] = set()
 
     def _ask(self, command: str, **keys: object) -> dict[str, object]:
-        """Makes a request of ng: a cookie, which the reply repeats, a space, and JSON."""
+        """Makes a request in the protocol ng.
+
+        It consists of a cookie, which the reply repeats, a space, and JSON.
+        """
         daemon = self.child
         if self._control is None:
             raise ChildError("rtpengine was not started")
@@ -108,7 +111,10 @@ class RtpEngine(RedirectedRow):
         return dict(reply)
 
     def _reply(self, daemon: Child, control: socket.socket, request: str, cookie: str) -> str:
-        """Repeats the request if no reply comes. rtpengine recognises a cookie that it answered."""
+        """Sends the request, and repeats it if no reply comes.
+
+        rtpengine recognises a cookie that it has already answered.
+        """
         for _ in range(N_TRIES):
             try:
                 control.send(request.encode())

@@ -18,10 +18,11 @@ class SharedGroups:
         self._viewers: dict[int, tuple[Stream, frozenset[Participant]]] = {}
 
     def subscribe(self, subscriptions: Sequence[Subscription]) -> dict[int, list[Participant]]:
-        """Adds subscriptions; returns all groups by UDP port. `ValueError` if none can serve them.
+        """Adds subscriptions; returns all groups by UDP port.
 
-        After an error nothing has changed. A stream without viewers is checked with the others and
-        then forgotten: its sender may have left, and nobody needs to view what nobody sends.
+        Raises `ValueError` if no groups can serve all subscriptions; then nothing has changed. A
+        stream without viewers is checked together with the other streams and then forgotten,
+        because its sender may have left.
         """
         wanted = self._viewers | {
             stream.number: (stream, frozenset(viewers)) for stream, viewers in subscriptions

@@ -65,7 +65,10 @@ class Client:
         self._socket.close()
 
     def call(self, method: str, *arguments: Value) -> Any:
-        """Calls `service:method`; returns its result, or None. `ChildError` if it is refused."""
+        """Calls `service:method`; returns its result, or None.
+
+        Raises `ChildError` if the service refuses the call.
+        """
         head = struct.pack("!I", VERSION | CALL) + binary(method).data + struct.pack("!i", 0)
         self._socket.sendall(head + structure(dict(enumerate(arguments, start=1))).data)
         kind = self._unpack("!I") & 0xFF

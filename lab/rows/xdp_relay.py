@@ -1,4 +1,4 @@
-"""A hand-written SFU in XDP, `lab/peers/xdp_relay`: the peer of the kernel engine."""
+"""A hand-written SFU in XDP, `lab/peers/xdp_relay`, with which the kernel engine is compared."""
 
 import shutil
 import sysconfig

@@ -1,1 +1,1 @@
-"""Runs studies: measures an experiment's file into a folder; keeps it in the repository."""
+"""Runs studies: measures what an experiment file asks for; keeps results in the repository."""

@@ -1,11 +1,11 @@
 """Keeps a whole study in the repository, and makes the tables of README and docs/performance.md.
 
-The small files of a study go to `studies/` and replace the earlier study of the same experiment:
-raw samples, rows, the page. Figures are in the page, so their files are left out. So are tables and
-viewers.csv, since `./reprise-lab report` makes them again. If the files are still too large, delays
-are rounded to three digits. If this is not enough, runs with many samples keep only every second or
-third sample. Everything is then derived again from the kept samples, so that each number follows
-from the kept files.
+The small files of a study (raw samples, rows of results, the report's page) go to `studies/` and
+replace the earlier study of the same experiment. Figures are in the page, so their files are left
+out. Tables and viewers.csv are left out, too, since `./reprise-lab report` makes them again. If the
+files are still too large, delays are rounded to three digits. If this is not enough, runs with many
+samples keep only every n-th sample. Everything is then derived again from the kept samples, so that
+each number follows from the kept files.
 
 A folder is completed in `studies/.keeping` and then renamed.
 """
@@ -45,7 +45,10 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
-    """Keeps a study and returns the kept folder. Refuses one that is unfinished or too large."""
+    """Keeps a study and returns the kept folder.
+
+    Refuses a study that is unfinished, a short form, or too large.
+    """
     name = folder.experiment.experiment
     if folder.missing() or folder.missing_benchmarks() or folder.is_quick:
         raise FolderError(
@@ -100,7 +103,7 @@ def _tidy(studies: Path) -> None:
 
 
 def _make_smaller(folder: Folder, made: Path) -> None:
-    """Makes a copy of a study without `LEFT_OUT`, in the first form that is small enough."""
+    """Copies a study without the files in `LEFT_OUT`, in the first form that is small enough."""
     whole = folder.path
     shutil.copytree(whole, made, ignore=lambda place, _: LEFT_OUT if Path(place) == whole else ())
     small = Folder.open(made)
@@ -139,7 +142,7 @@ def _told(folder: Folder) -> KeptStudy:
         if (folder.path / file).exists()
     }
     if verdicts.FILE not in small:
-        # The study was kept before such files existed.
+        # The study was kept when the lab did not yet write these files.
         results = results_of(folder)
         small = small_files(results, promises_of(results, found))
     return KeptStudy(
@@ -153,7 +156,7 @@ def _told(folder: Folder) -> KeptStudy:
 
 
 def current_pages() -> dict[Path, str]:
-    """README and docs/performance.md with the current tables of the kept studies."""
+    """Returns the texts of README and docs/performance.md with the kept studies' tables."""
     kept = kept_studies()
     return {
         README: replaced(README.read_text(), section_of(kept)),

@@ -29,15 +29,21 @@ from lab.study.suite import measurement_of
 
 N_REPEATS_MAX = 5
 N_REPEATS_BEHIND = 1
-"""How often a run is repeated whose row works on the load's processor and leaves it too little."""
+"""How often a run is repeated if its row leaves the load too little time.
+
+This can happen only to a row that works on the load's processor.
+"""
 PACE_TOLERANCE = 0.001
 """By what share the time of sending may differ from the planned time ..."""
 PACE_TOLERANCE_S = 0.002
 """... or by this much, if this is more."""
 N_SAMPLES_MAX = 3_000
-"""About how many samples a run has. With more packets, only every n-th of a stream is one."""
+"""About how many samples a run has.
+
+With more packets, only every n-th packet of a stream is a sample.
+"""
 TICKS_MIN = 20
-"""How many ticks (hundredths of a second) are needed to know the kernel's part."""
+"""How many ticks (hundredths of a second) are needed to know the kernel's part of the time."""
 OVERHEAD_S = 2.0
 SET_UP_S = 4.0
 
@@ -186,7 +192,7 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> str:
 
 
 def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
-    """Removes all streams of several senders, since the next size may lack some senders."""
+    """If several participants send, removes all streams: the next size may lack some senders."""
     if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
         with running.told():
@@ -194,7 +200,10 @@ def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
 
 
 def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Cell) -> str:
-    """Repeats a run until its pace is as planned, and keeps it. Returns "", or why it never was."""
+    """Repeats a run until its packets are sent at the planned pace, and keeps that run.
+
+    Returns an empty text, or why the pace was never as planned.
+    """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     because: list[str] = []
     while len(because) <= N_REPEATS_MAX:
@@ -211,8 +220,8 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
         share = kernel_share(running.pids)
         planned_s = duration_s(sendings)
         why = unpaced(seen, planned_s)
-        # A row on the load's processor that leaves it no time is not carrying the load: no repeat
-        # changes this, and such runs are broken.
+        # A row on the load's processor may leave the load generator no time. Then the row cannot
+        # carry the load: no repeat changes this, and such runs count as broken.
         is_behind = bool(why) and running.row.is_on_load_cpu and len(because) >= N_REPEATS_BEHIND
         if why and not is_behind:
             because.append(why)
@@ -236,8 +245,9 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 def sample_every(sendings: Sequence[Sending]) -> int:
     """The n of "every n-th packet is a sample": large enough for about `N_SAMPLES_MAX` samples.
 
-    All packets are samples (1) if a frame is too short for the mark that tells samples from others,
-    or if BPF cannot count the other packets. Then the result is thinned afterwards.
+    All packets are samples (the n is 1) if a frame is too short for the mark that tells samples
+    from other packets, or if BPF cannot count the other packets. In this case the result is thinned
+    afterwards.
     """
     has_short = any(least_frame_len(one.packets) < SHORT_FRAME_BELOW_BYTES for one in sendings)
     if has_short or not is_root_of_system():
@@ -252,7 +262,7 @@ def every_for(n_packets: int) -> int:
 
 
 def thinned(seen: Seen, every: int) -> Seen:
-    """Keeps every `every`-th sample of each stream. Copies are still counted of all packets."""
+    """Keeps every `every`-th sample of each stream. Copies are still counted for all packets."""
     samples = tuple(one for one in seen.samples if one.sequence % every == 0)
     return replace(seen, samples=samples)
 

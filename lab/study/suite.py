@@ -106,7 +106,11 @@ def _in_sets(
     cells: Callable[..., Sequence[PlannedCell]],
     measure: Callable[[Path, Sequence[PlannedCell]], Failures],
 ) -> Callable[[Benchmark], Measurement]:
-    """A benchmark that is made in sets, of the cells whose name has a word of the part's `only`."""
+    """Returns a function that prepares a benchmark which is measured in sets.
+
+    The benchmark measures the cells whose names contain one of the words in the part's `only`. A
+    cell is one combination of what is measured and how.
+    """
 
     def measurement(part: Benchmark) -> Measurement:
         every = cells(part.rounds, part.trial_s, is_quick=part.short)
@@ -133,7 +137,10 @@ def _of_cells(
     cells: Callable[..., Sequence[PlannedCell]],
     measure: Callable[[Path, Sequence[PlannedCell]], Failures],
 ) -> Callable[[Benchmark], Measurement]:
-    """A benchmark of the cells whose name has a word of the part's `only`, each measured once."""
+    """Returns a function that prepares a benchmark in which each cell is measured once.
+
+    The benchmark measures the cells whose names contain one of the words in the part's `only`.
+    """
 
     def measurement(part: Benchmark) -> Measurement:
         words = part.only or ("",)

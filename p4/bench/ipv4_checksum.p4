@@ -7,8 +7,8 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// The controls below skip headers with options. A router calls this action for such a header after
-// it has decremented the TTL: RFC 1624, equation 3, where ~m + m' is 0xfeff.
+// The controls below skip headers with options. After a router has decremented the TTL in a header with options, it
+// calls this action, which computes equation 3 of RFC 1624; ~m + m' is 0xfeff for this change.
 action update_checksum_with_options(inout ipv4_t ipv4) {
     bit<32> sum = (bit<32>) ~ipv4.header_checksum + 0xfeff;
     ipv4.header_checksum = ~(sum[15:0] + sum[31:16]);

@@ -48,7 +48,8 @@ control L2Ingress(
         );
     }
 
-    // Written by the controller after a digest. Hit: a known source; miss: a new or moved one.
+    // The controller writes an entry after a digest. A hit means that the source is known; a miss means that it is new
+    // or has moved.
     table sources {
         key = {
             hdr.ethernet.src_addr: exact @name("src_addr");
@@ -63,7 +64,8 @@ control L2Ingress(
 
     action flood() { standard_metadata.mcast_grp = FLOOD_GROUP; }
 
-    // Written with `sources`. Hit: one port; miss: an unknown station, or a group address.
+    // The controller writes an entry together with the entry in `sources`. A hit gives one port; a miss means an
+    // unknown station or a group address.
     table destinations {
         key = { hdr.ethernet.dst_addr: exact @name("dst_addr"); }
         actions = { forward; @defaultonly flood; }

@@ -1,5 +1,5 @@
-// A switch and router, for the comparison with Open vSwitch: PISCES' L2L3, which is L2L3-ACL
-// (l2l3_acl.p4) without the access list.
+// A switch and router, for the comparison with Open vSwitch. It is the pipeline L2L3 of PISCES (Shahbaz et al., SIGCOMM
+// 2016), which is L2L3-ACL (l2l3_acl.p4) without the access list.
 //
 //   vlan_ingress -> sources -> routable -> routes -> destinations -> vlan_egress -> source_pruning
 

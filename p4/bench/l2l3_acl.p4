@@ -21,7 +21,7 @@ control AclIngress(
         standard_metadata.mcast_grp = 0;
     }
 
-    // The matching rule with the highest priority decides; without one the packet is dropped.
+    // The matching rule with the highest priority decides; if no rule matches, the packet is dropped.
     table acl {
         key = {
             hdr.ipv4.src_addr: ternary @name("src_addr");

@@ -1,7 +1,7 @@
-// The common part of L2L3 and L2L3-ACL: headers, parser, deparser, the tables that switch and
-// route. The tables are those of the L2L3-ACL pipeline that PISCES is measured with (Shahbaz et
-// al., SIGCOMM 2016, section 5), in their order. Inside the pipeline every frame has one VLAN tag,
-// even if it arrives or leaves without one.
+// The common part of L2L3 (l2l3.p4) and L2L3-ACL (l2l3_acl.p4): headers, parser, deparser, and the tables that switch
+// and route. The tables are those of the L2L3-ACL pipeline that PISCES is measured with (Shahbaz et al., SIGCOMM 2016,
+// section 5), in their order. Inside the pipeline every frame has one VLAN tag, even if it arrives or leaves without
+// one.
 #ifndef BENCH_VLAN_ROUTER_P4
 #define BENCH_VLAN_ROUTER_P4
 
@@ -83,7 +83,7 @@ control VlanRouter(
         hdr.ethernet.ether_type = ETHER_TYPE_VLAN;
     }
 
-    // Which frames a port accepts, and the VLAN of frames without a tag. A miss drops the frame.
+    // Says which frames a port accepts, and to which VLAN frames without a tag belong. A miss drops the frame.
     table vlan_ingress {
         key = {
             standard_metadata.ingress_port: exact @name("port");
@@ -104,7 +104,8 @@ control VlanRouter(
         );
     }
 
-    // Written by the controller after a digest. Hit: a known station; miss: a new one.
+    // The controller writes an entry after a digest. A hit means that the station is known; a miss means that it is
+    // new.
     table sources {
         key = { hdr.ethernet.src_addr: exact @name("src_addr"); }
         actions = { known; @defaultonly learn; }
@@ -114,7 +115,8 @@ control VlanRouter(
 
     action route() { }
 
-    // Which stations send through the router, and its address in their VLAN. A miss is switched.
+    // Has an entry for each station that sends through the router, with the router's address in the station's VLAN.
+    // After a miss the frame is switched, not routed.
     table routable {
         key = {
             hdr.ethernet.src_addr: exact @name("src_addr");
@@ -145,7 +147,8 @@ control VlanRouter(
 
     action flood(group_t group) { standard_metadata.mcast_grp = group; }
 
-    // Written with `sources`: a station's port, or the group of the VLAN's ports. A miss drops.
+    // The controller writes the entries together with those of `sources`. An entry gives a station's port, or the group
+    // of the VLAN's ports. A miss drops the frame.
     table destinations {
         key = {
             hdr.ethernet.dst_addr: exact @name("dst_addr");

@@ -15,7 +15,7 @@
 #endif
 
 /* If a program defines V1MODEL_NANOSECONDS_INSIDE, the standard metadata have a field that only
- * reprise-switch sets: how long the packet was inside when egress began. Before egress it is 0. */
+ * reprise-switch sets: how long the packet had been in the switch when egress began. Before egress the field is 0. */
 
 match_kind {
     range,
@@ -80,7 +80,7 @@ enum MeterType {
 #define V1MODEL_METER_COLOR_YELLOW 1
 #define V1MODEL_METER_COLOR_RED 2
 
-/* Since 20200408 the indexed externs have the index's type as a parameter. */
+/* Since version 20200408 the indexed externs have the index's type as a type parameter. */
 #if V1MODEL_VERSION >= 20200408
 
 extern counter<I> {
@@ -203,7 +203,7 @@ extern void update_checksum_with_payload<T, O>(
     HashAlgorithm algo
 );
 
-/* Externs that make another packet. It keeps the user metadata that are in @field_list(index). */
+/* Externs that make another packet. The new packet keeps the user metadata that are in @field_list(index). */
 extern void clone(in CloneType type, in bit<32> session);
 extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> index);
 extern void resubmit_preserving_field_list(bit<8> index);

@@ -19,7 +19,7 @@ enum bit<8> aom_verdict_t {
     DROP_EXHAUSTED = 5 // the epoch's last sequence number is used
 }
 
-// The kinds of datagrams to that port.
+// The kinds of datagrams to `AOM_UDP_PORT`.
 const bit<8> AOM_REQUEST = 1; // from a sender: group and digest, everything else 0
 const bit<8> AOM_TAGGED = 2; // from the sequencer, with four tags: AOM-HM
 const bit<8> AOM_SIGNED = 3; // from the coprocessor, with signature and link: AOM-PK

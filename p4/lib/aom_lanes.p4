@@ -49,8 +49,8 @@ void set_tags(inout aom_tags_t tags, in lanes_t lanes) {
     tags.tag3 = sip_tag(lanes.lane3);
 }
 
-// Reads epoch, group and shard; writes the first state of each lane. `known` is false if the shard
-// has no keys: such a packet must not leave, since anybody could compute its tags.
+// Reads epoch, group and shard; writes the first state of each lane. `known` is false if the shard has no keys; then
+// the packet must not leave, since anybody could compute its tags.
 control LaneKeys(inout aom_headers_t hdr, inout lanes_t lanes, inout bool known) {
     // A controller that reads the entries back finds zeros for the keys.
     @secret

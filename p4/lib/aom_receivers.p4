@@ -1,4 +1,5 @@
-// The last step of authenticated ordered multicast: a copy gets its receiver's addresses.
+// The last step of authenticated ordered multicast: each copy that multicast made of a packet gets the addresses of its
+// receiver.
 #ifndef AOM_RECEIVERS_P4
 #define AOM_RECEIVERS_P4
 

@@ -8,8 +8,8 @@
 
 const bit<32> AOM_GROUPS_MAX = 1024;
 
-// Reads the headers and parser_error; writes epoch, shard, group and sequence number of a request,
-// `verdict`, and, for a request that is stamped, the two multicast groups of its group.
+// Reads the headers and parser_error; writes epoch, shard, group and sequence number of a request, `verdict`, and, for
+// a request that is stamped, the multicast groups `shards` and `receivers` of its group.
 control AomSequencer(
     inout aom_headers_t hdr,
     inout aom_verdict_t verdict,
@@ -20,11 +20,11 @@ control AomSequencer(
     // Written by the controller, one cell for each group. `active` is 0 during an epoch change.
     register<bit<32>>(AOM_GROUPS_MAX) epochs;
     register<bit<1>>(AOM_GROUPS_MAX) active;
-    // The sequence number of the next request; 0: stamp none. The controller writes 1 at the start
-    // of an epoch, and 0 follows 0xffffffff, so no number of an epoch is given twice. State files
-    // do not restore a register that packets write, so a restarted switch has 0 here, and stamps no
-    // request before its controller has begun a new epoch. All workers share one register
-    // (@shared): with a register of its own, each worker would give every number.
+    // The sequence number of the next request; while it is 0, no request is stamped. The controller writes 1 at the
+    // start of an epoch, and 0 follows 0xffffffff, so no number of an epoch is given twice. State files do not restore
+    // a register that packets write, so after a restart of the switch the number is 0, and the switch stamps no request
+    // before its controller has begun a new epoch. All workers share one register (@shared): if each worker had its own
+    // register, each worker would give every number.
     @shared
     register<bit<32>>(AOM_GROUPS_MAX) sequences;
     counter(6, CounterType.packets_and_bytes) verdicts;
@@ -42,8 +42,8 @@ control AomSequencer(
         receivers = receiver_group;
     }
 
-    // Written by the controller: the request's IPv4 destination selects the group, or, in requests
-    // to the sequencer's own address, the group number. Miss: no such group.
+    // The controller writes the entries. The request's IPv4 destination selects the group; in requests to the
+    // sequencer's own address, the request's group number selects it. A miss means that there is no such group.
     table groups {
         key = {
             hdr.ipv4.dst_addr: optional @name("address");

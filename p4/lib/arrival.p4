@@ -8,9 +8,9 @@
 #include "headers.p4"
 #include "verdict.p4"
 
-// Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes `verdict`
-// (SERVE means here only a whole UDP packet for the SFU with TTL above 1) and, if the packet is for
-// the SFU, `own_mac`, the SFU's MAC on this port. Removes the tag of VLAN 0.
+// Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes `verdict` (here SERVE only
+// means that the packet is a whole UDP packet for the SFU with a TTL above 1) and, if the packet is for the SFU,
+// `own_mac`, the SFU's MAC on this port. Removes the tag of VLAN 0.
 control Arrival(
     inout headers_t hdr,
     inout verdict_t verdict,

@@ -1,6 +1,6 @@
-// The switch as a station of its network: it answers ARP requests, neighbour solicitations and echo
-// requests for its own addresses, and hellos of sockets that are signed in. Other hellos go to the
-// controller.
+// The switch as a station of its network: it answers ARP requests, neighbour solicitations and echo requests for its
+// own addresses. It also answers hellos (the datagrams with which a host signs in a socket) of sockets that are signed
+// in already. Other hellos go to the controller.
 #ifndef CONFERENCE_ANSWER_P4
 #define CONFERENCE_ANSWER_P4
 
@@ -10,7 +10,8 @@
 #include "conference_verdict.p4"
 #include "checksum.p4"
 
-// One's complement sum of an IPv6 address' words, not yet folded; or of their complements.
+// Returns the one's complement sum of an IPv6 address' 16-bit words, not yet folded. For the sum of the words'
+// complements, a caller passes `~address`.
 bit<32> words_of(in ipv6_address_t address) {
     return (bit<32>) address[127:112]
         + (bit<32>) address[111:96]
@@ -45,8 +46,8 @@ control ConferenceAnswer(
         hdr.arp.sender_protocol_addr = own_address;
     }
 
-    // RFC 4861, section 7.2.4. The checksum covers the addresses of the IPv6 header, too: the
-    // sender's, which is kept, and the solicitation's destination, for which the target comes.
+    // RFC 4861, section 7.2.4. The checksum also covers the addresses of the IPv6 header. The sender's address stays in
+    // the sum, and the target's address replaces the solicitation's destination.
     action answer_neighbour_solicitation() {
         hdr.icmp.checksum = updated_checksum(
             hdr.icmp.checksum,
@@ -66,7 +67,7 @@ control ConferenceAnswer(
         hdr.ipv6.src_addr = hdr.neighbour.target;
     }
 
-    // Exchanges the addresses, which changes no checksum.
+    // Exchanges the addresses, which changes no checksum; only the new TTL changes the header's checksum.
     action exchange_ipv4() {
         ipv4_address_t own_address = hdr.ipv4.dst_addr;
         hdr.ipv4.dst_addr = hdr.ipv4.src_addr;

@@ -8,10 +8,9 @@
 #include "conference_headers.p4"
 #include "conference_verdict.p4"
 
-// Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes `verdict`
-// (SERVE means here only a whole datagram to the port for media, with TTL above 1), the sender's
-// address in `source`, and, if the packet is for the switch, `own_mac`, its MAC on this port.
-// Removes the tag of VLAN 0.
+// Reads the headers, ingress_port, packet_length, parser_error and checksum_error. Writes `verdict` (here SERVE only
+// means that the packet is a whole datagram to the port for media, with a TTL above 1), the sender's address in
+// `source`, and, if the packet is for the switch, `own_mac`, the switch's MAC on this port. Removes the tag of VLAN 0.
 control ConferenceArrival(
     inout conference_headers_t hdr,
     inout conference_verdict_t verdict,
@@ -30,8 +29,8 @@ control ConferenceArrival(
         media_port = udp_port;
     }
 
-    // Written by the controller: the switch's own addresses on each port (an IPv4 address as
-    // ::ffff:a.b.c.d), and the UDP port for media. Hit: the packet is for the switch.
+    // The controller writes the switch's own addresses on each port (an IPv4 address as ::ffff:a.b.c.d), and the UDP
+    // port for media. A hit means that the packet is for the switch.
     table own_addresses {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
@@ -109,8 +108,8 @@ control ConferenceArrival(
         } else if (!addressed) {
             verdict = conference_verdict_t.DROP_NOT_FOR_US;
         } else if (hdr.neighbour.isValid()) {
-            // To the address itself, or to its multicast address. No answer to a host that is about
-            // to take an address (source ::, which has no option).
+            // A solicitation is sent to the address itself, or to the multicast address that belongs to it. A host that
+            // is about to take an address gets no answer; it sends from ::, and without the option.
             verdict = conference_verdict_t.DROP_NOT_FOR_US;
             if (
                 hdr.ipv6.hop_limit == ND_HOP_LIMIT

@@ -25,7 +25,8 @@ const bit<8> ND_HOP_LIMIT = 255; // RFC 4861, section 7.1.1: from this link, sin
 // An IPv4 address as IPv6 address (RFC 4291, section 2.5.5.2).
 const bit<96> IPV4_MAPPED = 0xffff;
 
-// A hello (docs/join.md): "RH", in a range that RFC 7983 leaves unassigned, then `hello_t`.
+// A hello (docs/join.md), the datagram with which a host signs in a socket, begins with "RH", which is in a range that
+// RFC 7983 leaves unassigned; then comes `hello_t`.
 const bit<16> HELLO_MAGIC = 0x5248;
 const bit<8> HELLO_VERSION = 1;
 const bit<8> HELLO = 1; // from a host
@@ -53,7 +54,7 @@ header neighbour_t {
     mac_address_t link_address;
 }
 
-// The first bytes of a datagram. RTP and RTCP (RFC 5761, section 4): version 2, and a type.
+// The first bytes of a datagram. In RTP and RTCP (RFC 5761, section 4) they contain version 2 and a type.
 header datagram_t {
     bit<8> first;
     bit<8> second;

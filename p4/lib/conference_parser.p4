@@ -7,10 +7,9 @@
 #include <v1model.p4>
 #include "conference_headers.p4"
 
-// A frame from the controller starts with `packet_out` and is not parsed further. A frame in a VLAN
-// (except VLAN 0) is not parsed beyond its tag; an IPv4 packet with options, an IPv6 packet with
-// extension headers or a fragment not beyond the IP header; a datagram of less than 2 bytes not
-// beyond its UDP header.
+// A frame from the controller starts with `packet_out` and is not parsed further. The parser stops after the tag of a
+// frame in a VLAN (except VLAN 0). It stops after the IP header of an IPv4 packet with options, of an IPv6 packet with
+// extension headers, and of a fragment. It stops after the UDP header of a datagram of less than 2 bytes.
 parser ConferenceParser(
     packet_in packet,
     out conference_headers_t hdr,
@@ -139,7 +138,7 @@ control ConferenceNoComputation(inout conference_headers_t hdr, inout metadata_t
     apply { }
 }
 
-// No frame leaves with a VLAN tag: the tag of VLAN 0 is removed, and frames of others are dropped.
+// No frame leaves with a VLAN tag: the tag of VLAN 0 is removed, and frames of other VLANs are dropped.
 control ConferenceDeparser(packet_out packet, in conference_headers_t hdr) {
     apply {
         packet.emit(hdr.packet_in);

@@ -1,6 +1,6 @@
-// HalfSipHash-2-4 of four 32-bit words, as in the AOM sequencer of NeoBFT: SipHash's round on
-// 32-bit words (J.-P. Aumasson's HalfSipHash), but with another initial state, without a length
-// word, and with a tag from all four words of the state. A lane is one computation with one key.
+// Computes HalfSipHash-2-4 of four 32-bit words, as the AOM sequencer of NeoBFT does. The round is SipHash's round on
+// 32-bit words (J.-P. Aumasson's HalfSipHash). But the initial state differs, there is no length word, and the tag is
+// computed from all four words of the state. A lane is one computation with one key.
 #ifndef HALF_SIPHASH_P4
 #define HALF_SIPHASH_P4
 

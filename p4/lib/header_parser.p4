@@ -7,9 +7,8 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// A frame from the controller starts with `packet_out` and is not parsed further. A frame in a VLAN
-// (except VLAN 0) is not parsed beyond its tag, an IPv4 packet with options or a fragment not
-// beyond the IPv4 header.
+// A frame from the controller starts with `packet_out` and is not parsed further. The parser stops after the tag of a
+// frame in a VLAN (except VLAN 0), and after the IPv4 header of a packet with options and of a fragment.
 parser HeaderParser(
     packet_in packet,
     out headers_t hdr,
@@ -103,7 +102,7 @@ control NoComputation(inout headers_t hdr, inout metadata_t meta) {
     apply { }
 }
 
-// No frame leaves with a VLAN tag: Arrival removes the tag of VLAN 0, and drops frames of others.
+// No frame leaves with a VLAN tag: Arrival removes the tag of VLAN 0, and drops frames of other VLANs.
 control HeaderDeparser(packet_out packet, in headers_t hdr) {
     apply {
         packet.emit(hdr.packet_in);

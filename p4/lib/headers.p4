@@ -30,7 +30,7 @@ const bit<8> DEFAULT_TTL = 64; // RFC 1700, "IP time to live parameter"
 // The port to and from the controller (P4Runtime PacketIn and PacketOut).
 const port_t CPU_PORT = 510;
 
-// What kind of packet this pass handles (simple_switch's `instance_type`).
+// The kinds of packets that ingress and egress distinguish (values of simple_switch's `instance_type`).
 const bit<32> INSTANCE_EGRESS_CLONE = 2;
 const bit<32> INSTANCE_RECIRCULATED = 4;
 const bit<32> INSTANCE_REPLICA = 5;

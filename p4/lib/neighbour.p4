@@ -1,5 +1,6 @@
-// Records the senders of ARP packets for the controller, which finds out from the records whether a
-// viewer has another MAC address than its copies have. The program itself does not use the records.
+// Records the senders of ARP packets for the controller, which finds out from the records whether a viewer's MAC
+// address differs from the MAC address to which the viewer's copies are sent. The program itself does not use the
+// records.
 #ifndef NEIGHBOUR_P4
 #define NEIGHBOUR_P4
 
@@ -7,8 +8,8 @@
 #include <v1model.p4>
 #include "headers.p4"
 
-// Two hosts whose addresses have the same hash share a cell, which records the later one. The
-// controller also asks every viewer from time to time. Enough for 4,094 hosts (a /20 network).
+// Two hosts whose addresses have the same hash share a cell, which records the host that sent last. The controller also
+// asks every viewer from time to time. The number of cells is enough for 4,094 hosts (a /20 network).
 const bit<32> HEARD_CELLS = 4096;
 
 // Records the sender of every ARP packet (request, reply or announcement, to any target): its

@@ -1,5 +1,5 @@
-// Gives a copy that leaves by another port than the packet's arrival port the SFU's address on the
-// output port as its source.
+// If a copy leaves by another port than the one by which the packet arrived, makes the SFU's address on the output port
+// the copy's source address.
 #ifndef PORT_ADDRESS_P4
 #define PORT_ADDRESS_P4
 
@@ -27,8 +27,9 @@ control PortAddress(inout headers_t hdr, inout standard_metadata_t standard_meta
         exit;
     }
 
-    // Written by the controller together with `own_addresses`, which only ingress can apply. Hit:
-    // the SFU's address on the port; miss: the SFU has no address there. Sized for every port.
+    // The controller writes this table together with `own_addresses`, which only ingress can apply. A hit gives the
+    // SFU's address on the port; a miss means that the SFU has no address there. The table's size allows an entry for
+    // every port.
     table port_addresses {
         key = { standard_metadata.egress_port: exact @name("egress_port"); }
         actions = { send_from; @defaultonly drop_no_address; }

@@ -1,4 +1,4 @@
-// Finds the group of a presenter's packet.
+// Finds the group of viewers that receive a presenter's packet.
 #ifndef PRESENTER_P4
 #define PRESENTER_P4
 
@@ -8,8 +8,8 @@
 #include "checksum.p4"
 #include "verdict.p4"
 
-// A presenter is identified by its IPv4 address: one stream a host. Writes `group`, and `verdict`
-// if no group has this presenter or another station uses the presenter's address.
+// A presenter is identified by its IPv4 address, so a host has only one stream. Writes `group`, and `verdict` if no
+// group has this presenter or another station uses the presenter's address.
 control PresenterLookup(
     inout headers_t hdr,
     inout verdict_t verdict,
@@ -24,9 +24,9 @@ control PresenterLookup(
         presenter_mac = mac;
     }
 
-    // Written by the controller: the group of each presenter, which is stored only here. Hit: a
-    // presenter; miss: an unknown sender. The match is exact, so a lookup costs the same for one
-    // group and for 65,535. Sized for all group ids, and as many presenters that replace others.
+    // The controller writes the group of each presenter, which is stored only here. A miss means an unknown sender. The
+    // match is exact, so a lookup costs the same for one group and for 65,535. The table has room for one presenter for
+    // every group id, and for as many presenters that replace these.
     table presenters {
         key = { hdr.ipv4.src_addr: exact @name("src_addr"); }
         actions = { set_group; @defaultonly NoAction; }
@@ -60,8 +60,8 @@ control StreamLookup(
         presenter_mac = mac;
     }
 
-    // Written by the controller: the group of each stream, which is stored only here. Hit: a
-    // stream; miss: an unknown sender. Has the size of `presenters`.
+    // The controller writes the group of each stream, which is stored only here. A miss means an unknown sender. The
+    // table has the size of `presenters`.
     table streams {
         key = {
             hdr.ipv4.src_addr: exact @name("src_addr");

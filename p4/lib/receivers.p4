@@ -1,4 +1,4 @@
-// Addresses a copy to its receiver, in IPv4 or IPv6.
+// Addresses each copy that multicast makes of a packet to the copy's receiver, in IPv4 or IPv6.
 #ifndef RECEIVERS_P4
 #define RECEIVERS_P4
 
@@ -8,9 +8,9 @@
 #include "checksum.p4"
 #include "conference_answer.p4"
 
-// Reads egress_rid, the receiver's leg. Writes the headers and both checksums. The source of a copy
-// is the address and port to which the receiver has signed in, so connected sockets and network
-// address translators accept the copy as an answer.
+// Reads egress_rid, the number of the receiver's leg (a leg is a socket that is signed in to the conference). Writes
+// the headers and both checksums. The source of a copy is the address and port to which the receiver has signed in, so
+// connected sockets and network address translators accept the copy as an answer.
 control Receivers(
     inout conference_headers_t hdr,
     inout standard_metadata_t standard_metadata
@@ -39,8 +39,8 @@ control Receivers(
         destination_port = udp_port;
     }
 
-    // Written by the controller before the replica that refers to the entry. Hit: a leg that is
-    // signed in; miss: one that has left while the packet was in the switch. An IPv4 address is
+    // The controller writes an entry before it writes the replica that refers to the entry. A hit means a leg that is
+    // signed in; a miss means a leg that has left while the packet was in the switch. An IPv4 address is
     // ::ffff:a.b.c.d.
     table receivers {
         key = { standard_metadata.egress_rid: exact @name("leg"); }
@@ -50,7 +50,8 @@ control Receivers(
         counters = receiver_packets;
     }
 
-    // A copy that needs a checksum over its payload: from IPv4 without one to IPv6.
+    // `drops_without_checksum` counts the copies that are dropped because they need a checksum over their payload: the
+    // packet came in IPv4 without a UDP checksum, and the copy would leave in IPv6.
     counter(1, CounterType.packets_and_bytes) drops_without_checksum;
     counter(1, CounterType.packets_and_bytes) drops_without_receiver;
 

@@ -27,8 +27,8 @@ control Routes(
 
     action drop() { verdict = verdict_t.DROP_NOT_FOR_US; }
 
-    // Written by the controller. Hit: the MAC and port of the destination host or the next router;
-    // miss: no route.
+    // The controller writes the entries. A hit gives the MAC and port of the destination host or the next router; a
+    // miss means that there is no route.
     table ipv4_routes {
         key = { hdr.ipv4.dst_addr: lpm @name("dst_addr"); }
         actions = { ipv4_forward; drop; }

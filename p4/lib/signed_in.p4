@@ -1,4 +1,5 @@
-// The sockets that are signed in: which leg of a conference each is, and who receives what it sends.
+// The sockets that are signed in to a conference. A host signs in a socket with datagrams called hellos. A socket that
+// is signed in is a leg of the conference; the entries say which leg each socket is, and who receives what it sends.
 #ifndef SIGNED_IN_P4
 #define SIGNED_IN_P4
 
@@ -7,7 +8,7 @@
 #include "conference_headers.p4"
 #include "conference_verdict.p4"
 
-// What v1model's meters find (RFC 2698).
+// A result of v1model's meters (RFC 2698).
 const bit<2> METER_RED = 2;
 
 // What a leg sends.
@@ -17,8 +18,8 @@ const bit<1> RTP_ONLY = 1;
 const bit<32> HELLO_SOURCES = 4096;
 const bit<32> HELLO_PORTS = 512;
 
-// Reads the headers, `source` and ingress_port of a datagram with verdict SERVE. Writes `verdict`,
-// and for one that is still to be served `leg`, `group` and priority.
+// Reads the headers, `source` and ingress_port of a datagram with verdict SERVE. Writes `verdict` and, if the datagram
+// is still to be served, `leg`, `group` and priority.
 control SignedIn(
     inout conference_headers_t hdr,
     inout conference_verdict_t verdict,
@@ -29,8 +30,8 @@ control SignedIn(
 ) {
     direct_counter(CounterType.packets_and_bytes) leg_packets;
     direct_meter<bit<2>>(MeterType.bytes) leg_rate;
-    // Hellos that go to the controller: of each hash of an address, so that one sender keeps nobody
-    // else out, then of each port.
+    // These meters limit the hellos that go to the controller: first for each hash of a sender's address, so that one
+    // sender does not keep the others out, then for each port.
     meter(HELLO_SOURCES, MeterType.packets) hello_source_rate;
     meter(HELLO_PORTS, MeterType.packets) hello_port_rate;
     group_t media_group = 0;
@@ -42,7 +43,7 @@ control SignedIn(
     bool is_known = false;
     bool is_report = false;
 
-    // 0 for a group: it has no member.
+    // A group number of 0 means a group without members.
     action set_leg(
         leg_t number,
         group_t media,
@@ -58,9 +59,9 @@ control SignedIn(
         leg_rate.read(color);
     }
 
-    // Written by the controller when a host has proved by hellos that it is a leg, from its socket's
-    // own address, with the MAC of its frames: a forger of the address must know that, too, to use the
-    // leg's rate up. An IPv4 address is ::ffff:a.b.c.d.
+    // The controller writes an entry when a host has proved, by hellos from its socket's own address, that the socket
+    // is a leg. The key also contains the MAC of the host's frames, so somebody who forges the address can use up the
+    // leg's rate only if he knows the MAC too. An IPv4 address is ::ffff:a.b.c.d.
     table sockets {
         key = {
             standard_metadata.ingress_port: exact @name("ingress_port");
@@ -86,7 +87,7 @@ control SignedIn(
                 || hdr.hello.version != HELLO_VERSION
                 || hdr.hello.leg != 16w0 ++ leg
             ) {
-                // Of another leg, too: a socket that is bound to one may sign in to another.
+                // This includes hellos for another leg: a socket that is bound to one leg may sign in to another.
                 verdict = conference_verdict_t.TO_CONTROLLER;
                 hash(cell, HashAlgorithm.crc16, 32w0, { source }, HELLO_SOURCES);
                 hello_source_rate.execute_meter(cell, color);

@@ -1,7 +1,7 @@
-// Stores viewers in the slots of one register pool. A group has a block of consecutive slots, and a
-// register value, (base, count), that refers to the block. A block never changes while a packet may
-// still read it: the controller writes a new block, then the group's value. A packet reads the
-// value only in its first pass, so it sees one version of its group in all passes.
+// Stores viewers in the slots of one register pool. A group has a block of consecutive slots, and a register value,
+// (base, count), that refers to the block. A block never changes while a packet may still read it: the controller
+// writes a new block, then the group's value. A packet runs through the pipeline once for each viewer, because it
+// recirculates. It reads the group's value only in the first run, so it sees one version of its group in all runs.
 #ifndef SLOT_POOL_P4
 #define SLOT_POOL_P4
 
@@ -17,15 +17,15 @@ const bit<32> MAX_GROUPS = 65536;
 const bit<32> MAX_VIEWERS = 65536;
 const bit<32> VIEWER_ID_MASK = 0x7fffffff;
 
-// First pass: reads `group`; writes `base` and `count`, and `verdict` if the group has no
-// viewers.
+// Applied in a packet's first run through the pipeline. Reads `group`; writes `base` and `count`, and `verdict` if the
+// group has no viewers.
 control GroupBlock(
     inout group_t group,
     inout bit<32> base,
     inout bit<32> count,
     inout verdict_t verdict
 ) {
-    // Written by the controller: (base, count) by group. 0 is an empty group.
+    // The controller writes (base, count) for each group; the index is the group. A value of 0 means an empty group.
     register<bit<64>>(MAX_GROUPS) groups;
     bit<64> block = 0;
 
@@ -39,16 +39,16 @@ control GroupBlock(
     }
 }
 
-// Every pass: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes the
-// headers, both checksums and `viewer_id`, the viewer's index in the counter of copies.
+// Applied in every run through the pipeline: addresses the packet to viewer `viewer_idx` of the block at `base`. Writes
+// the headers, both checksums and `viewer_id`, the viewer's index in the counter of copies.
 control ViewerRewrite(
     inout headers_t hdr,
     inout bit<32> base,
     inout bit<32> viewer_idx,
     inout bit<32> viewer_id
 ) {
-    // Written by the controller, by slot. Only the controller uses the highest bit of `viewer_ids`
-    // (the MAC was looked up by ARP); the other bits are the viewer's index in the counter.
+    // The controller writes these registers; the index is the slot. Only the controller uses the highest bit of
+    // `viewer_ids` (the MAC was looked up by ARP); the other bits are the viewer's index in the counter.
     register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
     register<mac_address_t>(POOL_SLOTS) viewer_macs;
     register<bit<32>>(POOL_SLOTS) viewer_ids;

@@ -15,7 +15,7 @@ control Stations(inout ethernet_t ethernet, inout standard_metadata_t standard_m
 
     action flood() { standard_metadata.mcast_grp = FLOOD_GROUP; }
 
-    // Written by the controller. Hit: one port; miss: an unknown station, or a group address.
+    // The controller writes the entries. A hit gives one port; a miss means an unknown station, or a group address.
     table stations {
         key = { ethernet.dst_addr: exact @name("dst_addr"); }
         actions = { forward; @defaultonly flood; }

@@ -1,5 +1,5 @@
-// Decides what happens to an arriving packet, and counts it: every packet from a port gets exactly
-// one verdict, so the counters of `verdicts` add up to the number of arrived packets.
+// Carries out the verdict on an arriving packet, and counts the verdicts: every packet from a port gets exactly one
+// verdict, so the counters of `verdicts` add up to the number of arrived packets.
 #ifndef VERDICT_P4
 #define VERDICT_P4
 

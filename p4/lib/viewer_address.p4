@@ -7,9 +7,9 @@
 #include "headers.p4"
 #include "checksum.p4"
 
-// Reads `group` and egress_rid; writes the headers and both checksums. The source of a copy is the
-// destination of the packet (after PortAddress): address and UDP port. So connected sockets and
-// network address translators accept the copy as an answer.
+// Reads `group` and egress_rid; writes the headers and both checksums. The source address and port of a copy are the
+// destination address and UDP port of the packet (after PortAddress). So connected sockets and network address
+// translators accept the copy as an answer.
 control ViewerAddress(
     inout headers_t hdr,
     inout group_t group,
@@ -18,8 +18,8 @@ control ViewerAddress(
     direct_counter(CounterType.packets_and_bytes) viewer_packets;
     bit<32> delta = 0;
 
-    // The own address moves from destination to source, which changes no sum. So only two changes
-    // count: presenter's to viewer's address, and source port to viewer's port.
+    // The SFU's own address moves from destination to source, which changes no sum. So only two changes count: the
+    // viewer's address replaces the presenter's, and the viewer's port replaces the source port.
     action send_to(mac_address_t mac, ipv4_address_t address, udp_port_t udp_port) {
         delta = address_delta(hdr.ipv4.src_addr, address);
         hdr.ipv4.header_checksum = updated_checksum(hdr.ipv4.header_checksum, delta);
@@ -36,9 +36,9 @@ control ViewerAddress(
 
     action drop_unknown_viewer() { mark_to_drop(standard_metadata); }
 
-    // Written by the controller before the replica that refers to the entry, and never changed
-    // while a packet may use it. Hit: a viewer; miss: a replica that the controller did not write.
-    // Has the size of the recirculation program's pool.
+    // The controller writes an entry before it writes the replica that refers to the entry, and never changes the entry
+    // while a packet may use it. A hit means a viewer; a miss means a replica that the controller did not write. The
+    // table has the size of the recirculation program's pool (slot_pool.p4).
     table viewers {
         key = {
             group: exact @name("group");

@@ -13,7 +13,8 @@ VERSION = 0x80010000
 CALL, REPLY, EXCEPTION = 1, 2, 3
 STOP = 0
 
-# The maximum length in an answer. A wrong length then causes an error instead of exhausted memory.
+# The maximum length that an answer may state. A wrong length then causes an error instead of
+# exhausted memory.
 ELEMENTS_MAX = 1 << 26
 
 
@@ -117,7 +118,7 @@ BYTES, STRUCT, MAP, LIST = 11, 12, 13, 15
 
 
 def kind_of(of: object) -> int:
-    """Returns the number of a type."""
+    """Returns the number that the protocol gives to a type."""
     if isinstance(of, str):
         return NUMBERS[of][0] if of in NUMBERS else BYTES
     if isinstance(of, tuple):
@@ -126,7 +127,7 @@ def kind_of(of: object) -> int:
 
 
 def written(of: object, value: object) -> bytes:
-    """Returns a value in the binary protocol."""
+    """Encodes a value in the binary protocol."""
     if isinstance(of, str):
         if of in NUMBERS:
             packed = value if of in ("double", "bool") else int(value)
@@ -145,7 +146,7 @@ def written(of: object, value: object) -> bytes:
 
 
 def written_fields(types: list, values: list) -> bytes:
-    """Returns fields, numbered from 1, in the binary protocol. A field that is None is left out."""
+    """Encodes fields, numbered from 1, in the binary protocol. A field that is None is left out."""
     out = b""
     for number, (of, value) in enumerate(zip(types, values, strict=True), 1):
         if value is not None:
@@ -227,7 +228,7 @@ def enumeration(name: str, words: list[str]) -> type:
 
 
 def declare(table: str) -> dict[str, type]:
-    """Makes the classes of a table.
+    """Makes the classes that a table declares.
 
     A line is `enum NAME A=1 B=2`, `struct NAME field:TYPE ...` or `exception NAME ...`.
     """

@@ -1,4 +1,4 @@
-"""Makes small but complete files of a benchmark that was never run. Their ratios are known."""
+"""Makes small but complete result files, as if benchmarks had been run, with known ratios."""
 
 import itertools
 from dataclasses import MISSING, fields

@@ -1,4 +1,4 @@
-"""Which fan-outs are measured, for how long, and which trials are void."""
+"""Tests which fan-outs the benchmark measures, for how long, and which trials are void."""
 
 import math
 import os
@@ -134,7 +134,8 @@ def test_like_takes_turns_with_like() -> None:
     assert {(group[0].port, group[0].wait) for group in groups} == {
         (port, wait) for port in ("afpacket", "afxdp") for wait in ("spin", "sleep")
     }
-    # Forwarders share a cell at every fan-out, so that all points of a curve are made alike.
+    # Forwarders are measured together at every fan-out, so that all points of a curve are measured
+    # in the same way.
     fanouts = {cell.fanout for cell in matrix.cells(Choice()) if len(cell.forwarders) > 1}
     assert fanouts == set(fanout.FANOUTS)
     only = matrix.cells(Choice(only=("pktswitch_bypass afxdp spin",), fanouts=(64,), rounds=2))

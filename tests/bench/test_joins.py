@@ -1,4 +1,4 @@
-"""Joining a conference: the row, the table, the promises, and a short load."""
+"""Tests the benchmark of joins: its row, its table, the claims about it, and a short load."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""From mouth to ear: the clicks, the table, and the programs themselves."""
+"""Tests the mouth-to-ear benchmark: the clicks, the table, and the musicians' programs."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ PERIOD = 128
 
 
 def heard_after(delay: int, n_clicks: int, loudness: float = 1.0) -> list[list[int]]:
-    """What is heard of clicks, by one listener, who hears everything so many samples later."""
+    """Returns what one listener hears of clicks that arrive `delay` samples later."""
     clicks = Clicks(n_clicks, 1)
     clicks.is_on = True
     n_periods = (n_clicks + 2) * SPACING_SAMPLES // PERIOD
@@ -87,5 +87,5 @@ def test_a_listener_hears_clicks_with_whatever_is_between(tmp_path: Path) -> Non
     rows = rows_of(MixersRow, (tmp_path / "mixers.csv").read_text(), "mixers.csv")
     assert {row.between for row in rows} == {"nothing", "p4_conference", "hub", "server"}
     assert all(0 < row.p50_ms <= row.max_ms < 200 for row in rows), rows
-    # What mixes works for it; nothing takes no time.
+    # A mixer takes processor time; `nothing` takes none.
     assert all((row.cpu_pct > 0) == (row.between != "nothing") for row in rows), rows

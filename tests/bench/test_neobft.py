@@ -1,4 +1,4 @@
-"""The study of ordered multicast: its figures, made from given rows, and a short run of it all."""
+"""Tests the study of ordered multicast: figures made from given rows, and a short run."""
 
 from pathlib import Path
 

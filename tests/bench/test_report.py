@@ -238,12 +238,12 @@ def test_the_promise_beside_af_xdp_rests_on_one_sink_and_the_other_is_a_second_c
 
     told = promise(0.9e6, 2.2e6)
     assert (told.holds, told.found) == (True, " 3.00")
-    # A rate at the XDP sink and one at the tcx sink cannot be compared, as older code did.
+    # A rate at the XDP sink must not be compared with a rate at the tcx sink, as older code did.
     assert promise(1.2e6, 0.9e6).holds is False
 
 
 def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -> None:
-    """It is not compared with the other's first set."""
+    """A forwarder measured alone is not compared with the first set of the other forwarder."""
     alone, peer = (
         "p4_replication,interpreter,afpacket,spin,64",
         "pktswitch_bypass,,afpacket,spin,64",
@@ -254,7 +254,7 @@ def test_one_that_was_measured_alone_is_beside_the_median_of_the_others_sets() -
     in_sets = [f"{line},{number}" for number, line in enumerate(lines, -1)]
     for rounds in (rounds_of(lines), rounds_of(in_sets, ",set")):
         assert Beside(rounds)(rounds[0], rounds[1]) == pytest.approx(299 / 765)
-    # Sets that only one of the two has are left out.
+    # Sets that only one of the two forwarders has are left out.
     ours = "p4_replication,native,afpacket,spin,64"
     lines = [
         *(f"{ours},{rate},{rate}{delays},{n}" for n, rate in ((0, 90), (2, 60))),

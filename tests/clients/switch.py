@@ -1,7 +1,8 @@
 """Runs a `reprise-switch` for one test. Its two ports are UDP sockets that reach each other.
 
-A frame that leaves by one of them comes back in on the port that its destination names. The program
-`every_entity` then sends it to the controller, or to port 1, which does not exist.
+A frame that leaves by one of these ports comes back in on the port that the frame's destination
+names. The program `every_entity` then sends the frame to the controller, or to port 1, which does
+not exist.
 """
 
 import os
@@ -22,13 +23,13 @@ PATIENCE_S = 120.0
 DEVICE_ID = 1
 PORTS = (2, 3)
 EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
-"""A program with one of every entity: `.p4`, `.p4info.txtpb` and `.json`."""
+"""A program with every kind of entity; its files are `.p4`, `.p4info.txtpb` and `.json`."""
 BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
-"""A program with every match kind: `.p4info.txtpb` and `.json`."""
+"""A program with every match kind; its files are `.p4info.txtpb` and `.json`."""
 
 LOOPBACK = bytes((127, 0, 0, 1))
 LOOPBACK_MAC = bytes((2, 0)) + LOOPBACK
-"""The Ethernet address that the switch gives to that IP address behind a UDP port."""
+"""The Ethernet address that the switch gives to the host `LOOPBACK` behind a UDP port."""
 N_HEADER_BYTES = 28
 
 
@@ -41,8 +42,8 @@ class Switch:
     def frame(self, to: int, kind: int = 0) -> bytes:
         """A frame that leaves by any port as a datagram, and comes back in on the port `to`.
 
-        `every_entity` reads four bytes where IPv4's header begins. The last of them says which
-        kind of packet it is, so that is the low byte of the IPv4 length.
+        `every_entity` reads four bytes where IPv4's header begins. The last of these bytes, the low
+        byte of the IPv4 length, says which kind of packet it is.
         """
         len_bytes = kind if kind >= N_HEADER_BYTES else kind + 0x100
         udp_len_bytes = len_bytes - 20
@@ -53,7 +54,7 @@ class Switch:
 
 @contextmanager
 def running(*options: str) -> Iterator[Switch]:
-    """Runs a switch with these options during the `with` block; it must then end by itself."""
+    """Runs a switch with these options during the `with` block. Then it must end by itself."""
     command = [str(SWITCH), "--grpc", "127.0.0.1:0", "--device-id", str(DEVICE_ID)]
     for port in PORTS:
         command += ["-i", f"{port}@udp:127.0.0.1:0"]

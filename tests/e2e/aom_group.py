@@ -40,7 +40,7 @@ class Group:
     places: list[tuple[int, int]] = field(default_factory=list)
 
     def join(self, host: int, udp_port: int = MEMBER_UDP_PORT) -> None:
-        """Adds a member, which begins a new epoch, and lets it join."""
+        """Adds a member, so that a new epoch begins, and lets the member join."""
         file = self.whole.add_member(host, self.name, udp_port)
         join = self.namespace(host).call
         self.members.append(join(lambda: Member.join(file, PATIENCE_S)))
@@ -69,18 +69,21 @@ class Group:
         return [next_events(member, n_events) for member in self.members]
 
     def advance(self) -> None:
-        """Begins a new epoch, and waits until all members have it."""
+        """Begins a new epoch, and waits until all members have the new epoch."""
         self.wait_until_all_receive()
         self.whole.aom("epoch", "advance", self.name)
         self.wait_until_all_receive()
 
     def wait_until_all_receive(self) -> None:
-        """Waits until the group's epoch is active and all members are connected and have it."""
+        """Waits until the epoch is active and all members are connected and have this epoch."""
         wait_until(lambda: self.whole.n_receiving(self.name), len(self.members))
 
 
 def next_events(member: Member, n_events: int) -> list[Event]:
-    """The next events, with an event for each dropped number; fails if they do not come."""
+    """Returns the next events; fails if they do not come.
+
+    A notification of several dropped numbers is split into one event for each number.
+    """
     events: list[Event] = []
     while len(events) < n_events:
         event = member.next(PATIENCE_S)
@@ -94,7 +97,7 @@ def next_events(member: Member, n_events: int) -> list[Event]:
 
 
 def number_of(event: Event) -> int:
-    """The number of an event from `next_events`."""
+    """The sequence number of an event that `next_events` returned."""
     return event.first if isinstance(event, DropNotification) else event.sequence
 
 
@@ -116,7 +119,7 @@ def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
 
 
 def altered(datagram: bytes, at: int) -> bytes:
-    """A copy in which the lowest bit of byte `at` is changed."""
+    """Returns a copy of a datagram in which the lowest bit of byte `at` is changed."""
     return datagram[:at] + bytes([datagram[at] ^ 1]) + datagram[at + 1 :]
 
 

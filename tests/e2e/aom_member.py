@@ -1,4 +1,4 @@
-"""A member that prints each event as a line of JSON, until its standard input ends.
+"""A member of an ordered group. It prints events as lines of JSON until its standard input ends.
 
 To a line "verify CERTIFICATE MESSAGE" on its input it answers "verify: True" or "verify: False".
 """
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def read(member: Member, ended: threading.Event) -> None:
-    """Prints events, after the end also those that had come before it."""
+    """Prints events until `ended` is set, and then also the events that had already come."""
     quiet = False
     while not (ended.is_set() and quiet):
         try:

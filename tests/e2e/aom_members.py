@@ -62,7 +62,7 @@ def read(name: str, member: Member, ended: threading.Event) -> None:
 
 
 def tell(*event: object) -> None:
-    """Prints a line in one write, so that no kill loses it and no thread writes into it."""
+    """Prints a line in one write: a kill cannot cut it, and no other thread can write into it."""
     sys.stdout.write(json.dumps(event) + "\n")
     sys.stdout.flush()
 

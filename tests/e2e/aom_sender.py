@@ -1,4 +1,7 @@
-"""Sends requests to a group: ADDRESS WHO COUNT RATE [signed], as messages "WHO 0", "WHO 1", ..."""
+"""Sends COUNT requests with the messages "WHO 0", "WHO 1", ... to a group.
+
+The arguments are ADDRESS WHO COUNT RATE [signed].
+"""
 
 import socket
 import sys
@@ -8,7 +11,7 @@ from aom import UDP_PORT, request
 
 
 def main() -> None:
-    """Sends at that rate; after a delay it does not send faster to catch up."""
+    """Sends RATE requests a second; after a delay it does not send faster to catch up."""
     address, who, count, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
     group = (address, UDP_PORT)
     signed = sys.argv[5:] == ["signed"]

@@ -59,7 +59,10 @@ def running(namespaces: None, logs: Path) -> Iterator[TwoPorts]:
 
 
 def verdicts_of(shown: dict[str, Any]) -> dict[str, int]:
-    """From `reprise show`: the short name of each verdict with packets, and how many it has."""
+    """Maps each verdict in the output of `reprise show` to the number of its packets.
+
+    Verdicts without packets are left out. The key of a verdict is the last part of its name.
+    """
     named = {one["verdict"].rsplit(".", 1)[-1]: one["packets"] for one in shown["verdicts"]}
     return {name: n for name, n in named.items() if n}
 

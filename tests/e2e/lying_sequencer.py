@@ -1,4 +1,4 @@
-"""A sequencer for tests. It has a tagged group's keys, and can tell each member something else."""
+"""A sequencer for tests that has a tagged group's keys and can send members different messages."""
 
 import hashlib
 import json

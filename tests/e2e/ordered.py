@@ -64,8 +64,8 @@ class Hosts(Network):
                 f"address add {ip_of(number)}/24 dev {HOST_INTERFACE}\n"
                 f"route add 239.0.0.0/8 dev {HOST_INTERFACE}\n",
             )
-            # The kernel drops packets from addresses to which it has no route (RFC 3704). By this
-            # `Ordered.lose` loses packets.
+            # The kernel drops packets from addresses to which it has no route (RFC 3704).
+            # `Ordered.lose` uses this to lose packets.
             host.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/rp_filter"])
         run(
             ["ip", "-n", self.switch.name, "-batch", "-"],
@@ -101,7 +101,10 @@ class Ordered:
         self.start("service", self.service()).wait_for_line("ready:", READY_TIMEOUT_S)
 
     def service(self, state: Path | None = None, listen: str = SERVICE) -> list[str]:
-        """The command of the service, or with another folder and address of a second service."""
+        """The command that starts the service.
+
+        With another `state` folder and `listen` address, the command starts a second service.
+        """
         ports = [str(port) for port in [*self.hosts.hosts, SERVICE_PORT]]
         argv = [str(REPRISE), "aom", "serve", "--program", str(self.program)]
         argv += ["--state", str(state or self.state), "--listen", listen, "--switch", GRPC_ADDRESS]
@@ -122,7 +125,7 @@ class Ordered:
         return dict(group)
 
     def n_receiving(self, name: str = "counter") -> int:
-        """How many members are connected and have the group's epoch; 0 if it is not active."""
+        """How many connected members have the group's epoch; 0 if the group is not active."""
         group = self.group(name)
         receiving = [
             member["receiver"] is not None and member["installed"] == group["epoch"]
@@ -144,7 +147,7 @@ class Ordered:
     def add_member(
         self, host: int, group: str = "counter", udp_port: int = MEMBER_UDP_PORT
     ) -> Path:
-        """Adds a member and returns its file. A host may have several members, by UDP port."""
+        """Adds a member and returns its file. Several members on a host differ in the UDP port."""
         name = f"m{host}" if udp_port == MEMBER_UDP_PORT else f"m{host}-{udp_port}"
         file = self.logs / f"{group}-{name}.member"
         words = ["--ip", ip_of(host), "--mac", mac_of(host), "--port", str(host)]

@@ -23,7 +23,7 @@ def point_of(compressed: bytes) -> Point:
 
 
 def verify(key: Point, digest: bytes, signature: bytes) -> bool:
-    """Whether `signature` (r and s, 32 bytes each) is the key's for a digest of 32 bytes."""
+    """Whether `signature` (r and s, 32 bytes each) is valid for a key and a digest of 32 bytes."""
     r, s = (int.from_bytes(half, "big") for half in (signature[:32], signature[32:]))
     if not (0 < r < ORDER and 0 < s < ORDER):
         return False

@@ -29,7 +29,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r")
 
 
 class Terminal:
-    """A terminal and the program that controls it. Ctrl-C reaches it as from a keyboard."""
+    """A terminal and the program that runs at it. Ctrl-C reaches the program as from a keyboard."""
 
     def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
         self._keys, theirs = pty.openpty()
@@ -67,7 +67,7 @@ class Terminal:
         return lines[1:-1]
 
     def interrupt_until(self, wanted: str) -> str:
-        """Presses Ctrl-C until this text comes: one may come too early, before its command runs."""
+        """Presses Ctrl-C until this text comes, as one press may come before the command runs."""
         deadline_s = time.monotonic() + PATIENCE_S
         while wanted not in self.rest():
             assert time.monotonic() < deadline_s, f"no {wanted!r} in {self.rest()!r}"

@@ -1,4 +1,4 @@
-"""Ordered multicast as operators and members use it: its programs, in network namespaces."""
+"""Tests ordered multicast as operators and members use it: by programs in network namespaces."""
 
 import sys
 import time
@@ -35,7 +35,7 @@ def told(whole: Ordered) -> list[list[tuple[int, int, str, str, str]]]:
 
 
 def assert_in_order(told: list[list[tuple[int, int, str, str, str]]]) -> None:
-    """Each member's numbers only grow, and members with the same number have the same message."""
+    """Checks that each member's numbers only grow, and that members agree on each message."""
     agreed: dict[tuple[int, int], str] = {}
     for one in told:
         places = [event[:2] for event in one]
@@ -114,7 +114,7 @@ def test_a_killed_service_and_a_killed_switch_are_gone_on_with(whole: Ordered) -
     everybody = told(whole)
     assert_in_order(everybody)
     for one in everybody:
-        # Requests are lost only while the switch is away.
+        # Requests are lost only while the switch does not run.
         assert {event[0] for event in one} == {epoch, group["epoch"]}
         assert one[-1][3] == "s 7999"
 
@@ -146,7 +146,8 @@ def test_a_member_in_c_and_one_of_the_installed_package(whole: Ordered, logs: Pa
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input"]
     quiet = ["--no-deps", "--disable-pip-version-check"]
     run([*pip, *quiet, "--target", str(installed), str(wheel)], timeout_s=120.0)
-    # The member in C also sends a request. The copy that it gets has its own address as source.
+    # The member in C also sends a request. The copy of the request that comes back to this member
+    # has the member's own address as source.
     whole.hosts.hosts[1].run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/accept_local"])
     in_c, in_python = whole.add_member(1), whole.add_member(2)
     python = whole.python(MEMBER, str(in_python), package=installed)

@@ -42,7 +42,7 @@ def start_client(whole: Ordered, host: int, count: int) -> Child:
 
 
 def applied(whole: Ordered, n_commands: int, clients: Sequence[int] = CLIENTS) -> list[list[str]]:
-    """The commands that each replica has applied, once it has `n_commands` of each client."""
+    """Waits until each replica has `n_commands` of each client; returns the applied commands."""
     lines = []
     for host in REPLICAS:
         replica = whole.processes[f"replica{host}"]
@@ -212,14 +212,17 @@ def test_questions_and_answers_are_read_as_they_were_written(example: Any) -> No
 
 
 class TrustingMember:
-    """A member to whom every certificate that ends with "right" proves this one text."""
+    """A member that takes every certificate which ends with "right" as proof of one fixed text."""
 
     def verify(self, certificate: bytes, message: bytes) -> bool:
         return certificate.endswith(b"right") and message == b"c5 0 7 127.0.0.9 60000"
 
 
 def certificate_of(epoch: int, number: int, end: bytes) -> bytes:
-    """A certificate as long as a signature's. `end` decides whether the member takes it."""
+    """Makes a certificate that is as long as one with a signature.
+
+    `end` decides whether the member accepts the certificate.
+    """
     head = bytes([2, 0, 1]) + epoch.to_bytes(8, "big") + number.to_bytes(4, "big")
     return head + bytes(96 - len(end)) + end
 
@@ -233,7 +236,7 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
     place = (own, REPAIR_PORT)
     known = [addresses(ip, REPAIR_PORT) for ip in others]
     strangers = [addresses(f"127.0.0.{n}", REPAIR_PORT) for n in (35, 36, 37)]
-    # Other programs on the known hosts.
+    # These sockets stand for other programs on the known hosts.
     strangers += [addresses(ip, 60099) for ip in others]
     # Billions of numbers are missing. A member would report them as one event.
     repair = threading.Thread(target=replica.repair, args=(4, 7, 2**32 - 2))
@@ -245,7 +248,8 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
         stranger.sendto(nothing, place)
     text = b"c5 0 7 127.0.0.9 60000"
     wrong = [
-        # Not asked for; a certificate of another number; a forged one; none at all.
+        # A number that was not asked for; a certificate of another number; a forged certificate; no
+        # certificate.
         counter.Proved((4, 6), text, certificate_of(4, 6, b"right")),
         counter.Proved((4, 8), text, certificate_of(4, 6, b"right")),
         counter.Proved((4, 7), text, certificate_of(4, 7, b"forged")),
@@ -260,7 +264,7 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
     known[0].sendto(nothing, place)
     known[1].sendto(counter.Answer(question.nonce, right).to_bytes(), place)
     known[2].sendto(nothing, place)
-    # All have missed the numbers after it.
+    # All replicas have missed the numbers after this one.
     behind = question
     while behind.first != 1001:
         behind = counter.parse(known[2].recv(65535))
@@ -304,7 +308,8 @@ def test_replicas_go_on_beside_hostile_requests_and_datagrams(whole: Ordered) ->
     client = start_client(whole, CLIENTS[0], 100)
     for round_ in range(5):
         for message in NO_COMMANDS:
-            # Shortened, as the sequencer does not order a request that is longer than a packet.
+            # The message is shortened, because the sequencer does not order a request that is
+            # longer than a packet.
             attacker.send_to((GROUP_IP, UDP_PORT), request(message[:1000]))
         for host in REPLICAS:
             for datagram in NO_DATAGRAMS:
@@ -313,7 +318,7 @@ def test_replicas_go_on_beside_hostile_requests_and_datagrams(whole: Ordered) ->
         whole.lose(REPLICAS[round_ % len(REPLICAS)], senders=CLIENTS, for_s=0.02)
     client.expect_success(PATIENCE_S)
     # The client does not wait for a replica that lost the last numbers. Only a later number shows
-    # that replica what it lacks. Five are sent, since one may be lost, too.
+    # that replica what it lacks. Five later requests are sent, since a request may be lost, too.
     for _ in range(5):
         attacker.send_to((GROUP_IP, UDP_PORT), request(NO_COMMANDS[0]))
         time.sleep(0.1)

@@ -28,7 +28,7 @@ def four(logs: Path, *options: str) -> Iterator[tuple[Group, Client]]:
 def tell(
     group: Group, client: Client, liar: LyingSequencer, number: int, texts: tuple[str, ...]
 ) -> None:
-    """Lets the sequencer send each member another text with that number."""
+    """Lets the sequencer send each member a different text with the same number."""
     for place, text in zip(group.places, texts, strict=True):
         client.send(place, *liar.packets(number, text.encode()))
 
@@ -41,7 +41,8 @@ def test_without_confirms_two_halves_deliver_different_messages_and_evidence_sho
         tell(group, client, liar, 1, ("left", "left", "right", "right"))
         told = [messages(events) for events in group.told(1)]
         assert [brief(one) for one in told] == [[(1, "left")]] * 2 + [[(1, "right")]] * 2
-        # Each accepts the other's certificate, because the sequencer did send that message.
+        # Members 0 and 3 accept each other's certificates, because the sequencer did send both
+        # messages.
         left, right = told[0][0], told[3][0]
         assert group.members[0].verify(right.certificate, right.payload)
         assert group.members[3].verify(left.certificate, left.payload)
@@ -57,7 +58,7 @@ def test_with_confirms_no_two_members_deliver_different_messages(
     namespaces: None, logs: Path
 ) -> None:
     with four(logs, "--byzantine") as (group, client):
-        # The honest sequencer's epoch, in which all four members are.
+        # All four members are in the epoch of the honest sequencer.
         client.ask(group, "honest")
         for told in group.told(1):
             assert brief(told) == [(1, "honest")]
@@ -71,7 +72,8 @@ def test_with_confirms_no_two_members_deliver_different_messages(
         for told in everybody[:3]:
             assert brief(told) == [dropped, left, same]
         assert brief(everybody[3]) == [dropped, (3, "DropNotification"), same]
-        # The member that dropped it accepts the text that the others confirm, and no other text.
+        # The member that dropped this message accepts the text that the others confirm, and no
+        # other text.
         shown = everybody[0][1]
         assert isinstance(shown, Message)
         assert group.members[3].verify(shown.certificate, shown.payload)

@@ -27,10 +27,13 @@ ATTEMPTS = 20
 OTHER_IP = "239.1.0.2"
 OTHER_UDP_PORT = 61000
 CERTIFICATE_HEAD_BYTES = 15
-"""Kind of proof, group, epoch, number. Shards follow (crates/aom/core/src/certificate.rs)."""
+"""The length of a certificate's head: kind of proof, group, epoch, number.
+
+Shards follow the head (crates/aom/core/src/certificate.rs).
+"""
 LANES = 4
 SHARD_BYTES = 1 + 4 * LANES
-"""A shard in a certificate: its number, and a tag of 4 bytes for each lane (member)."""
+"""The length of a shard in a certificate: its number, and 4 bytes of tag per lane (member)."""
 VARIANTS_MAX = 16
 """How many different copies a member keeps for one shard of one number, if it cannot verify them
 (crates/aom/core/src/limits.rs)."""
@@ -39,7 +42,7 @@ SHARDS, RECEIVERS = 1, 2
 
 
 def grow(group: Group, size: int, first_udp_port: int) -> None:
-    """Adds members up to `size`. As there are fewer hosts, a host has several members' sockets."""
+    """Adds members up to `size`. Hosts are fewer than members, so a host has several sockets."""
     for member in range(len(group.members), size):
         group.join(1 + member % N_HOSTS, first_udp_port + member // N_HOSTS)
 
@@ -53,7 +56,7 @@ class Told:
         self.n_asked = 0
 
     def all_deliver(self, client: Client, *texts: str) -> None:
-        """Sends requests, and again those that a member dropped, as docs/aom.md asks of senders.
+        """Sends requests, and repeats those that a member dropped, as docs/aom.md asks of senders.
 
         Drops are no failure: hundreds of threads share two processors, so a packet may be late.
         """
@@ -72,9 +75,9 @@ class Told:
 
 
 def assert_certificates_convince(group: Group, certificate: bytes, message: Message) -> None:
-    """The certificate convinces every member of this message and of no altered one.
+    """Checks that the certificate proves this message, and no altered one, to every member.
 
-    Of the tags in it, each member can verify its own.
+    Each member can verify its own tag in the certificate.
     """
     payload = message.payload
     for place, member in enumerate(group.members):
@@ -115,7 +118,8 @@ def test_two_groups_of_1_to_64_members_at_once(namespaces: None, logs: Path) -> 
             grow(counter, size, MEMBER_UDP_PORT)
             grow(other, size, OTHER_UDP_PORT)
             of_counter, of_other = Told(counter), Told(other)
-            # Both clients ask both groups, but one group twice as often, so that numbers differ.
+            # Both clients send requests to both groups, but to one group twice as many, so that
+            # numbers differ.
             for number in range(N_ROUNDS):
                 for who, client in enumerate(clients):
                     # A socket's buffer is 208 KiB by default. So members take the copies of two
@@ -159,7 +163,7 @@ def five(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def without_service(five: Five) -> Iterator[Five]:
-    """Kills the service, so that the test can control the switch; then the service goes on."""
+    """Kills the service while the test controls the switch; then starts the service again."""
     epoch = five.whole.group()["epoch"]
     five.whole.kill("service")
     yield five
@@ -183,7 +187,7 @@ def lose_one(five: Five, multicast_group: int, left: list[tuple[int, int]]) -> i
 
 
 def _fence(five: Five, tap: Tap) -> None:
-    """Waits until the switch is done with the request: a later datagram has arrived."""
+    """Waits until a datagram sent later has arrived, so the switch is done with the request."""
     five.client.send(five.group.places[1], b"fence")
     while tap.take(1) != [b"fence"]:
         pass
@@ -233,7 +237,7 @@ def test_copies_in_any_order_within_the_window_are_no_drops(five: Five) -> None:
 
 
 def of_stamp(copy: bytes, *, sequence: int, shard: int = 1, tag: int = 0) -> bytes:
-    """A copy that claims another shard than the member's, so that it cannot verify the tags."""
+    """A copy that claims another shard than the member's, so the member cannot verify the tags."""
     head = copy[:5] + bytes([shard]) + copy[6:8] + sequence.to_bytes(4, "big")
     return head + copy[12:20] + tag.to_bytes(16, "big") + copy[36:]
 
@@ -274,7 +278,7 @@ def test_what_no_member_is_to_take_is_refused_and_counted_by_its_reason(five: Fi
     expected = {name: getattr(before, name) + counts.get(name, 0) for name in Counters.__slots__}
     expected["datagrams"] += len(kept) + len(datagrams)
     wait_until(lambda: member.counters, Counters(**expected))
-    # The member delivers none of it, and still delivers the next message.
+    # The member delivers none of these datagrams, and still delivers the next message.
     number = five.ask("still in order")
     for told in five.group.told(1):
         assert brief(told) == [(number, "still in order")]

@@ -1,11 +1,12 @@
 """Ordered multicast under load, while its parts are killed or stopped, and started again.
 
-A part that is started again has its state, has lost it, or has an older copy; or it runs twice. The
-random sequence depends on the seed in the test's name. `REPRISE_AOM_SEQUENCES=100` runs 100
-sequences, `REPRISE_AOM_SEED=N` begins with the seed N.
+A part that is started again still has its state, has lost its state, or has an older copy of it; or
+a part is started a second time while it runs. What happens is random, and depends on the seed in
+the test's name. `REPRISE_AOM_SEQUENCES=100` runs 100 random sequences, `REPRISE_AOM_SEED=N` begins
+with the seed N.
 
-At all members, and in all that the switch sends, a number of an epoch has only one content. Each
-member's numbers only grow. At the end all members deliver again.
+The test checks what all members deliver and what the switch sends: a number of an epoch has only
+one content. Each member's numbers only grow. At the end all members deliver again.
 """
 
 import json
@@ -38,7 +39,7 @@ from tests.e2e.ordered import (
 )
 
 PATIENCE_S = 240.0
-"""How long everything may take. A member that is started again and again waits for a minute."""
+"""How long each wait may take. A member that is started again and again waits for a minute."""
 SIZES = (1, 4, 5, 8, 64)
 N_STEPS = 5
 N_MEMBER_HOSTS_MAX = 16
@@ -155,7 +156,8 @@ class Life:
         """Whether the group is active and all members have its epoch."""
         return self.whole.n_receiving() == self.kind.n_members
 
-    # What can happen. Each method returns what becomes of the part's state.
+    # Each of the following methods makes something happen to a part of the group, and returns what
+    # became of the part's state.
 
     def restart_switch(self) -> str:
         """Restarts the switch with its state file, with none, or with an older one."""
@@ -172,13 +174,17 @@ class Life:
         return state
 
     def restart_service(self) -> str:
-        """Restarts the service with its folder, a new one or an older copy, or starts a second."""
+        """Restarts the service, or starts a second service.
+
+        A restarted service has its folder, a new folder, or an older copy of its folder.
+        """
         whole = self.whole
         state = self.rng.choice(["kept", "kept", "lost", "older", "twice"])
         if state == "twice":
             self.until("before a second service", self.all_receive)
-            # Only one of two services can be primary; the one that comes late must end. The first
-            # one can be late if the switch was restarted and the service has not noticed yet.
+            # Only one of two services can be primary; the service that comes late must end. The
+            # first service can be late if the switch was restarted and the first service has not
+            # noticed this yet.
             double = self._copy_of_folder()
             pair = {
                 "service": whole.processes["service"],
@@ -237,7 +243,8 @@ class Life:
         """Restarts the members of a host, or starts them a second time with the same files."""
         host = self.rng.choice(self.hosts)
         if self.rng.random() < 0.3:
-            # The process that joins last stays. If several start at once, this can be any of them.
+            # The process that joins last stays. If several processes start at once, any of them can
+            # be the last.
             self.start_members(host)
             return "twice"
         self._end_members(host)
@@ -277,7 +284,7 @@ class Kind:
         whole.aom("group", "add", "counter", "--address", GROUP_IP, *options)
 
     def rate(self) -> str:
-        """The requests a second with which the machine keeps up beside other work."""
+        """Returns how many requests a second the machine can handle beside other work."""
         if self.n_members == 64:
             return "1" if self.byzantine else "4"
         return "20" if self.byzantine else "100"

@@ -23,8 +23,8 @@ FULL = ("--pool", "1000", "--fill", "1000")
 STARVED = ("--pool", "65536", "--fill", "200", "--threads", "0")
 FRESH = ("--fresh-nonces",)
 CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")
-"""Kind of proof, group, epoch, number, signature, link. Hashes of later messages follow, up to the
-signed one."""
+"""The first fields of a certificate: kind of proof, group, epoch, number, signature, link.
+The hashes of later messages follow, up to the signed message."""
 
 
 class Signed:
@@ -37,9 +37,12 @@ class Signed:
         return self.whole.start_signer(SIGNER_HOST, self.key, *options)
 
     def join_all(self) -> None:
-        """Lets all members join, and begins an epoch, so that they have it from its first number.
+        """Lets all members join, and then begins an epoch.
 
-        A member that joins later has an epoch from the first packet with a signature of its own.
+        So the members receive this epoch from its first number.
+
+        A member that joins later receives an epoch only from the first packet that itself carries a
+        signature.
         """
         for host in range(1, N_MEMBERS + 1):
             self.group.join(host)
@@ -116,7 +119,7 @@ def test_members_agree_on_what_an_unrelated_implementation_verifies(
     signed.join_all()
     texts = [f"number {number}" for number in range(20)]
     signed.client.ask(signed.group, *texts)
-    # No request follows. The signature that the last packet lacks comes without one.
+    # No request follows. The signature that the last packet lacks comes nevertheless.
     told = [messages(events) for events in signed.group.told(len(texts))]
     for one in told:
         assert brief(one) == list(enumerate(texts, start=1))

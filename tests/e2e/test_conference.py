@@ -30,7 +30,7 @@ RATE_BPS = 4e6
 
 
 def corrupt_frame_to(viewer: int) -> bytes:
-    """A frame to a viewer, not through the SFU, in whose UDP checksum one bit is wrong."""
+    """A frame directly to a viewer, not through the SFU, with one wrong bit in its UDP checksum."""
     data = payload(PRESENTER, 0, traffic.FRAME_LEN_BYTES)
     datagram = UdpFrame(
         mac_of(PRESENTER), mac_of(viewer), ip_of(PRESENTER), ip_of(viewer), 5004, 5004, data
@@ -68,7 +68,8 @@ def test_eleven_viewers_get_each_of_300_packets_at_4_mbit_per_second_exactly_onc
     for packet in seen.matched.packets:
         assert packet.destinations == tuple(viewer_ips)
 
-    # The sender leaves checksums to the card (offload). Those of the copies are right all the same.
+    # The sender leaves checksums to the card (offload). The copies' checksums are right
+    # nevertheless.
     copies = [record.frame for record in seen.records if is_copy(record.frame)]
     assert len(copies) == N_VIEWERS * N_PACKETS
     assert all(checksums_are_right(frame) for frame in copies)

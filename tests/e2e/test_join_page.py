@@ -18,13 +18,13 @@ from lab.switch import RELEASE, SWITCH, require_build
 
 PAGE = REPOSITORY / "docs/join.md"
 LIMIT_S = 120.0
-"""Only against hangs."""
+"""The most time that a program may take. It matters only if a program hangs."""
 DIFFERS = [
     (r'"(created_ms|joined_ms)":\d+', r'"\1":TIME'),
     (r'"key":"[0-9a-f]+(\.\.\.)?"', '"key":KEY'),
     (r'"port":\d+', '"port":PORT'),
 ]
-"""What is another in each run."""
+"""Patterns of values that differ in each run, each with its replacement."""
 
 
 def blocks(language: str = "") -> list[str]:
@@ -61,7 +61,10 @@ def service(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def wait_until_ready(url: str) -> None:
-    """Until the switch is connected, it is away for those who ask why a track does not come."""
+    """Waits until the switch is connected.
+
+    Before that, the service would give the missing switch as the reason why a track does not come.
+    """
     until = time.monotonic() + LIMIT_S
     while True:
         try:
@@ -94,7 +97,7 @@ def test_each_command_prints_what_the_page_says(service: dict[str, str], tmp_pat
     expected: list[str] = []
     for line in [line for block in blocks() if "$ v1" in block for line in block.splitlines()]:
         if line.startswith("$ "):
-            # An answer has no line end, so each has one of its own here.
+            # The service's answers have no line end, so an `echo` after each command adds one.
             commands += [line[2:], "echo"]
         else:
             expected.append(line)

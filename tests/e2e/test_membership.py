@@ -1,4 +1,4 @@
-"""Viewers come and go while packets flow: each packet meets exactly one version of the group."""
+"""Viewers come and go while packets flow; each packet goes to exactly one version of the group."""
 
 import random
 import time
@@ -53,7 +53,8 @@ def change_at_random(
             controller.add_viewer(GROUP, number, "--mac", mac_of(number), "--port", str(SFU_PORT))
             present.append(guest)
         versions.append(Version(begun_ns, time.time_ns(), tuple(present)))
-        # This waits for nothing. It spreads the changes over the intervals between packets.
+        # This pause is not a wait for anything: it spreads the changes over the intervals between
+        # packets.
         time.sleep(choose.uniform(0, PAUSE_S_MAX))
 
 
@@ -92,6 +93,7 @@ def test_each_packet_meets_one_version_of_a_group_that_changes_at_random(
     n_changes = len(versions) - 1
     sizes = {len(version.viewer_ips) for version in versions}
     print(f"{n_changes} changes, group sizes {sorted(sizes)}, {sum(copies.values())} copies")
-    # On an idle machine there are hundreds; beside other work a change takes half a second.
+    # On an idle machine there are hundreds of changes; beside other work a change takes half a
+    # second.
     assert n_changes >= DURATION_S, "too few changes to show anything"
     assert len(sizes) >= 4

@@ -70,7 +70,7 @@ def test_an_announcement_is_heard_at_once_and_believed_only_of_who_is_there(
         inject(running.network.hosts[2], arp_announcement(ip_of(2), NEW_MAC))
         wait_until(lambda: mac_in_switch(running, 2) == NEW_MAC, "the viewer is not followed")
         assert mac_in_switch(running, 3) == mac_of(3)
-        # Other commands work while it runs.
+        # Other commands work while `viewer refresh` runs.
         running.reprise("viewer", "remove", "--group", "1", "--ip", ip_of(4))
         assert_is_served(running, 2)
         assert_is_served(running, 3)

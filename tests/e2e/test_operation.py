@@ -1,4 +1,4 @@
-"""A minute of random operation shows no violation. `python -m lab.operation` runs for an hour."""
+"""A short random operation shows no violation. `python -m lab.operation` runs for an hour."""
 
 from pathlib import Path
 
@@ -7,7 +7,10 @@ from lab.operation.run import operate
 
 SECONDS = 25
 ROUNDS_MAX = 4
-"""On a busy machine a round may have too few packets and actions; then another one is run."""
+"""How many rounds may be run.
+
+On a busy machine a round may have too few packets and actions; then another round is run.
+"""
 SEED = 20261123
 ACTIONS_MIN = 10
 REQUIRED_MIN = 1000

@@ -39,7 +39,7 @@ def assert_checksums_were_right(running: TwoPorts) -> None:
 
 @pytest.fixture
 def receivers(running: TwoPorts) -> Iterator[list[socket.socket]]:
-    """Host 1 presents group 1. The sockets of its two viewers, one on each port of the switch."""
+    """Lets host 1 present group 1; yields sockets of its two viewers, one on each switch port."""
     running.reprise("group", "add", "--group", "1", "--ip", ip_of(1))
     with contextlib.ExitStack() as stack:
         sockets = []

@@ -1,4 +1,4 @@
-"""Our tools hide values that a program declares secret; both protocols work on Unix sockets."""
+"""Our tools hide values that a program declares secret; P4Runtime and Thrift use Unix sockets."""
 
 import subprocess
 from pathlib import Path

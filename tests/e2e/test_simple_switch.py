@@ -177,8 +177,8 @@ def test_a_tutorials_command_line_forwards_records_and_logs(
     switch.wait_for_line("Server listening on 0.0.0.0:50051", READY_TIMEOUT_S)
     assert listens_on(network, 50051) == ["0.0.0.0:50051"]
     assert f"{N_PINGS} received" in ping(network, "10.0.0.2", N_PINGS)
-    # Scripts read the log while the switch runs, and kill the switch. It writes lines to the log
-    # when it has nothing else to do.
+    # Scripts read the log while the switch runs, and kill the switch. The switch writes lines to
+    # the log when it has nothing else to do.
     last = "Sending packet of length 98 on port 1"
     assert any(last in line for line in switch.lines(READY_TIMEOUT_S))
     text = switch.log_text()
@@ -306,7 +306,7 @@ for _ in range(3):
 def test_a_frame_that_is_sent_by_the_switchs_end_of_a_cable_is_received(
     network: Hosts, bin_folder: Path, program: Path, logs: Path
 ) -> None:
-    """BMv2 receives both directions of an interface, so scripts may send at its own end."""
+    """BMv2 receives both directions of an interface, so scripts may send at the switch's end."""
     command = f"simple_switch -i 1@s1-eth1 -i 2@s1-eth2 --pcap . {program}"
     switch = start(network, shell(bin_folder, logs, command), logs / "s1.log")
     network.switch.run(["python3", "-c", SEND_AT_OWN_END])

@@ -59,7 +59,7 @@ def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> N
         default = "table default routes -> to_controller(reason=1)"
         listed = [f"{entry}  # 0 packets 0 bytes", default]
         assert shell.run("table list routes", PROMPT) == listed
-        # The last line again, then the line before it, which is now refused.
+        # The Up key brings back the last line, and then the line before it, which is now refused.
         shell.press(UP)
         shell.expect("p4rt> table list routes")
         assert shell.run("", PROMPT) == listed
@@ -94,7 +94,7 @@ def test_ctrl_c_at_the_prompt_of_p4rt_gives_up_the_line_and_an_open_batch_stays(
         shell.expect("\np4rt (1 update collected)> ")
         assert shell.run("commit", PROMPT) == ["1 update written"]
         assert ROUTE in shell.run("table list routes", PROMPT)[0]
-        # A batch is lost at the end of the shell, which says so.
+        # A batch is lost when the shell ends, and the shell says so.
         shell.run("begin", "p4rt (0 updates collected)> ")
         shell.run("table delete routes dst_addr=10.0.1.0/24", "p4rt (1 update collected)> ")
         shell.press(CTRL_D)

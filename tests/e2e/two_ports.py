@@ -118,7 +118,7 @@ class TwoPorts:
         return self.network.hosts[host].call(open_socket)
 
     def present(self, host: int, payloads: list[bytes], udp_port: int = STREAM_PORT) -> None:
-        """A host sends a stream to the SFU's address on its port."""
+        """Lets a host send a stream to the address that the SFU has on the host's port."""
 
         def open_socket() -> socket.socket:
             return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

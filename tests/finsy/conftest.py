@@ -1,4 +1,8 @@
-"""The switch under test: the one at REPRISE_SWITCH (device id 1), or a program `memory_switch`."""
+"""Fixtures that give tests a switch: the one at REPRISE_SWITCH, or else `memory_switch`.
+
+The variable REPRISE_SWITCH holds the address of a switch whose device id is 1. Without it, the
+tests run the program `memory_switch`.
+"""
 
 import os
 import subprocess
@@ -15,19 +19,22 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside others a read of 131,072 cells takes longer than finsy's 10 s, which is no option."""
+    """Raises finsy's timeout of 10 s, for which finsy has no option.
+
+    While other tests run, a read of 131,072 cells takes longer than that.
+    """
     monkeypatch.setattr("finsy.p4client._DEFAULT_RPC_TIMEOUT", float(PATIENCE_S))
 
 
 @pytest.fixture(scope="session")
 def in_memory() -> bool:
-    """Whether the switch is `memory_switch`, in which frames out of port 3 come in at port 0."""
+    """Whether the switch is `memory_switch`, which feeds frames that leave port 3 into port 0."""
     return "REPRISE_SWITCH" not in os.environ
 
 
 @cache
 def memory_switch() -> Path:
-    """The program `memory_switch`, from `make test` or built here."""
+    """Returns the path of `memory_switch`: `make test` built it, or this function builds it."""
     if programs := os.environ.get("REPRISE_PROGRAMS"):
         return Path(programs) / "examples" / "memory_switch"
     build = ["cargo", "build", "--quiet", "-p", "p4runtime-server", "--example", "memory_switch"]
@@ -37,7 +44,7 @@ def memory_switch() -> Path:
 
 @contextmanager
 def serving(*options: str) -> Iterator[str]:
-    """Runs a switch in memory with these options; yields its address."""
+    """Runs `memory_switch` with these options; yields the switch's address."""
     with subprocess.Popen(
         [str(memory_switch()), "127.0.0.1:0", *options],
         stdin=subprocess.PIPE,

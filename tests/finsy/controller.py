@@ -12,9 +12,10 @@ from finsy.p4client import P4ClientError
 
 ROOT = Path(__file__).resolve().parents[2]
 BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
-"""A program with every match kind: `.p4info.txtpb` and `.json`."""
+"""The files of a program with every match kind, without their endings `.p4info.txtpb` and
+`.json`."""
 EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
-"""A program with one of every entity: files with the same endings."""
+"""The files of a program with one of every entity, without the same two endings."""
 PATIENCE_S = 120
 
 Told = TypeVar("Told")
@@ -22,7 +23,7 @@ Check = Callable[[fy.Switch], Awaitable[object]]
 
 
 def controller(address: str, program: Path, **options: object) -> fy.Switch:
-    """A controller that always sets the program, unless its options say otherwise."""
+    """Makes a controller that always sets the program, unless `options` say otherwise."""
     usual: dict[str, object] = {
         "p4info": program.with_suffix(".p4info.txtpb"),
         "p4blob": program.with_suffix(".json"),
@@ -33,7 +34,7 @@ def controller(address: str, program: Path, **options: object) -> fy.Switch:
 
 
 def run(address: str, program: Path, check: Check, **options: object) -> None:
-    """Runs a check as the primary controller, on a pipeline that was just set."""
+    """Connects a primary controller, which sets the program, and calls `check` with it."""
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE_S), controller(address, program, **options) as switch:
@@ -44,15 +45,15 @@ def run(address: str, program: Path, check: Check, **options: object) -> None:
 
 
 async def read_all(switch: fy.Switch, *entities: object) -> list[object]:
-    """Reads; returns all entities that are found."""
+    """Reads from the switch; returns every entity that matches one of these."""
     return [entity async for entity in switch.read(entities)]
 
 
 async def first_after(told: AsyncIterator[Told], switch: fy.Switch, out: fy.P4PacketOut) -> Told:
     """Sends a packet; returns what the iterator gives next.
 
-    finsy opens an iterator's queue at its first `anext`, and drops what the switch told before.
-    So this asks first and sends then.
+    finsy opens an iterator's queue at the first `anext`, and drops what the switch sent before. So
+    this function first asks for the next item and only then sends the packet.
     """
     asked = asyncio.ensure_future(anext(told))
     await asyncio.sleep(0)

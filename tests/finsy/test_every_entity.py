@@ -1,4 +1,7 @@
-"""Every entity that finsy knows, on a program that has them all: reads return what was written."""
+"""Tests that reads return what was written, for every entity that finsy knows.
+
+The program under test has all of these entities.
+"""
 
 import finsy as fy
 import pytest
@@ -28,7 +31,7 @@ NO_COUNTS = P4CounterData(byte_count=0, packet_count=0)
 
 
 def frame(kind: int) -> bytes:
-    """A frame for the program: addresses, and a number that says which extern it must call."""
+    """Makes a frame: addresses, and a number that tells the program which extern to call."""
     return DST.to_bytes(6) + SRC.to_bytes(6) + b"\x08\x00" + bytes((0, 0, 0, kind)) + bytes(46)
 
 

@@ -1,4 +1,4 @@
-"""P4Runtime as finsy speaks it: reads return what was written, and only the primary writes."""
+"""Tests P4Runtime with finsy: reads return what was written; only the primary may write."""
 
 from base64 import b64encode
 from pathlib import Path
@@ -39,7 +39,10 @@ def test_the_pipeline_and_the_version_are_read_back(address: str) -> None:
 
 # spec: get-pipeline
 def test_a_controller_sets_its_pipeline_where_it_finds_none(address: str) -> None:
-    """Without `p4force` finsy asks for the cookie. It sets the program only after PI's error."""
+    """Without `p4force`, finsy first asks for the cookie.
+
+    It sets the program only after the error that PI (p4lang's P4Runtime server) returns.
+    """
 
     async def check(switch: fy.Switch) -> None:
         await read_all(switch, fy.P4TableEntry("forward"))

@@ -1,4 +1,4 @@
-"""gNMI as finsy speaks it, on P4Runtime's address: it reads, follows and disables ports."""
+"""Tests gNMI with finsy, at P4Runtime's address: finsy reads, follows and disables ports."""
 
 import asyncio
 import subprocess
@@ -18,7 +18,7 @@ FRAME = (7).to_bytes(6) + (9).to_bytes(6) + b"\x08\x00" + bytes(50)
 
 
 def run(address: str, check: Callable[[fy.GNMIClient], Awaitable[None]]) -> None:
-    """Runs a check with a connected client."""
+    """Calls `check` with a connected client."""
 
     async def main() -> None:
         async with asyncio.timeout(PATIENCE_S), fy.GNMIClient(address) as client:

@@ -15,7 +15,7 @@ OverTls = tuple[str, Path]
 def credentials(
     folder: Path, client: str | None, authority: str = "ca", name: str = ""
 ) -> GRPCCredentialsTLS:
-    """The certificate that a controller shows, and the authority that it trusts."""
+    """Makes a controller's credentials: the certificate it shows, and the authority it trusts."""
     return GRPCCredentialsTLS(
         cacert=folder / f"{authority}.pem",
         cert=folder / f"{client}.pem" if client else None,
@@ -25,7 +25,8 @@ def credentials(
 
 
 def refused(address: str, shown: GRPCCredentialsTLS | None) -> None:
-    """Checks that a controller cannot connect with these credentials, whatever its election id."""
+    """Checks that a controller with these credentials can't connect, even with a high election
+    id."""
 
     async def main() -> None:
         stranger = controller(address, BRIDGE, channel_credentials=shown, initial_election_id=1000)

@@ -1,4 +1,7 @@
-"""Runs a stand-in for an SFU in the star of namespaces, for tests of the lab's own tools."""
+"""Runs a stand-in for an SFU, for tests of the lab's own tools.
+
+It runs in the lab's star: network namespaces of the SFU and of hosts, which a bridge connects.
+"""
 
 import json
 import sys
@@ -14,7 +17,10 @@ LIMIT_S = 120.0
 
 @contextmanager
 def stand_in(star: Star, viewers: Sequence[int], logs: Path, *mistakes: str) -> Iterator[None]:
-    """Copies host 1's packets, RTCP too, to viewers, with mistakes (options of forwarder.py)."""
+    """Runs a forwarder that copies host 1's packets, including RTCP, to the viewers.
+
+    `mistakes` are options of forwarder.py that let the forwarder make mistakes.
+    """
     star.host(1).run(["ip", "neighbour", "add", SFU_IP, "lladdr", SFU_MAC, "dev", HOST_INTERFACE])
     program = [sys.executable, "-m", "tests.study.forwarder", SFU_INTERFACE, "--any-checksum"]
     with star.sfu.start([*program, *mistakes], logs / "stand-in.log") as forwarder:

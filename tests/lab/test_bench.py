@@ -1,4 +1,4 @@
-"""The benchmark's arithmetic: counters, sums of counters that must hold, verdicts, rows."""
+"""Tests the benchmark's arithmetic: counters, their equations, verdicts, rows of results."""
 
 import math
 from dataclasses import replace
@@ -93,7 +93,8 @@ def test_what_is_left_of_the_peak_is_the_median_of_pairs() -> None:
         replace(ROW, offered_over_capacity=times, copies_per_s=rate)
         for times, rate in ((0.5, 50.0), (1.0, 120.0), (2.0, 100.0), (10.0, 60.0))
     ]
-    # The machine's speed drifts. Every second pair begins with the highest offered rate.
+    # The rates drift, as a machine's speed does. Each pair of rates is measured at the peak and at
+    # the highest offered rate. Every other pair begins with the highest offered rate.
     rates = iter([100.0, 99.0, 55.0, 110.0, 80.0, 79.2, 99.0, 100.0] * 2)
     asked = []
 
@@ -129,7 +130,11 @@ LEFT = {"ip": "10.1.4.2", "joins": False, "begun_ns": 1_900, "done_ns": 2_000}
 
 
 def judged(one: Watched, *, rss_kib: int = 5_000) -> list[str]:
-    """The faults of a soak (a long run) with one viewer, one guest and the metrics above."""
+    """Returns the faults that `soak.judge` finds in a soak (a long run).
+
+    The run has one viewer, one guest (a viewer that joins and leaves), and the metrics above
+    without drops.
+    """
     samples = [soak.Sample(float(n), n, n, n, 5_000) for n in range(9)]
     samples.append(soak.Sample(9.0, 9, 9, 9, rss_kib))
     quiet = METRICS.replace('full"} 8', 'full"} 0').replace('drop"} 2', 'drop"} 0')

@@ -1,4 +1,7 @@
-"""A module of the lab imports only its own layer and higher ones, as `lab.__doc__` lists them."""
+"""Tests that a module of the lab imports only modules of its own layer and of higher layers.
+
+`lab.__doc__` lists the layers.
+"""
 
 import ast
 import re
@@ -19,7 +22,7 @@ LAYERS = [re.findall(r"`(\w+)`", layer) for layer in _LAYERS]
 
 
 def imports_of(module: str) -> Iterator[str]:
-    """The lab's modules that a module imports, at its top or inside a function."""
+    """Yields the lab's modules that a module imports, at its top or inside a function."""
     for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             yield from (one.name for one in node.names if one.name in MODULES)
@@ -59,5 +62,5 @@ def test_there_is_no_circle(what: Callable[[str], str]) -> None:
     for module in MODULES:
         found = {what(one) for one in imports_of(module)} - {what(module)}
         graph.setdefault(what(module), set()).update(found)
-    # If there is a cycle, `static_order` raises `CycleError`, which names it.
+    # If there is a cycle, `static_order` raises `CycleError`, which names the cycle.
     assert set(TopologicalSorter(graph).static_order()) >= graph.keys()

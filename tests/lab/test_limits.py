@@ -1,4 +1,4 @@
-"""Timeouts that only guard against hangs are long enough for a machine that others load, too."""
+"""Timeouts that only guard against hangs are long enough even for a machine under load."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,10 @@ import pytest
 from lab.process import REPOSITORY
 
 LEAST_S = 120.0
-"""The shortest such timeout. A program that takes a second took twenty beside four busy loops."""
+"""The shortest timeout that is allowed.
+
+A program that takes one second took twenty seconds beside four busy loops.
+"""
 IN_PYTHON = (
     re.compile(r"^\s*(\w*(?:TIMEOUT|PATIENCE|LIMIT)\w*_S) *(?::[^=]*)?= *([0-9.]+)$", re.M),
     re.compile(r"(wait_for_line)\([^()]*, *([0-9.]+)\)"),
@@ -25,7 +28,7 @@ NO_GUARDS = {
     "tests/e2e/aom_members.py: JOIN_TIMEOUT_S": "then the member joins again",
     "examples/aom-counter/client.py: PATIENCE_S": "then the request is repeated",
 }
-"""Timeouts that are no failure, and what happens at their end."""
+"""Timeouts that may be shorter, as their end is no failure, each with what happens then."""
 
 
 def limits(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""The meter measures a stand-in for an SFU, whose mistakes and delays are known."""
+"""Tests the lab's meter on a stand-in for an SFU that makes known mistakes and delays."""
 
 import itertools
 import os
@@ -25,7 +25,10 @@ WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin,-perfmon", "--"]
 
 
 UP: dict[str, Site] = {}
-"""A running site of each topology, with five participants beside the sender."""
+"""For each topology a running site: the network namespaces and links of a measurement.
+
+Each site has five participants beside the sender.
+"""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -39,7 +42,10 @@ def up(namespaces: None) -> Iterator[None]:
 
 @pytest.fixture(params=["bpf", "here"])
 def counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a test twice: copies are counted by BPF, and without BPF, as without real root."""
+    """Runs a test twice: with copies counted by BPF, and without BPF.
+
+    The lab counts without BPF where it does not have the rights of the real root.
+    """
     if request.param == "bpf":
         request.getfixturevalue("system_root")
     else:
@@ -202,7 +208,8 @@ def test_samples_are_every_so_manieth_packet_and_counts_are_of_all(
 ) -> None:
     seen = seen_with(logs, "--lose", "10", sample_every=3)
     assert [sample.sequence for sample in seen.samples] == list(range(0, 40, 3))
-    # The stand-in loses a copy of each tenth packet. The first of these, sequence 9, is a sample.
+    # The stand-in loses one copy of every tenth packet. The first such packet, with sequence number
+    # 9, is a sample.
     assert [sample.copies for sample in seen.samples] == [3, 3, 3, 2, *[3] * 9, 2]
     assert [counts(slot) for slot in seen.slots] == [(40, 0, 0), (40, 0, 0), (36, 0, 0)]
     assert [slot.timed for slot in seen.slots] == [14, 14, 12]
@@ -232,7 +239,10 @@ def test_several_streams_are_told_apart_long_and_short(logs: Path, counting: str
 
 
 def test_the_published_conference_fits_into_short_marks(logs: Path, system_root: None) -> None:
-    """12 hosts send two streams each of the smallest frames, with more packets than in a minute."""
+    """12 hosts send two streams each, all of the smallest frames.
+
+    They send more packets than the conference has in a minute.
+    """
     with SITES["one_port"](12) as site:
         sendings = [
             Sending(Stream(0, site.participant(host), udp_port), Steady(2048, 2e4, 44), 0)
@@ -338,6 +348,7 @@ def test_a_full_disk_is_said(logs: Path, system_root: None) -> None:
 def test_an_empty_loop_says_what_the_machine_takes() -> None:
     loop = empty_loop(0, 0.02)
     assert loop.loops > 1000
-    # The loop ends when it first reads a clock past its end, perhaps after a wait for a processor.
+    # The loop ends when it first reads a time past its limit, perhaps after it waited for a
+    # processor.
     assert 0 <= loop.seconds - 0.02 <= loop.max_ns / 1e9 + 1e-6
     assert loop.p50_ns <= loop.p999_ns <= loop.max_ns <= loop.seconds * 1e9

@@ -18,7 +18,7 @@ TESTS = (
 
 
 def check(root: Path) -> subprocess.CompletedProcess[str]:
-    """Runs the script, which says whether the page below a folder is current."""
+    """Runs the script of the folder `root`, which checks whether the page there is up to date."""
     command = [str(root / SCRIPT), "--check"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -1,4 +1,4 @@
-"""What scripts/rust-tests prints. A false cargo has shell scripts in place of test programs."""
+"""Tests what scripts/rust-tests prints. A fake cargo reports shell scripts as test programs."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ PASSING = "echo 'test result: ok. 2 passed; 0 failed'"
 
 
 def cargo(folder: Path, programs: dict[str, str], *, status: int = 0) -> list[str]:
-    """The command of a false cargo that reports a library, and these scripts as test programs."""
+    """The command of a fake cargo that reports a library, and these scripts as test programs."""
     messages: list[dict[str, object]] = [
         {"reason": "build-script-executed"},
         {"reason": "compiler-artifact", "executable": None, "profile": {"test": False}},

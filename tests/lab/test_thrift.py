@@ -16,7 +16,8 @@ Ask = Callable[[bytes, tuple[Value, ...]], tuple[bytes, object]]
 
 @pytest.fixture
 def ask() -> Iterator[Ask]:
-    """A function that calls m:f of a server. It returns what the server got, and the result."""
+    """A function that calls a server's method `m:f` and returns what the server got, and the
+    result."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def call(answer: bytes, arguments: tuple[Value, ...]) -> tuple[bytes, object]:

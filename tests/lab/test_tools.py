@@ -1,4 +1,4 @@
-"""The lab's tools on real namespaces, with a stand-in for the switch that can make mistakes."""
+"""Tests the lab's tools in real namespaces, where a stand-in for the switch can make mistakes."""
 
 import os
 import signal
@@ -116,7 +116,7 @@ def test_the_link_of_the_sfu_carries_nothing_that_the_lab_did_not_send(
     star: Star, logs: Path
 ) -> None:
     with start_capture(star.bridge, logs / "sfu.pcap", logs / "capture.log") as capturing:
-        # The bridge knows a host that has never sent, so it does not flood frames for it.
+        # The bridge also knows hosts that have never sent, so it does not flood frames for them.
         experimental = bytes.fromhex("88b5")
         traffic.inject(
             star.host(1), mac_bytes(mac_of(5)) + mac_bytes(mac_of(1)) + experimental + bytes(46)

@@ -1,8 +1,8 @@
 """Random expressions and statements with their meaning (P4_16 1.2.5, sections 6.8, 8, 11 and 12).
 
-Each part is made with its text and with a function that does what it means. Parts that the
-specification leaves undefined are not made: fields are read where their header is valid, variables
-after they are written.
+Each part is made with its text and with a function that does what the text means. Nothing is made
+that the specification leaves undefined: programs read fields only where their header is valid, and
+variables only after they were written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INDEX = Bits(32)
 
 
 class ExitError(Exception):
-    """`exit`, or an error of the parser, which ends the block."""
+    """Raised by `exit` and by an error of the parser, each of which ends the block."""
 
 
 class ReturnError(Exception):
@@ -32,11 +32,11 @@ class ReturnError(Exception):
 
 
 class BreakError(Exception):
-    """`break`."""
+    """Raised by `break`."""
 
 
 class ContinueError(Exception):
-    """`continue`."""
+    """Raised by `continue`."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Expr:
 
 @dataclass(frozen=True)
 class Place:
-    """What can be assigned to: a variable or field, or bits of it."""
+    """What can be assigned to: a variable, a field, or some bits of a variable or field."""
 
     ty: Scalar
     text: str
@@ -67,7 +67,8 @@ class Place:
     whole: Scalar
     low: int = 0
     index: Callable[[State], int] | None = None
-    """The index of a stack's element. `name` has a `?` in its place."""
+    """The index, if this is an element of a header stack. `name` has a `?` where the index
+    belongs."""
 
     def named(self, state: State) -> str:
         return self.name.replace("?", str(self.index(state))) if self.index else self.name
@@ -118,7 +119,11 @@ class Code:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter. No other in the program has its name; that is enough, as nothing recurses."""
+    """A parameter. Its name is unique in the program.
+
+    So one variable can hold the parameter in all calls, because nothing in the program is
+    recursive.
+    """
 
     direction: str
     place: Place
@@ -133,7 +138,11 @@ class Block:
     call_name: str = ""
 
     def call(self, state: State, arguments: list[Expr | Place]) -> int:
-        """Copies arguments in and out from left to right, after `exit`, too (section 6.8)."""
+        """Runs the block with these arguments.
+
+        Copies the arguments in before the block runs, and out after the block, even if it ended by
+        `exit`, each time from left to right (section 6.8).
+        """
         given = []
         for parameter, argument in zip(self.parameters, arguments, strict=True):
             if isinstance(argument, Place):
@@ -185,7 +194,7 @@ def literal(ty: Scalar, value: int) -> Expr:
 
 
 def both(ty: Scalar, left: Expr, op: str, right: Expr, of: Callable[[int, int], int]) -> Expr:
-    """Two expressions with an operator between them; `of` computes its value."""
+    """Two expressions with an operator between them; `of` computes the value of the whole."""
     return Expr(ty, f"({left.text} {op} {right.text})", lambda s: of(left.run(s), right.run(s)))
 
 
@@ -193,14 +202,15 @@ class Maker:
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.n_names = 0
-        # Few programs have all of these: without them the kernel engine can run a whole program.
+        # Most programs lack some of these features, so that the kernel engine can run the whole
+        # program.
         self.has_loops = rng.random() < 0.3
         self.has_ranges = rng.random() < 0.4
         self.headers_used = HEADERS if rng.random() < 0.3 else HEADERS[: -len(MEMBERS)]
         self.plain: list[tuple[str, Scalar]] = []
         self.element: list[tuple[str, Scalar]] = []
         self.inner: list[tuple[str, Scalar]] = []
-        """The members of a struct, of which the metadata has two."""
+        """The members of a struct type. The metadata has two structs of this type."""
         self.types = [Bits(8), Bits(8, True)]
         while len(self.types) < 6:
             self.types.append(Bits(some_width(rng, 80), rng.random() < 0.5))
@@ -250,7 +260,8 @@ class Maker:
         return literal(ty, some_value(self.rng, ty))
 
     def validity(self) -> Expr:
-        """Whether a header is valid, or equal to another (section 8.17)."""
+        """An expression: whether a header is valid, or is equal to another header (section
+        8.17)."""
         rng = self.rng
         one = rng.choice(self.headers_used)
         if rng.random() < 0.6:
@@ -282,7 +293,8 @@ class Maker:
         return f"({left} {op} {right})", OPERATORS[op](a, b)
 
     def cast(self, ty: Bits, inner: Expr) -> Expr:
-        """A cast of a number (section 8.10). Width and sign need a cast each."""
+        """A cast of a number (section 8.10). A change of width and a change of sign need a cast
+        each."""
         of, text, run = inner.ty, inner.text, inner.run
         assert isinstance(of, Bits)
         if of == ty:
@@ -351,7 +363,7 @@ class Maker:
         kind = rng.choice(["compare", "compare", "compare", "and", "or", "not", "same", "cast"])
         if kind in {"and", "or"}:
             left, right = self.expr(Bool(), scope, depth), self.expr(Bool(), scope, depth)
-            # The right operand is evaluated only if the left one does not decide.
+            # The right operand is evaluated only if the left operand does not decide the result.
             if kind == "and":
                 text = f"({left.text} && {right.text})"
                 return Expr(Bool(), text, lambda s: left.run(s) and right.run(s))
@@ -383,7 +395,7 @@ class Maker:
         return Expr(function.result or Bool(), text, lambda s: function.call(s, arguments))
 
     def place(self, scope: Scope, ty: Scalar) -> Place | None:
-        """A variable or field of this type that can be written, perhaps a slice; None if none."""
+        """Chooses a variable, field or slice of this type to write to, or returns None."""
         rng = self.rng
         fitting = [place for place in scope.places if place.ty == ty]
         if isinstance(ty, Bits) and not ty.signed and rng.random() < 0.2:
@@ -450,7 +462,7 @@ class Maker:
         return scope
 
     def assign(self, code: Code, scope: Scope) -> None:
-        """An assignment, perhaps to a slice, perhaps with an operator."""
+        """Adds an assignment, perhaps to a slice, perhaps with an operator."""
         rng = self.rng
         ty = rng.choice(scope.places).ty
         if isinstance(ty, Bits) and rng.random() < 0.15:
@@ -479,7 +491,7 @@ class Maker:
         code.add_block(lines, lambda s: (yes if condition.run(s) else no).run(s))
 
     def switch(self, code: Code, scope: Scope, depth: int) -> None:
-        """`switch` on a number: a label without a block falls through to the next one."""
+        """Adds a `switch` on a number. A label without a block falls through to the next label."""
         rng = self.rng
         ty = rng.choice(self.types)
         value = self.expr(ty, scope, 2)
@@ -509,7 +521,7 @@ class Maker:
         code.add_block(lines, lambda s: blocks.get(value.run(s), otherwise).run(s))
 
     def loop(self, code: Code, scope: Scope, depth: int) -> None:
-        """`for`, over a range or with a counter, a few times (section 12.9)."""
+        """Adds a `for` loop with a few rounds, over a range or with a counter (section 12.9)."""
         rng = self.rng
         ty, name = rng.choice([Bits(8), Bits(8, True)]), self.name("i")
         first = some_value(rng, Bits(ty.width - 1, ty.signed))
@@ -546,10 +558,11 @@ class Maker:
         code.add(f"if ({condition.text}) {{ {what}; }}", go)
 
     def call(self, code: Code, scope: Scope) -> None:
-        """A call of an action, a control or a function."""
+        """Adds a call of an action, a control or a function."""
         options = scope.actions + scope.functions
         if scope.is_loop:
-            # BMv2 cannot go back to an earlier table. So loops with a control need a fixed count.
+            # BMv2 cannot go back to an earlier table. So a loop that calls a control would need a
+            # fixed number of rounds.
             options = [one for one in options if not one.call_name]
         if not options:
             return
@@ -558,7 +571,7 @@ class Maker:
             code.add(f"{called.text};", called.run)
 
     def register(self, code: Code, scope: Scope) -> None:
-        """A read or write of a register cell that exists."""
+        """Adds a read or a write of a register cell that exists."""
         name, ty = self.rng.choice(scope.registers)
         index = self.expr(INDEX, scope, 1)
         at = f"({index.text}) & {REGISTER_CELLS - 1}"
@@ -584,7 +597,8 @@ class Maker:
         return [Place(ty, f"{struct}.{name}", f"{struct}.{name}", ty) for name, ty in self.inner]
 
     def struct(self, code: Code, scope: Scope) -> None:
-        """An assignment to a struct, from another one or from a list that is evaluated first."""
+        """Adds an assignment to a struct, from a struct or from a list, which is evaluated
+        first."""
         rng = self.rng
         to = rng.choice(STRUCTS)
         places = self.members(to)
@@ -628,7 +642,7 @@ class Maker:
         code.add(f"if ({condition.text}) {{ {text} }}", go)
 
     def headers(self, code: Code, scope: Scope, depth: int) -> None:
-        """A statement that makes a header valid or invalid, uses its fields, or shifts a stack."""
+        """Adds code that makes a header valid or invalid, uses its fields, or shifts a stack."""
         rng = self.rng
         header = rng.choice(self.headers_used)
         kind = rng.choice(["set", "unset", "use", "use", "copy", "move", "element"])
@@ -672,7 +686,7 @@ class Maker:
                 code.add_block(lines, lambda s: inner.run(s) if s.valid[header] else None)
 
     def element_at(self, code: Code, scope: Scope, depth: int) -> None:
-        """Code that uses the stack's element at a variable index (section 8.18)."""
+        """Adds code that uses the stack's element at a variable index (section 8.18)."""
         rng = self.rng
         name = self.name("at")
         index = Place(Bits(2), name, name, Bits(2))
@@ -697,7 +711,10 @@ class Maker:
         return [Place(ty, f"{header}.{name}", f"{header}.{name}", ty) for name, ty in fields]
 
     def copy(self, state: State, to: str, of: str) -> None:
-        """Assigns the header `of` to `to`. An invalid `of` makes `to` invalid."""
+        """Assigns the header `of` to `to`.
+
+        An invalid `of` makes `to` invalid, unless `to` is a member of the union.
+        """
         if to not in MEMBERS:
             state.valid[to] = state.valid[of]
         if state.valid[of]:
@@ -712,7 +729,7 @@ class Maker:
         state.valid[header] = True
 
     def move(self, state: State, by: int) -> None:
-        """`push_front`, or for a negative number `pop_front`. Freed elements become invalid."""
+        """Does `push_front`, or for a negative `by` `pop_front`. Freed elements become invalid."""
         names = [f"hdr.st[{at}]" for at in range(STACK)]
         before = [
             (state.valid[name], [f.get(state) for f in self.fields_of(name)]) for name in names
@@ -727,7 +744,7 @@ class Maker:
     # Blocks.
 
     def block(self, prefix: str, scope: Scope, result: Scalar | None, n: int, leave: str) -> Block:
-        """A function, an action or a control, which first writes its `out` parameters."""
+        """Makes a function, an action or a control that first writes its `out` parameters."""
         rng = self.rng
         parameters, opening = [], Code()
         for _ in range(rng.randint(0 if result is None else 1, 3)):

@@ -127,7 +127,7 @@ class Key:
         return value
 
     def aim(self, wanted: int) -> int:
-        """The field's value with which the key is `wanted`, if there is one."""
+        """Returns the value of the source field for which the key's value is `wanted`, if any."""
         bits = to_bits(self.ty, wanted)
         match self.how:
             case "slice":
@@ -162,7 +162,10 @@ def some_key(rng: Random, name: str, fields: list[Field], has_lpm: bool) -> Key:
 
 @dataclass(frozen=True)
 class Action:
-    """Writes its number, and each parameter, widened by its own type, over the one before."""
+    """An action. It writes its number to one field, and its parameters to another field.
+
+    Each parameter is widened as its type says, and overwrites the parameter before.
+    """
 
     number: int
     parameters: tuple[Bits, ...]
@@ -212,7 +215,7 @@ def some_call(rng: Random) -> Call:
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry. Of those that match, the one with the least `rank` wins, then the older one."""
+    """An entry. Of the entries that match, the least `rank` wins; of equal ranks, the oldest."""
 
     matches: tuple[Match, ...]
     call: Call
@@ -258,7 +261,7 @@ class Table:
 
 
 def some_match(rng: Random, key: Key) -> Match:
-    """A random requirement of an entry for a key, such as the key's kind of match allows."""
+    """Makes what an entry requires of a key: random, but allowed by the key's match kind."""
     ty = key.ty
     if not isinstance(ty, Bits):
         if key.kind != "exact" and rng.random() < 0.25:
@@ -302,7 +305,7 @@ def some_fields(rng: Random) -> tuple[list[Field], list[Enum]]:
 
 
 def canonical(entry: tuple[Match, ...], keys: list[Key]) -> tuple[object, ...]:
-    """The same value for entries that a table with exact and `lpm` keys takes for the same one."""
+    """Returns equal values for entries that a table with exact and `lpm` keys takes for equal."""
     parts: list[object] = []
     for match, key in zip(entry, keys, strict=True):
         if key.kind == "range" and isinstance(key.ty, Bits):
@@ -361,10 +364,11 @@ def some_table(rng: Random, at: int, fields: list[Field]) -> Table:
 
 
 def program_order(rng: Random, table: Table, count: int) -> tuple[list[int], list[int | None]]:
-    """The ranks of the program's entries (the least wins), and the priorities that are written.
+    """Returns the ranks of the program's entries, and the priorities that the program writes.
 
-    Section 14.2.1.4 says how the ones follow from the others. The annotation `@priority` is p4c's,
-    for BMv2: the least number wins.
+    The entry with the least rank wins. Section 14.2.1.4 of the P4_16 specification says how ranks
+    follow from priorities. The annotation `@priority` comes from p4c and is for BMv2: the least
+    number wins.
     """
     none: list[int | None] = [None] * count
     if table.style == "const" or not table.is_ranked:
@@ -547,7 +551,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 """
 
     def packet(self, rng: Random, table: Table) -> dict[str, int]:
-        """A packet's fields. Most are at an end of a range that an entry matches, or next to it."""
+        """Makes a packet's fields, mostly at or next to an end of what an entry matches."""
         packet = {field.name: any_value(rng, field.ty) for field in self.fields}
         if rng.random() < 0.1:
             return packet
@@ -584,7 +588,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 
 def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
-    """A value at an end of a set, or next to it; None if the set has every value."""
+    """Returns a value at or next to an end of a set; None if the set has every value."""
     base = ty.base if isinstance(ty, Enum) else ty
     if not isinstance(base, Bits):
         return match.value if isinstance(match, Value) else None

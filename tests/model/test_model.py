@@ -1,4 +1,4 @@
-"""The model against examples worked out by hand from the specification."""
+"""Compares the model with examples that were worked out by hand from the specification."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def found(table: Table, value: int) -> int:
 def test_the_longest_prefix_wins_and_the_first_of_ranked_entries() -> None:
     one, two = (ACTIONS[0], (1,)), (ACTIONS[1], (2,))
     prefixes = Table("t", [key("lpm")], "const")
-    # The values from -128 on, and the values from -16 on.
+    # The entries match the values from -128 to -1, and the values from -16 to -1.
     prefixes.entries = [
         Entry((Mask(-128, -128),), one, 0, True),
         Entry((Mask(-16, -16),), two, 1, True),

@@ -45,7 +45,11 @@ class Bool:
 
 @dataclass(frozen=True)
 class Enum:
-    """An enum. Its members have numbers (section 7.2.1), or numbers that programs cannot see."""
+    """An enum (section 7.2.1).
+
+    If it has a base type, its members have numbers that programs can see. Otherwise programs cannot
+    see the numbers of its members.
+    """
 
     name: str
     members: tuple[tuple[str, int], ...]
@@ -97,7 +101,7 @@ def some_width(rng: Random, most: int = 128) -> int:
 
 
 def some_value(rng: Random, ty: Bits) -> int:
-    """A random value. The ends, and values near zero and near powers of two, are frequent."""
+    """Returns a random value, often the least or the greatest, or near zero or a power of two."""
     kind = rng.random()
     if kind < 0.25:
         return ty.wrap(rng.choice([ty.low, ty.high, 0, 1, -1, ty.low + 1, ty.high - 1]))
@@ -107,7 +111,7 @@ def some_value(rng: Random, ty: Bits) -> int:
 
 
 def any_value(rng: Random, ty: Type) -> int:
-    """A random value of any type. A value of an enum may have no name."""
+    """Returns a random value of the type. For an enum, the value may have no name."""
     base = ty.base if isinstance(ty, Enum) else ty
     return some_value(rng, base) if isinstance(base, Bits) else rng.random() < 0.5
 

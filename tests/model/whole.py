@@ -1,4 +1,4 @@
-"""Whole random programs, with blocks and tables around the code of `programs`, and packets."""
+"""Whole random programs: blocks and tables around the code of `programs`; and packets for them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from tests.model.tables import Any, Mask, Match, Span, Value, all_hold
 from tests.model.types import Bits, any_value, from_bits, near, some_value, to_bits, typed, width
 
 TRANSITIONS = 4096
-"""The most transitions of a case of a `select`. BMv2's JSON has prefixes in place of ranges, and
-the compiler refuses a case with more of them."""
+"""The most transitions that a case of a `select` may need. BMv2's JSON has prefixes in place of
+ranges, and the compiler refuses a case that needs more prefixes than this."""
 PAYLOAD_BYTES = 70
 """The number of random bytes after a packet's first header: enough for every other header."""
 
@@ -169,7 +169,7 @@ class Program:
             return
 
     def packet(self, rng: Random) -> bytes:
-        """A random packet, often with a value at an edge of what the parser selects by."""
+        """Makes a random packet, often with fields at or near the ends of `select` ranges."""
         state = State()
         for name, ty in self.main.fields:
             state.values[f"hdr.m.{name}"] = any_value(rng, ty)
@@ -180,7 +180,7 @@ class Program:
         return self.main.emit(state, "hdr.m") + result + rest
 
     def test(self, rng: Random) -> str:
-        """The packet test: packets one after the other, between which registers keep values."""
+        """Writes the packet test. Registers keep their values from one packet to the next."""
         state = State(cells={name: [0] * REGISTER_CELLS for name, _ in self.registers})
         lines = []
         for _ in range(PACKETS):
@@ -305,7 +305,7 @@ def n_prefixes(match: Match) -> int:
 
 
 def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState]:
-    """The states of a random parser. Each goes on to later ones; the last one fills the stack."""
+    """Makes a random parser's states. Each leads to later states; the last fills the stack."""
     maker = program.maker
     plain, element = program.layouts["plain_t"], program.layouts["element_t"]
     opening = Code()
@@ -358,7 +358,7 @@ def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState
 
 
 def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
-    """Code that reads bits of the packet by `lookahead`, without extracting them (13.8.3)."""
+    """Code that reads bits by `lookahead`, without extracting them (P4_16, section 13.8.3)."""
     places = [place for place in scope.places if isinstance(place.ty, Bits)]
     place = rng.choice(places)
     ty = place.ty
@@ -375,7 +375,10 @@ def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
 
 
 def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None:
-    """Code that applies a table of constant entries and uses `hit` or the like (14.2.2)."""
+    """Code that applies a table of constant entries and uses `hit` or the like.
+
+    See section 14.2.2 of the P4_16 specification.
+    """
     maker = program.maker
     name = maker.name("t")
     keys = [maker.expr(maker.scalar(), scope, 2) for _ in range(rng.randint(1, 3))]
@@ -469,7 +472,7 @@ def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None
 
 
 def filled(fields: list[tuple[str, Scalar]]) -> list[tuple[str, Scalar]]:
-    """The fields, and if they do not fill whole bytes, one more that does."""
+    """Returns the fields, with a field of padding if they do not fill whole bytes."""
     n_bits = -sum(width(ty) for _, ty in fields) % 8
     return [*fields, ("pad", Bits(n_bits))] if n_bits else fields
 

@@ -1,4 +1,7 @@
-"""What the oracle of random operation takes for a violation, and what it does not."""
+"""Tests what the oracle reports as a violation, and what it does not report.
+
+The oracle judges how a conference is served while random commands change it.
+"""
 
 import random
 from collections.abc import Sequence
@@ -18,7 +21,7 @@ LATER = 100 * S
 
 
 def serving(*pairs: Pair) -> Oracle:
-    """An oracle for which these pairs must be served from second 1 on."""
+    """Makes an oracle: these pairs of presenter and viewer must be served from second 1 on."""
     oracle = Oracle()
     oracle.mark(S, pairs, Due.MUST)
     return oracle
@@ -175,7 +178,7 @@ def test_nobody_is_served_by_a_port_without_an_address() -> None:
 
 
 def choices_of(presenters: Sequence[int], *udp_ports: int) -> Choices:
-    """The choices of random commands for nine hosts on two ports."""
+    """Returns the values that random commands choose from, for nine hosts on two ports."""
     return Choices(
         groups=range(1, 5),
         presenters=presenters,

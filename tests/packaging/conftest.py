@@ -30,7 +30,7 @@ def package(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def next_package(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with a later version."""
+    """The same package with a later version."""
     folder = tmp_path_factory.mktemp("next-package")
     contents, later = folder / "contents", folder / "reprise_9999.0.deb"
     run(["dpkg-deb", "--raw-extract", package, contents])
@@ -50,7 +50,7 @@ def contents(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pristine(tools: None, tmp_path_factory: pytest.TempPathFactory) -> DebianRoot:
-    """Nothing of ours is in it."""
+    """A clean Debian system, which contains nothing of this project."""
     root = DebianRoot(tmp_path_factory.mktemp("debian") / "root")
     root.make("adduser", "procps", "systemd")
     return root
@@ -58,7 +58,7 @@ def pristine(tools: None, tmp_path_factory: pytest.TempPathFactory) -> DebianRoo
 
 @pytest.fixture
 def root(pristine: DebianRoot, tmp_path: Path) -> DebianRoot:
-    """A copy of it."""
+    """A copy of the clean Debian system, which a test can change."""
     copy = tmp_path / "root"
     run(["cp", "--archive", "--reflink=auto", pristine.path, copy])
     return DebianRoot(copy)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LIMIT_S = 600.0
-"""Only against hangs."""
+"""The most time that a command may take. It matters only if a command hangs."""
 
 
 def run(argv: Sequence[str | Path], *, expected: int = 0) -> str:
@@ -24,7 +24,7 @@ def run(argv: Sequence[str | Path], *, expected: int = 0) -> str:
 
 
 class DebianRoot:
-    """The machine's own version of Debian, without recommended packages, made by mmdebstrap."""
+    """A Debian of the machine's version, made by mmdebstrap without recommended packages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,7 +51,10 @@ class DebianRoot:
         )
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` inside, with /proc. It is the process that is started."""
+        """Returns the command that runs `argv` inside, with /proc.
+
+        The command replaces itself by `argv`, so `argv` runs as the very process that was started.
+        """
         mounted = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
         return ["unshare", "--mount", "sh", "-c", mounted, str(self.path), *argv]
 
@@ -66,7 +69,7 @@ class DebianRoot:
         copy.unlink()
 
     def files(self) -> set[str]:
-        """All paths, but for what dpkg, apt and programs that run write for themselves."""
+        """All paths except those that dpkg, apt and running programs write for themselves."""
         own = (
             "/proc",
             "/tmp",

@@ -44,7 +44,7 @@ def test_an_upgrade_keeps_what_the_operator_changed(
     root.install(next_package)
     assert "9999.0" in root.run("dpkg-query", "--show", "reprise")
     assert (root.text("/etc/reprise/secret"), root.text(CONFIG)) == (secret, changed)
-    # Who signs with keys has removed the secret: it does not come back.
+    # An operator who signs with keys has removed the secret. It must not come back.
     (root.path / "etc/reprise/secret").unlink()
     root.run("dpkg", "--remove", "reprise")
     root.install(package)
@@ -63,14 +63,16 @@ def test_a_purge_leaves_the_user_and_nothing_else(package: Path, root: DebianRoo
     assert state.exists()
     assert CONFIG in root.files()
     root.run("dpkg", "--purge", "reprise")
-    # The user's lines are in files that were there; what adduser keeps of them has a dash.
+    # The user's lines are in files that existed before. Backup copies of these files, which adduser
+    # makes, have names that end with a dash.
     left = {path for path in root.files() - before if not re.fullmatch("/etc/[a-z]+-", path)}
     assert left == set()
     assert "reprise" in root.run("getent", "passwd", "reprise")
 
 
 def test_a_secret_that_was_not_finished_is_made_again(package: Path, root: DebianRoot) -> None:
-    # The package's script is killed after the folder's files are there: nothing is configured.
+    # This is the state after the package's script was killed: the files are unpacked, the secret is
+    # half written, and nothing is configured.
     copy = root.path / "tmp" / package.name
     copy.write_bytes(package.read_bytes())
     root.run("dpkg", "--unpack", f"/tmp/{package.name}")

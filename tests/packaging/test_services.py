@@ -1,4 +1,4 @@
-"""The units' own command lines, as their user with their capabilities, forward media."""
+"""Tests that the systemd units' commands, with the units' user and capabilities, forward media."""
 
 import json
 import os
@@ -27,7 +27,10 @@ Result = TypeVar("Result")
 
 
 class Services:
-    """The switch on the star's link, the service on a host."""
+    """Runs the switch and the conference service in the star's network namespaces.
+
+    The switch is at the SFU's link, the service on one of the hosts.
+    """
 
     def __init__(self, root: DebianRoot, star: Star, logs: Path) -> None:
         self._root, self.star, self._logs = root, star, logs
@@ -38,7 +41,7 @@ class Services:
         config.write_text(config.read_text().replace(own, ours))
         ports = root.path / "etc/reprise/switch.conf"
         ports.write_text(ports.read_text().replace("1@udp:127.0.0.1:5004", f"1@{SFU_INTERFACE}"))
-        # The service manager, as a unit with Type=notify sees it.
+        # This socket plays the service manager, to which a unit with Type=notify reports.
         self._manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._manager.settimeout(LIMIT_S)
         run = os.open(root.path / "run", os.O_DIRECTORY)
@@ -71,11 +74,11 @@ class Services:
         self._manager.close()
 
     def told(self) -> str:
-        """What the switch tells the service manager next."""
+        """Receives the next message that the switch sends to the service manager."""
         return self._manager.recv(4_096).decode().strip()
 
     def reload_switch(self) -> Process:
-        """What `systemctl reload reprise-switch` starts."""
+        """Returns the process that `systemctl reload reprise-switch` would start."""
         unit = read(self._root.path, "reprise-switch.service")
         within = self.star.sfu.command
         return self._command(unit, within, unit.reload, "reload", MAINPID=self.switch.pid)
@@ -89,7 +92,7 @@ class Services:
         return Client("http://127.0.0.1:8080", running.token(self._secret, **claims))
 
     def call(self, request: Callable[[], Result]) -> Result:
-        """Makes a request where the service listens."""
+        """Makes a request from the host on which the service listens."""
         return self.star.host(SERVICE_HOST).call(request)
 
     def participant(self, name: str) -> Client:
@@ -104,7 +107,7 @@ class Services:
         while True:
             try:
                 self.call(lambda: administrator.put_conference("c"))
-                # The switch has its program.
+                # This request succeeds only when the switch has its program.
                 with self.call(lambda: urllib.request.urlopen("http://127.0.0.1:8080/readyz")):
                     return
             except (OSError, ProblemError):
@@ -147,11 +150,11 @@ def test_the_units_command_lines_forward_media(services: Services, root: DebianR
         for packet in packets:
             sender.send(packet)
         assert received(receiver, 100) == packets
-        # A switch that is started again gets everything from the service, which goes on.
+        # A switch that is started again gets its whole state from the service, which kept running.
         services.switch.stop()
         services.switch.start()
         expect_forwarding(sender, receiver)
-    # CAP_NET_RAW is number 13; the service has none at all.
+    # CAP_NET_RAW is number 13; the service has no capability at all.
     assert set(capabilities(services.switch).values()) <= {0, 1 << 13}
     assert set(capabilities(services.service).values()) == {0}
     socket = root.path / "run/reprise/switch.sock"
@@ -182,7 +185,8 @@ def test_a_reload_replaces_the_switch_and_no_packet_is_lost(services: Services) 
         sending.start()
         got = received(receiver, len(numbers))
         sending.join()
-        # The old process ends when the new one has taken over, and this was its last word.
+        # The old process ends when the new one has taken over. The old process's last message to
+        # the service manager is the id of the new process.
         new = int(services.told().removeprefix("MAINPID="))
         try:
             assert services.switch.wait() == 0, services.switch.said

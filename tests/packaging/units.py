@@ -1,4 +1,4 @@
-"""What a systemd unit says, as far as a test carries it out by hand. Pure."""
+"""Reads from systemd units what a test then does in systemd's place."""
 
 import shlex
 from collections import defaultdict
@@ -32,7 +32,8 @@ class Unit:
 
     @property
     def command(self) -> list[str]:
-        """The words of ExecStart. `$NAME` as a word of its own becomes the words of its value."""
+        """The words of ExecStart. A word `$NAME` is replaced by the words of the variable's
+        value."""
         return self._words("ExecStart")
 
     @property
@@ -48,7 +49,7 @@ class Unit:
 
     @property
     def as_its_user(self) -> list[str]:
-        """setpriv(1) with the unit's user, group and capabilities."""
+        """The start of a command: setpriv(1) with the unit's user, group and capabilities."""
 
         def capabilities(key: str) -> str:
             names = [name.removeprefix("CAP_").lower() for name in self.all(key)]
@@ -77,7 +78,7 @@ class Unit:
 
 
 def read(folder: Path, name: str) -> Unit:
-    """A unit of a Debian system in a folder."""
+    """Reads a unit from the Debian system whose root is `folder`."""
     text = (folder / "lib/systemd/system" / name).read_text()
     files = Unit(text).all("EnvironmentFile")
     return Unit(text, "".join((folder / file.lstrip("/")).read_text() for file in files))

@@ -1,4 +1,7 @@
-"""Packets for both switches: hits and misses of each table, unusual headers. Pure."""
+"""Packets with which Open vSwitch and our switch are compared: functions without I/O.
+
+The packets hit and miss each table; some have unusual headers.
+"""
 
 import random
 import struct
@@ -49,14 +52,20 @@ NETWORK = Network(
     ),
     flooded_vlans=(10, 20),
 )
-"""So small that random packets hit every table. Port 4 is a trunk (it has several VLANs)."""
+"""A network so small that random packets hit every table.
+
+Port 4 is a trunk: it has several VLANs.
+"""
 
 SOURCE_IP, DESTINATION_IP = host_ip(0, 0), host_ip(1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """The fields of a frame that switches look at. The defaults are of a routed, permitted one."""
+    """The fields of a frame that switches look at.
+
+    With the default values, a frame is routed and permitted.
+    """
 
     port: int
     source: str
@@ -77,7 +86,7 @@ class Packet:
     length_error: int = 0
 
     def frame(self, number: int) -> bytes:
-        """The frame as bytes, which end with this number."""
+        """Returns the frame as bytes, which end with `number`."""
         tag = b"" if self.tag is None else struct.pack("!HH", 0x8100, self.tag)
         macs = mac_bytes(self.destination) + mac_bytes(self.source)
         body = self._ipv4(number) if self.ether_type == 0x0800 else bytes(46) + _number(number)
@@ -146,7 +155,7 @@ def _one(chance: random.Random) -> Packet:
 
 
 def marker(port: Port) -> Packet:
-    """A broadcast into a port's VLAN, which every program floods."""
+    """Makes a broadcast that enters by `port`, in the port's VLAN. Every program floods it."""
     tag = port.vlans[0] if port.is_tagged else None
     source = station_mac((10, 20).index(port.vlans[0]), 5)
     return Packet(port.number, source, BROADCAST, tag=tag, ether_type=0x88B5)

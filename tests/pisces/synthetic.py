@@ -1,4 +1,4 @@
-"""Invented rows of pisces.csv. Pure."""
+"""Makes rows of pisces.csv with invented results."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""What is counted of programs, and that each change for a new header works as described."""
+"""Tests the counts of programs' sizes, and that each change for a new header works as described."""
 
 import shutil
 import subprocess

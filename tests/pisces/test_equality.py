@@ -1,4 +1,7 @@
-"""Both switches send the same frames by the same ports: the rules do what the programs do."""
+"""Tests that both switches send the same frames by the same ports.
+
+So Open vSwitch's rules do what the P4 programs do.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -50,7 +53,7 @@ def differences(packets: Sequence[Packet], one: Left, other: Left) -> list[str]:
 
 
 def packets_for(program: str) -> list[Packet]:
-    """Each packet twice, since the second time a flow cache may know its flow."""
+    """Returns each packet twice, since a flow cache may know the packet's flow the second time."""
     packets = by_chance(N_PACKETS, SEED)
     if program != "l2l3_acl":
         packets.append(WITH_OPTIONS)

@@ -1,4 +1,4 @@
-"""The comparison's tables and figures show what its rows and the paper say."""
+"""Tests that the comparison's tables and figures show what its rows and the paper say."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_the_papers_shares_stand_beside_ours() -> None:
 
 def test_with_a_megaflow_classifier_on_both_sides_ours_have_caches() -> None:
     told = of_key(tables(rows(optimised=0.9)), "pisces-megaflow")
-    # Ours is 0.9 * 1.2e6 packets a second with caches, Open vSwitch's 1e6 without.
+    # Our switch forwards 0.9 * 1.2e6 packets a second with caches, Open vSwitch 1e6 without caches.
     assert {row[2] for row in told.rows} == {"1.080"}
 
 

@@ -1,4 +1,4 @@
-"""The load passes both switches, and measurements give rows."""
+"""Tests that both switches forward the load, and that measurements give rows of results."""
 
 import contextlib
 import re
@@ -78,11 +78,12 @@ def test_every_flow_comes_through(
     offered = Traffic(tmp_path / "frames", "l2l3_acl", 64)
     offered.write()
     with running(Setting(contestant, port, "l2l3_acl", published()), tmp_path / "x") as up:
-        # The rate is so low that packets fit a ring while a busy machine does something else.
+        # The rate is so low that a ring has room for all packets that come while a busy machine
+        # does something else.
         seen = offer(up, offered, 1_000.0, 0.5)
     assert (seen.copies, seen.others) == (seen.sent, 0)
     assert seen.sent > traffic.N_FLOWS
-    # Receivers without a flow get nothing. The others get equally many, or one more.
+    # Receivers without a flow get nothing. The others get the same number each, or one more.
     assert seen.copies_of_viewer_min == 0
     assert seen.copies_of_viewer_max == -(-seen.sent // traffic.N_FLOWS)
 

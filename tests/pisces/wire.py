@@ -22,11 +22,11 @@ AT_ONCE = 64
 """How many packets may be in a switch at once: few enough for any queue."""
 
 Left = dict[int, list[tuple[int, str]]]
-"""By a packet's number: each port by which it left, and its bytes there."""
+"""Maps a packet's number to each port by which the packet left, with its bytes in hexadecimal."""
 
 
 def exchange(site: Site, packets: Sequence[Packet]) -> Left:
-    """Sends all packets, and marker frames into every port in between; returns what left."""
+    """Sends all packets, and between them marker frames into every port; returns what left."""
     with at_links(site) as (sockets, selector):
         for one in sockets.values():
             one.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -36,7 +36,8 @@ def exchange(site: Site, packets: Sequence[Packet]) -> Left:
         for first in range(0, len(packets), AT_ONCE):
             for number, packet in enumerate(packets[first : first + AT_ONCE], first):
                 sockets[packet.port].send(packet.frame(number))
-            # Markers follow the packets of their ports. When they leave, the packets have left.
+            # A port's marker follows the port's packets. When the marker leaves the switch, the
+            # packets have left the switch, too.
             pairs = zip(NETWORK.ports, numbers, strict=False)
             sent = {number: port for port, number in pairs}
             for number, behind in sent.items():

@@ -93,7 +93,11 @@ def came(copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
 
 
 def reached(row: Row, copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
-    """The same. If a row does not change addresses, the viewer is the one behind the port."""
+    """How often each viewer got each payload.
+
+    If a row does not change addresses, the viewer is the participant behind the port by which a
+    copy came.
+    """
     if row.readdresses:
         return came(copies)
     viewers = {copy.port: str(row.site.participant(copy.port).ip) for copy in copies}
@@ -103,18 +107,18 @@ def reached(row: Row, copies: Sequence[Copy]) -> Counter[tuple[str, bytes]]:
 def due(
     stream_payloads: Sequence[bytes], viewers: Sequence[Participant]
 ) -> Counter[tuple[str, bytes]]:
-    """What is due: each payload once at each viewer."""
+    """Returns the copies that must come: each payload once at each viewer."""
     return Counter((str(viewer.ip), payload) for viewer in viewers for payload in stream_payloads)
 
 
 def rtp(sequence: int, n_bytes: int = 200) -> bytes:
-    """An RTP packet (RFC 3550, section 5.1) with a payload of its own."""
+    """Makes an RTP packet (RFC 3550, section 5.1). Its payload depends on its sequence number."""
     head = bytes([0x80, 96]) + sequence.to_bytes(2) + (sequence * 3000).to_bytes(4)
     return head + RTP_SSRC.to_bytes(4) + bytes((sequence * 31 + at) % 256 for at in range(n_bytes))
 
 
 def serves_and_stops_serving(row: Row, udp_port: int = SFU_UDP_PORT) -> None:
-    """Serves two viewers, then three, then one of them: each gets all that is due, and no more."""
+    """Subscribes two viewers, then three, then one; each must get all its copies, and no more."""
     site = row.site
     stream = Stream(1, site.participant(1), udp_port)
     everybody = site.participants(2, 3)
@@ -132,7 +136,7 @@ def serves_and_stops_serving(row: Row, udp_port: int = SFU_UDP_PORT) -> None:
 
 
 def to_all_others(site: Site, *udp_ports: int) -> list[Subscription]:
-    """Streams of all participants to each of these ports of the SFU, viewed by all others."""
+    """Makes a stream of each participant to each of these SFU ports; all others view it."""
     everybody = site.participants(1, site.n_participants)
     return [
         (Stream(number, sender, udp_port), [one for one in everybody if one != sender])
@@ -143,7 +147,7 @@ def to_all_others(site: Site, *udp_ports: int) -> list[Subscription]:
 def serves_at_once(
     row: Row, subscriptions: Sequence[Subscription], interval_s: float = 0.002
 ) -> list[Copy]:
-    """Checks that a packet of each of these streams comes to its viewers, and to nobody else."""
+    """Checks that a packet of each stream comes to the stream's viewers, and to nobody else."""
     row.subscribe_all(subscriptions)
     packets = [(stream, rtp(1000 * stream.number)) for stream, _ in subscriptions]
     expected = Counter[tuple[str, bytes]]()
@@ -155,7 +159,7 @@ def serves_at_once(
 
 
 def tells_that_it_was_killed(row: Row, says: str = r"\.log", udp_port: int = SFU_UDP_PORT) -> None:
-    """Kills the row's processes: subscribing must then fail with a message, stopping must not."""
+    """Kills the row's processes: then subscribing must fail with a message; stopping must work."""
     stream = Stream(1, row.site.participant(1), udp_port)
     row.subscribe(stream, row.site.participants(2, 1))
     for pid in row.pids:

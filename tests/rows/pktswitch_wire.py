@@ -1,4 +1,4 @@
-"""Sends right and wrong frames to pktswitch, and receives its answers."""
+"""Sends valid and invalid frames to pktswitch (lab/peers/pktswitch.md); receives its answers."""
 
 import socket
 import time
@@ -19,7 +19,7 @@ from tests.packet_sockets import FRAME_LEN_BYTES_MAX, packet_socket
 from tests.rows.exchange import LIMIT_S, datagram
 
 MARK = Message(0x7F, 0xFFFFFFFF)
-"""A message that is always refused. Its answer shows that all frames before it were handled."""
+"""A message that is always refused. The refusal shows that all earlier frames were handled."""
 
 
 def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> bytes:
@@ -34,7 +34,7 @@ def after(site: Site, frames: Sequence[bytes]) -> list[UdpFrame]:
 
 
 def frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
-    """The same as `after`, but whole frames as bytes."""
+    """Does the same as `after`, but returns whole frames as bytes."""
     came: list[bytes] = []
     marking = Endpoint(site.participant(1), 9)
     with site.hosts.call(lambda: packet_socket(site.links[0].host_interface)) as one:
@@ -42,7 +42,7 @@ def frames_after(site: Site, frames: Sequence[bytes]) -> list[bytes]:
         for frame in frames:
             one.send(frame)
         # Messages have a ring of their own, so the first mark may be handled before the packets.
-        # Packets have their turn before the second mark.
+        # The packets are handled before the second mark.
         for _ in range(2):
             one.send(message_frame(site, marking, MARK))
             came += _until_marked(one)
@@ -77,7 +77,7 @@ def answer(site: Site, source: Endpoint, message: bytes | Message) -> Message:
 
 
 def token_of(site: Site, endpoint: Endpoint) -> int:
-    """The token that this endpoint must send in its messages, from pktswitch's challenge."""
+    """Returns the token of pktswitch's challenge, which this endpoint must send in its messages."""
     challenge = answer(site, endpoint, Message(Type.STATISTICS, 1))
     assert challenge.type == Type.CHALLENGE
     return challenge.token

@@ -1,4 +1,4 @@
-"""What rows (SFUs) of different kinds must all do, with real packets."""
+"""Tests what every row (an SFU that the lab measures) must do, with real packets."""
 
 import socket
 from pathlib import Path

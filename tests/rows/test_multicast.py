@@ -1,4 +1,7 @@
-"""The rows for the multicast paper's P4 SFU, with real packets, and its two SFUs' groups."""
+"""Tests the rows (SFUs that the lab measures) for the P4 SFU of the multicast paper.
+
+The rows forward real packets. Further tests check the multicast groups of the paper's two SFUs.
+"""
 
 import json
 import socket
@@ -33,7 +36,7 @@ TIMEOUT_S = 120.0
 
 
 def test_a_conference_of_the_source_is_served(tmp_path: Path) -> None:
-    """Each participant's low quality goes to all others, the high quality to half of them."""
+    """The low-quality streams go to all other participants, the high-quality streams to half."""
     with (
         SITES["port_per_host"](6) as site,
         MulticastTwoStreams(site, NATIVE, tmp_path) as row,

@@ -107,7 +107,8 @@ def test_a_group_is_more_than_one_message_holds(tmp_path: Path) -> None:
             viewers = site.participants(2, n)
             running.subscribe(stream, viewers)
             expected = due([rtp(n)], viewers)
-            # A processor's backlog has room for 1,000 packets, also other tests', and drops more.
+            # A processor's backlog has room for 1,000 packets, including those of other tests, and
+            # drops any further packets.
             for _ in range(TRIES):
                 copies = came(exchange(site, [(stream, rtp(n))], n, limit_s=10.0))
                 assert copies <= expected

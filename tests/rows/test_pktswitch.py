@@ -1,4 +1,4 @@
-"""The rows of pktswitch, on every way to the network, with real packets."""
+"""Tests pktswitch's rows (SFUs) with real packets, for each of its ways to the network."""
 
 import os
 import random
@@ -64,7 +64,7 @@ Start = Callable[[Site], Pktswitch]
 
 @pytest.fixture(params=SLEEPING, ids=lambda one: f"{one[0].name}-{one[1]}")
 def sleeping(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
-    """A function that starts a row: each row in each variant that sleeps, in turn."""
+    """A function that starts a row. A test runs once for each row and variant that sleeps."""
     row, variant = request.param
     return lambda site: row(site, variant, tmp_path)
 
@@ -125,7 +125,10 @@ def test_who_subscribes_gets_an_answer_though_packets_never_run_dry(sleeping: St
 
 
 def flood_command(site: OnePort) -> list[str]:
-    """The load's command for more copies than a processor can make. It reports every second."""
+    """Returns the command of a load that requires more copies than a processor can make.
+
+    The load reports every second.
+    """
     link, sender = site.links[0], site.participant(1)
     return [
         str(peers.program("load")),

@@ -1,4 +1,7 @@
-"""The protocol of pktswitch (lab/peers/pktswitch.md); the build stops at invalid memory access."""
+"""The protocol of pktswitch (lab/peers/pktswitch.md).
+
+The tests use a build that stops at an invalid memory access.
+"""
 
 import random
 import socket
@@ -42,7 +45,10 @@ from tests.rows.pktswitch_wire import (
 
 SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
 SOCKETS, FRAMES = "udp", "afpacket"
-"""The two ways by which messages come in. How packets are carried makes no other difference."""
+"""The two ways by which messages come in.
+
+For messages, pktswitch's ways to carry packets make no other difference.
+"""
 EXPIRY_LIMIT_S = 120.0
 
 
@@ -63,7 +69,7 @@ def switch(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Pktswitch]:
-    """This build with six participants behind one port. Its counts must add up at the end."""
+    """Runs the sanitized build for six participants behind one port. Its counts must add up."""
     row = PktswitchSockets if request.param == SOCKETS else PktswitchBypass
     monkeypatch.setattr(peers, "program", lambda _: sanitized)
     variant = Variant(port=request.param, wait="sleep")
@@ -74,7 +80,7 @@ def switch(
 
 
 def adds_up(counted: dict[str, int]) -> None:
-    """Checks that each message has one counted outcome, and no subscription is unaccounted for."""
+    """Checks that each message has one counted outcome, and that the subscriptions add up."""
     names = list(counted)
     outcomes = names[names.index("message_short") : names.index("statistics") + 1]
     assert counted["messages"] == sum(counted[name] for name in outcomes), counted
@@ -227,7 +233,8 @@ def test_what_cannot_be_done_is_refused_with_its_reason(switch: Pktswitch) -> No
     assert all(one.version == 1 and one.request == good.request for one in said)
     assert all(is_refused(one, why) for one, (_, why) in zip(said, refused, strict=True))
     assert switch.statistics()["subscriptions"] == 0
-    # Nobody can have subscribed to such a stream, so unsubscribing succeeds and does nothing.
+    # Nobody can have subscribed to a stream that is refused, so unsubscribing succeeds and does
+    # nothing.
     nothing = answer(switch.site, asking, unsubscribe(of("127.0.0.1").stream, token))
     assert (nothing.type, nothing.value) == (Type.UNSUBSCRIBED, 0)
 

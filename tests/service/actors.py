@@ -1,4 +1,4 @@
-"""Participants who do something at random, and write down what they did and what came."""
+"""Participants who act at random, and write down what they did and which packets came."""
 
 import contextlib
 import random
@@ -16,9 +16,9 @@ from tests.service.running import participant_token
 PACKETS_PER_S = 50.0
 PAUSE_S = (0.05, 0.4)
 PATIENCE_S = 120.0
-"""How long a request is made again until a service answers it."""
+"""How long a request is repeated until a service answers it."""
 REST_S, REST_S_MAX = 0.3, 3.0
-"""A socket is read until it has been silent for so long, at most for so long in all."""
+"""A socket is read until it has been silent for `REST_S`, but at most for `REST_S_MAX`."""
 RETRY_S = 0.05
 CONTENT = struct.Struct("!16s16sQ")
 """Conference, publisher, number of the packet."""
@@ -48,7 +48,7 @@ class Somebody:
         self.n_requests = 0
 
     def run(self, history: History, until: threading.Event) -> None:
-        """Does something until the end, and reports what went wrong."""
+        """Acts at random until `until` is set, and reports what went wrong."""
         try:
             self._join(history)
             while not until.wait(self._random.uniform(*PAUSE_S)):
@@ -56,7 +56,7 @@ class Somebody:
         except (OSError, ProblemError, NotSignedInError, GivenUpError) as error:
             history.say(f"{self.name}: {type(error).__name__}: {error}")
         finally:
-            # The others' last packets arrive.
+            # The others' last packets need some time to arrive.
             until.wait()
             time.sleep(0.5)
             self._stop.set()
@@ -81,7 +81,7 @@ class Somebody:
         self._look(history)
 
     def _ask(self, request: Callable[[Client], Any]) -> Any:
-        """Makes a request until a service that leads answers it."""
+        """Repeats a request until the service that leads answers it."""
         until = time.monotonic() + PATIENCE_S
         while True:
             for client in self._clients:
@@ -124,7 +124,8 @@ class Somebody:
     def _keep_signed_in(
         self, camera: MediaSocket, history: History, ready: threading.Event, stop: threading.Event
     ) -> None:
-        """Answers what the switch says to the camera's socket, until the end."""
+        """Answers the messages that the switch sends to the camera's socket, until `stop` is
+        set."""
         while not stop.is_set():
             with contextlib.suppress(OSError):
                 camera.receive(0.2)
@@ -141,7 +142,7 @@ class Somebody:
         due_s = time.monotonic()
         while not stop.is_set():
             number = history.send(self.name)
-            # Nobody listens while the switch is away.
+            # While the switch is down, nobody receives packets, and sending may fail.
             with contextlib.suppress(OSError):
                 camera.send(RTP + CONTENT.pack(*names, number))
             due_s = max(due_s + 1 / PACKETS_PER_S, time.monotonic() - 0.1)
@@ -160,7 +161,7 @@ class Somebody:
         except ProblemError as problem:
             if problem.status != 404:
                 raise
-            # The other one is not there now.
+            # The other participant is not in the conference now.
             history.subscribed(self.name, other, False)
             return
         history.subscribed(self.name, other, True)
@@ -177,7 +178,8 @@ class Somebody:
         self._ask(lambda client: client.unsubscribe(self.conference, self.name, other, "cam"))
         history.subscribed(self.name, other, False)
         self.watched.discard(other)
-        # Open for a while: what comes now was not due.
+        # The socket stays open for a while, so that a packet that still comes, which is an error,
+        # is noticed.
         time.sleep(0.1)
         self._screens.pop(other).close()
 
@@ -207,13 +209,16 @@ class Somebody:
         self._join(history)
 
     def _look(self, history: History) -> None:
-        """Nobody else changes what is this participant's: what was answered must be there."""
+        """Checks that the service has the state that it confirmed to this participant.
+
+        Nobody else changes this participant's state.
+        """
         conference = self._ask(lambda client: client.conference(self.conference))
         if wrong := self.difference(conference):
             history.say(f"{self.name}: {wrong}")
 
     def difference(self, conference: dict[str, Any]) -> str:
-        """What the service has other than this participant was answered; empty if nothing."""
+        """How the service's state differs from its answers to this participant; may be empty."""
         there = conference["participants"].get(self.name)
         if there is None:
             return "the service has lost the participant"
@@ -228,7 +233,7 @@ class Somebody:
 
 
 class _Screen:
-    """A socket that receives one other's camera, with a thread of its own."""
+    """A socket that receives another participant's camera, in a thread of its own."""
 
     def __init__(self, whose: Somebody, other: str, leg: dict[str, Any], history: History) -> None:
         self._names = (whose.name, other)
@@ -251,7 +256,7 @@ class _Screen:
                 self._history.listens(*self._names, True)
             if packet is not None:
                 self._take(packet)
-        # What was sent in time may come late on a machine that others use, too.
+        # On a busy machine, packets that were sent in time may come late.
         until = time.monotonic() + REST_S_MAX
         with contextlib.suppress(OSError):
             while time.monotonic() < until and (packet := self._socket.receive(REST_S)) is not None:
@@ -274,7 +279,7 @@ class _Screen:
         self._history.receive(receiver, publisher, texts[2])
 
     def expects_nothing(self) -> None:
-        """From now on nothing must come."""
+        """From now on no packet may come to this socket."""
         self._is_new = False
 
     def close(self) -> None:

@@ -1,4 +1,7 @@
-"""A switch with a real port, a service, and hosts that join with `reprise join`; see `network`."""
+"""A switch with a real port, the conference service, and hosts that run `reprise join`.
+
+The module `network` shows how they are connected.
+"""
 
 import contextlib
 import time
@@ -30,7 +33,7 @@ Found = TypeVar("Found")
 
 
 def wait(found: Callable[[], Found | None], said: Callable[[], str]) -> Found:
-    """What is found, as soon as it is something."""
+    """Waits until `found` returns something, and returns it."""
     until = time.monotonic() + LIMIT_S
     while not (what := found()):
         assert time.monotonic() < until, said()
@@ -55,18 +58,22 @@ class Host:
         return f"http://{SERVICE_IPV4 if place.ipv4 else f'[{SERVICE_IPV6}]'}:{HTTP_PORT}"
 
     def client(self) -> Client:
-        """The participant's, for use in the namespace."""
+        """A client of the service for the participant, for use in the host's namespace."""
         return Client(self._service, participant_token(CONFERENCE, self.name))
 
     def start(self, argv: Sequence[object], log: str) -> Child:
-        """Starts a program here, which is killed with the conference."""
+        """Starts a program in the host's namespace. It is killed when the conference ends."""
         child = self.namespace.start([str(word) for word in argv], self.folder / f"{log}.log")
-        # Not stopped: ffmpeg does not look at a signal while it waits for a packet.
+        # The program is killed, because ffmpeg does not look at other signals while it waits for a
+        # packet.
         self.conference.open.callback(child.kill)
         return child
 
     def join(self, *, publish: dict[str, Path] | None = None, receive: Sequence[str] = ()) -> None:
-        """Joins with `reprise join`; returns when it publishes. It receives these tracks only."""
+        """Joins with `reprise join`; returns when all tracks of `publish` are published.
+
+        The host receives only the tracks in `receive`.
+        """
         words: list[object] = [REPRISE, "join", self._service]
         words += ["--token", participant_token(CONFERENCE, self.name), "--sdp", self.folder]
         for track, sdp in (publish or {}).items():
@@ -78,11 +85,11 @@ class Host:
             self._join.wait_for_line(f"publishes {track}:", LIMIT_S)
 
     def received(self, path: str) -> Path:
-        """The session description of a track, as soon as it is received."""
+        """Waits until the host receives a track; returns the track's session description."""
         return Path(self.joins_line(f"receives {path} on").rpartition(": ")[2])
 
     def joins_line(self, text: str) -> str:
-        """The line of its `reprise join` that begins so, as soon as there is one."""
+        """Waits for a line of the host's `reprise join` that begins with this text; returns it."""
         assert self._join is not None
         return self._join.wait_for_line(text, LIMIT_S)
 
@@ -99,7 +106,10 @@ class Host:
 
 
 class Conference:
-    """The whole: a context manager. `media` are the switch's addresses as the service says them."""
+    """The network with the switch, the service and the hosts, as a context manager.
+
+    `media` are the switch's addresses, as the service announces them.
+    """
 
     def __init__(
         self, folder: Path, places: Sequence[Place], media: Sequence[str] = IPV4_FIRST
@@ -160,7 +170,7 @@ addresses = [{addresses}]
         self._start_service()
 
     def administer(self, request: Callable[[Client], Found]) -> Found:
-        """What the service answers an administrator, as soon as it answers."""
+        """Repeats an administrator's request until the service answers; returns the answer."""
         client = Client(f"http://127.0.0.1:{HTTP_PORT}", token(grants={"administer": True}))
 
         def answer() -> list[Found]:
@@ -172,7 +182,7 @@ addresses = [{addresses}]
         return answered
 
     def subscriptions(self) -> dict[str, set[str]]:
-        """What each participant receives, as the service has it."""
+        """Returns the tracks that each participant receives, according to the service."""
         there: dict[str, Any] = self.administer(lambda client: client.conference(CONFERENCE))
         return {
             name: {
@@ -184,5 +194,5 @@ addresses = [{addresses}]
 
 
 def hosts(conference: Conference) -> list[Host]:
-    """A host at each of its places."""
+    """Makes a host at each place of the conference's network."""
     return [Host(conference, name) for name in conference.network.places]

@@ -1,4 +1,4 @@
-"""What tests of the service use."""
+"""A fixture for the tests of the conference service."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -24,9 +24,9 @@ PLACES = [
     *(Place("gus", ipv4=False, ipv6=True), Place("hal")),
 ]
 MOVES = {"nat": "10.0.1.252", "fay": "10.0.1.77"}
-"""Who changes to which address in the middle."""
+"""The hosts that change their address in the middle of the test, each with its new address."""
 MOVED = {"dan", "fay"}
-# By these the films and cameras are told apart.
+# These patterns and colours distinguish the cameras and films.
 PATTERNS = {"bob": "ball", "cid": "pinwheel"}
 COLOURS = {"ann": "red", "dan": "blue", "eve": "green", "fay": "yellow", "gus": "purple"}
 WATCHED_BY_GSTREAMER = {("cid", "bob/video"), ("hal", "cid/video")}

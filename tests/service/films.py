@@ -1,7 +1,7 @@
-"""Films and sounds that ffmpeg sends, and ffmpegs that receive them and tell what has come.
+"""Films and sounds that ffmpeg sends, and processes of ffmpeg that receive and report frames.
 
-They are encoded before they are sent, over and over, so that nothing but the network changes a
-frame: a viewer that loses nothing decodes the very frames that a decoder of the file has.
+Films and sounds are encoded once and then sent again and again, so that only the network can change
+a frame. A viewer that loses nothing decodes exactly the frames that ffmpeg decodes from the file.
 """
 
 import re
@@ -26,10 +26,10 @@ _QUIET = [*FFMPEG, "-v", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Film:
-    """What a host sends again and again; `hashes` are those of its frames, all different.
+    """What a host sends again and again. `hashes` has a hash of each frame; all hashes differ.
 
-    For sound a frame is a packet of Opus as it is encoded: what a decoder makes of it depends on
-    the packets before.
+    For sound, a frame is an encoded packet of Opus, because what a decoder makes of a packet
+    depends on the packets before.
     """
 
     file: Path
@@ -37,7 +37,7 @@ class Film:
     hashes: list[str]
 
     def is_part(self, hashes: list[str]) -> bool:
-        """Whether these follow each other in the film, where the first comes after the last."""
+        """Whether these hashes follow each other in the film, which begins again after its end."""
         if not hashes or hashes[0] not in self.hashes:
             return False
         first = self.hashes.index(hashes[0])
@@ -49,7 +49,7 @@ class Film:
 
 
 def video(host: Host, colour: str, port: int = 5006) -> Film:
-    """ffmpeg's test pattern in H.264, with a frame of a colour around it."""
+    """Makes a film in H.264: ffmpeg's test pattern with a coloured border."""
     pattern = f"testsrc2=size={SIZE}:rate={FRAMES_PER_S},drawbox=color={colour}:t=12"
     encoder = ["-c:v", "libx264", "-preset", "veryfast", "-tune", "zerolatency", "-bf", "0"]
     encoder += ["-g", str(KEY_FRAME_EVERY), "-b:v", "200k", "-pix_fmt", "yuv420p"]
@@ -57,7 +57,7 @@ def video(host: Host, colour: str, port: int = 5006) -> Film:
 
 
 def sound(host: Host, seed: int, port: int = 5008) -> Film:
-    """Noise in Opus, 50 packets a second: of a tone many packets would be the same."""
+    """Makes noise in Opus, 50 packets a second. A tone would give many packets the same bytes."""
     pattern = f"anoisesrc=seed={seed}:amplitude=0.3:sample_rate=48000"
     return _film(host.folder / "audio.mkv", pattern, ["-c:a", "libopus", "-b:a", "48k"], port)
 
@@ -68,7 +68,8 @@ def _film(file: Path, pattern: str, encoder: list[str], port: int) -> Film:
     hashes = file.with_suffix(".framemd5")
     run([*_QUIET, "-i", str(file), *_hashing(file.stem, hashes)])
     sdp = file.with_suffix(".sdp")
-    # The muxer writes the description when it starts: a frame to the discard port is enough.
+    # The muxer writes the session description when it starts, so it is enough to send one frame,
+    # which goes to the discard port.
     once = ["-c", "copy", "-frames", "1", "-f", "rtp", "-sdp_file", str(sdp)]
     run([*_QUIET, "-i", str(file), *once, "rtp://127.0.0.1:9"])
     text = re.sub(r"(?m)^(m=\w+) \d+", rf"\1 {port}", sdp.read_text().replace("SDP:\n", ""))
@@ -84,7 +85,7 @@ def _hashing(name: str, file: Path) -> list[str]:
 
 
 def hashes_in(file: Path) -> list[str]:
-    """The hashes in a file of ffmpeg's framemd5 format, in order, as far as lines are whole."""
+    """The hashes in a file of ffmpeg's framemd5 format, in order, without unfinished lines."""
     if not file.exists():
         return []
     lines = file.read_text().splitlines(keepends=True)
@@ -105,12 +106,13 @@ class Viewer:
     """An ffmpeg that receives a track of the host's, and writes a hash of every frame."""
 
     def __init__(self, host: Host, path: str) -> None:
-        """Returns when it listens. The host receives the track already, or is about to."""
+        """Returns when ffmpeg listens. The host must receive the track already, or soon."""
         self.path = path
         sdp = host.received(path)
         self._hashes = sdp.with_suffix(".framemd5")
         [(kind, port)] = re.findall(r"(?m)^m=(\w+) (\d+)", sdp.read_text())
-        # ffmpeg must not sort packets: a wrong order must show. Nor may it end when nothing comes.
+        # ffmpeg must not sort packets, so that a wrong order shows. It must not end when nothing
+        # comes, either.
         source = ["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0"]
         source += ["-listen_timeout", str(int(LIMIT_S))]
         source += ["-buffer_size", str(1 << 20), "-analyzeduration", "1000000", "-threads", "1"]
@@ -126,19 +128,20 @@ class Viewer:
         return hashes_in(self._hashes)
 
     def until(self, n: int) -> list[str]:
-        """The hashes of the frames so far, as soon as there are so many more than now."""
+        """Waits for `n` more frames; returns the hashes of all frames so far."""
         target = len(self.hashes()) + n
         return wait(lambda: found if len(found := self.hashes()) >= target else None, self._said)
 
 
 class Hashes(Protocol):
-    """A viewer, by whatever program."""
+    """What viewers of all programs have in common."""
 
     def hashes(self) -> list[str]: ...
 
 
 def longest_gaps_s(viewers: Mapping[Key, Hashes]) -> dict[Key, float]:
-    """The longest time from now on between two frames, until each viewer has enough of them."""
+    """Watches until each viewer has enough frames; returns each viewer's longest wait for a
+    frame."""
     began_s = time.monotonic()
     counts = {of: len(viewer.hashes()) for of, viewer in viewers.items()}
     enough = {of: n + 5 * FRAMES_PER_S for of, n in counts.items()}

@@ -1,4 +1,4 @@
-"""Cameras and viewers of GStreamer's on hosts of a conference; `rtpbin.py` is what they run."""
+"""Cameras and viewers made with GStreamer, on hosts of a conference; they run `rtpbin.py`."""
 
 import json
 import re
@@ -35,7 +35,7 @@ class _Program:
         self._child = host.start([DEBIANS_PYTHON, _SCRIPT, *words], log)
 
     def said(self) -> list[dict[str, Any]]:
-        """All that it has said, as far as lines are whole."""
+        """All that the program has printed, without unfinished lines."""
         lines = self._child.log_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
@@ -46,11 +46,11 @@ class _Program:
         return self.those("frame")
 
     def key_frames(self) -> list[int]:
-        """The numbers of the key frames among its frames."""
+        """Returns the numbers of those frames that are key frames."""
         return [number for number, is_key in enumerate(self.those("key")) if is_key]
 
     def until(self, n: int) -> list[str]:
-        """The hashes of its frames, as soon as there are so many more than now."""
+        """Waits for `n` more frames; returns the hashes of all frames so far."""
         target = len(self.hashes()) + n
         return wait(
             lambda: found if len(found := self.hashes()) >= target else None, self._child.log_text
@@ -69,7 +69,7 @@ class Camera(_Program):
         super().__init__(host, "camera", "camera", pattern, port)
 
     def until_report_of(self, reporter: int) -> dict[str, Any]:
-        """The newest report of a receiver, as soon as there is one."""
+        """Waits until this receiver has reported; returns its newest report."""
         return wait(
             lambda: next(
                 (line for line in reversed(self.said()) if line.get("report") == reporter), None
@@ -78,8 +78,11 @@ class Camera(_Program):
         )
 
     def is_part(self, hashes: list[str]) -> bool:
-        """Whether these follow each other among the frames that were sent, as it decodes them."""
-        # What a viewer has decoded the camera will have, too.
+        """Whether these hashes follow each other among those of the sent frames.
+
+        The camera itself decodes the frames that it sends, for their hashes.
+        """
+        # A frame that a viewer has decoded will also be decoded by the camera.
         wait(lambda: not hashes or hashes[-1] in self.hashes(), self._child.log_text)
         sent = self.hashes()
         n = len(hashes)
@@ -87,7 +90,7 @@ class Camera(_Program):
 
 
 def description(host: Host, port: int = 5006) -> Path:
-    """The session description of a camera that sends to this port."""
+    """Writes the session description of a camera that sends to this port; returns its path."""
     file = host.folder / "video.sdp"
     file.write_text(
         "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n"
@@ -97,7 +100,7 @@ def description(host: Host, port: int = 5006) -> Path:
 
 
 class GstViewer(_Program):
-    """Receives a track in VP8 of the host's."""
+    """Receives one of the host's tracks, which must be in VP8."""
 
     def __init__(self, host: Host, path: str) -> None:
         self.path = path

@@ -1,7 +1,8 @@
 """What participants have asked for and what they have sent and received, and whether that fits.
 
-A participant alone changes what is its own, one request after the other. So from an answer to the
-next request everybody knows what holds; between a request and its answer either may hold.
+Only a participant itself changes its own state, by one request after the other. So its state is
+known from an answer to the next request. Between a request and its answer, the old or the new state
+may hold.
 """
 
 import bisect
@@ -18,10 +19,10 @@ Pair = tuple[str, str]
 
 @dataclass(slots=True)
 class Span:
-    """A condition from one moment on, until another one."""
+    """What a condition is from one moment until the next span begins."""
 
     holds: bool | None
-    """None: a request is on its way, so it may hold or not."""
+    """None: a request is on its way, so the condition may hold or not."""
     since_s: float
 
 
@@ -35,13 +36,13 @@ class Condition:
         self._spans.append(Span(holds, at_s))
 
     def around(self, at_s: float) -> str:
-        """What it was before and after a time, for people."""
+        """Describes for people what the condition was before and after a time."""
         place = bisect.bisect_right(self._spans, at_s, key=lambda span: span.since_s)
         near = self._spans[max(place - 3, 0) : place + 2]
         return ", ".join(f"{span.holds} from {span.since_s:.3f} s" for span in near)
 
     def over(self, begin_s: float, end_s: float) -> bool | None:
-        """What it is all the time from `begin_s` to `end_s`; None if that is not one thing."""
+        """The condition's value from `begin_s` to `end_s`; None if it changes or is unknown."""
         first = bisect.bisect_right(self._spans, begin_s, key=lambda span: span.since_s) - 1
         found = self._spans[max(first, 0)].holds
         for span in self._spans[first + 1 :]:
@@ -54,7 +55,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, and until when packets may be lost for it, if any may."""
+    """A fault, and until when it may cause losses of packets, if it may at all."""
 
     kind: str
     begin_s: float
@@ -69,15 +70,16 @@ class Verdict:
 
     wrong: list[str] = field(default_factory=list)
     n_due: int = 0
-    """Copies that had to come."""
+    """The number of copies that had to come."""
     n_lost: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Copies that a fault has cost, by its kind."""
+    """The number of copies that were lost because of a fault, by the fault's kind."""
     outage_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """The longest time without copies that a fault has cost one receiver."""
+    """For each kind of fault, the longest time for which it left a receiver without copies."""
 
 
 class History:
-    """Written by many threads while everything runs, read when it has ended."""
+    """The record of a test: many threads write it while everything runs; it is judged at the
+    end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,27 +93,33 @@ class History:
         self.wrong: list[str] = []
 
     def subscribed(self, receiver: str, publisher: str, holds: bool | None) -> None:
-        """A subscription is there, is not, or (None) a request for either is on its way."""
+        """Records whether a subscription exists.
+
+        `holds` is None while a request that changes this is on its way.
+        """
         with self._lock:
             self._subscribed[receiver, publisher].set(holds, time.monotonic())
 
     def listens(self, receiver: str, publisher: str, holds: bool) -> None:
-        """The socket for a subscription is signed in, or is closed now."""
+        """Records that the socket for a subscription is signed in, or is closed now."""
         with self._lock:
             self._listens[receiver, publisher].set(holds, time.monotonic())
 
     def sends(self, publisher: str, holds: bool) -> None:
-        """The publisher's socket is signed in, or is closed now."""
+        """Records that the publisher's socket is signed in, or is closed now."""
         with self._lock:
             self._sends[publisher].set(holds, time.monotonic())
 
     def audible(self, publisher: str, holds: bool | None) -> None:
-        """A track is there and not muted, is not, or a request for either is on its way."""
+        """Records whether a track exists and is not muted.
+
+        `holds` is None while a request that changes this is on its way.
+        """
         with self._lock:
             self._audible[publisher].set(holds, time.monotonic())
 
     def send(self, publisher: str) -> int:
-        """The number of the packet that the publisher sends now."""
+        """Records that the publisher sends a packet now; returns the packet's number."""
         with self._lock:
             sent = self._sent[publisher]
             sent.append(time.monotonic())
@@ -121,7 +129,7 @@ class History:
         self._received[receiver, publisher].append((number, time.monotonic()))
 
     def say(self, wrong: str) -> None:
-        """Something is wrong whatever else holds."""
+        """Records that something is wrong, whatever the conditions are."""
         with self._lock:
             self.wrong.append(wrong)
 
@@ -140,7 +148,7 @@ class History:
         return verdict
 
     def _holds(self, pair: Pair, begin_s: float, end_s: float) -> bool | None:
-        """Whether packets must come; False: none may; None: either is fine."""
+        """Whether packets must come. False: no packet may come. None: packets may come or not."""
         _, publisher = pair
         wanted = self._subscribed[pair].over(begin_s, end_s)
         audible = self._audible[publisher].over(begin_s, end_s)
@@ -179,7 +187,7 @@ class History:
         return "; ".join(f"{name}: {it.around(at_s)}" for name, it in conditions.items())
 
     def _excuses(self, begin_s: float, end_s: float) -> bool:
-        """Whether the switch may not have had the last changes between two moments."""
+        """Whether a fault between two moments may have kept the latest changes from the switch."""
         windows = ((fault.begin_s, fault.loses_until_s or fault.end_s) for fault in self.faults)
         return any(begin <= end_s and begin_s <= end for begin, end in windows)
 
@@ -194,10 +202,10 @@ class History:
             if number in numbers:
                 lost_since_s = None
                 continue
-            # One that is on its way when something is killed may be lost, too.
+            # A packet that is on its way when something is killed may be lost, too.
             fault = self._fault_at(at_s) or self._fault_at(at_s + settle_s)
             if fault is not None and not self._holds(pair, fault.begin_s - settle_s, at_s):
-                # What changes meanwhile may reach the switch after the fault.
+                # A change that was made meanwhile may reach the switch only after the fault.
                 continue
             if lost_since_s is None:
                 lost_since_s = at_s

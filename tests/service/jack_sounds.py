@@ -2,9 +2,10 @@
 
     jack_sounds.py FOLDER N_BLOCKS NAME...
 
-For each name it connects its port to NAME:send_1 and NAME:receive_1 to its port. A block is a
-period of JACK: `sound` says what is in it. It ends when each recording has N_BLOCKS new blocks, or
-after a limit, and then writes FOLDER/NAME.f32.
+For each name this client connects a port of its own to NAME:send_1, and NAME:receive_1 to another
+port of its own. A block has the samples of one period of JACK; the function `sound` makes the
+blocks that are played. The client ends when each recording has N_BLOCKS new blocks (see `n_new`),
+or after a limit, and then writes FOLDER/NAME.f32.
 """
 
 import sys
@@ -22,7 +23,7 @@ N_BLOCKS_MAX = int(LIMIT_S * 48_000 / BLOCK)
 
 
 def sound(which: int) -> npt.NDArray[np.int16]:
-    """Noise without a block that comes twice: N_BLOCKS_MAX blocks of 16 bits a sample."""
+    """Makes noise in which no block comes twice: N_BLOCKS_MAX blocks of 16-bit samples."""
     chance = np.random.default_rng(which)
     return chance.integers(-32_000, 32_000, (N_BLOCKS_MAX, BLOCK), dtype=np.int16)
 

@@ -13,7 +13,7 @@ from tests.service.running import LIMIT_S, Process, Running, participant_token
 def joined(
     running: Running, folder: Path, *options: object, name: str = "bob"
 ) -> Iterator[Process]:
-    """A participant's `reprise join`, once it has joined."""
+    """Runs a participant's `reprise join`; yields the process once the participant has joined."""
     folder.mkdir(exist_ok=True)
     token = participant_token("c", name)
     argv = [REPRISE, "join", running.url, "--token", token, "--sdp", folder, *options]
@@ -29,7 +29,7 @@ def joined(
 
 
 def says(process: Process, text: str) -> None:
-    """Waits until a process has said this."""
+    """Waits until a process has printed this text."""
     until = time.monotonic() + LIMIT_S
     while text not in process.said:
         assert time.monotonic() < until, f"{text!r} is not in {process.said!r}"

@@ -30,7 +30,7 @@ from tests.service.running import (
 
 MONITORING = REPOSITORY / "packaging/monitoring"
 WINDOW = "20s"
-"""Of the rules' rates, instead of minutes."""
+"""The time over which the rules compute rates in this test, instead of minutes."""
 BEAT_S = 0.02
 Found = TypeVar("Found")
 
@@ -53,14 +53,14 @@ class Place(Network):
             "ip link add eth1 type veth peer name far",
             "ip link set eth1 up",
             "ip link set far up",
-            # Else the kernel engine would not take the port.
+            # Without this, the kernel engine would refuse the port.
             "ethtool -K far gro on",
         ):
             self.here.run(command.split())
 
 
 def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
-    """The status and content of an answer."""
+    """Makes a GET request; returns the status and the content of the answer."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=LIMIT_S)
     try:
@@ -72,7 +72,10 @@ def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
 
 
 class Prometheus:
-    """Our example of a configuration with these targets, and rules that do not wait minutes."""
+    """Runs Prometheus with our example of a configuration, but with these targets.
+
+    Its rules do not wait for minutes, either.
+    """
 
     def __init__(self, folder: Path, targets: dict[str, str]) -> None:
         config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
@@ -107,18 +110,21 @@ class Prometheus:
         return json.loads(content)["data"]
 
     def query(self, expr: str) -> list[tuple[dict[str, str], float]]:
-        """The labels and values of now."""
+        """Returns the labels and the current values of the series that an expression yields."""
         data = self.ask("query", query=expr)
         assert data["resultType"] == "vector", expr
         return [(one["metric"], float(one["value"][1])) for one in data["result"]]
 
     def series(self, selector: str) -> list[dict[str, str]]:
-        """The labels of all that was ever scraped."""
+        """Returns the labels of all series that were ever scraped and that `selector` matches."""
         found: list[dict[str, str]] = self.ask("series", **{"match[]": selector})
         return found
 
     def firing(self) -> dict[str, dict[str, str]]:
-        """The annotations of alerts that fire, by name; of several one's."""
+        """Returns the annotations of the alerts that fire, by the alerts' names.
+
+        If several alerts have the same name, it returns the annotations of only one.
+        """
         alerts = self.ask("alerts")["alerts"]
         return {
             alert["labels"]["alertname"]: alert["annotations"]
@@ -128,7 +134,10 @@ class Prometheus:
 
 
 class Monitored:
-    """Its context has everything running, and Ann sends to Bob. `call` calls where it is."""
+    """A context in which everything runs and Ann sends to Bob.
+
+    `call` makes a call in the network namespace in which everything runs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -167,12 +176,12 @@ class Monitored:
         self.stray = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._open.enter_context(self.stray)
         self.stray.connect(("127.0.0.1", self.running.media_port))
-        # One sends more than it may, in a track of its own.
+        # This socket sends more than it may, in a track of its own.
         quality = {"name": "one", "max_kbps": 100, "leg": "greedy"}
         there = ann.publish("c", "ann", "greedy", kind="video", qualities=[quality])
         self.greedy_leg = there["legs"]["greedy"]
         self.greedy = self._open.enter_context(opened(self.greedy_leg))
-        # A thread is where the one is that starts it.
+        # A thread runs in the network namespace of the thread that starts it.
         sending = threading.Thread(target=self._send, args=(screen,))
         sending.start()
         self._open.callback(sending.join)
@@ -185,10 +194,11 @@ class Monitored:
             return False
 
     def _send(self, screen: MediaSocket) -> None:
-        """Sends media, and now and then a packet that nobody wants, until the end."""
+        """Sends media, and now and then a packet from an unknown socket, until the end."""
         number = 0
         while not self._stop.wait(BEAT_S):
-            # Sockets answer hellos in `receive`; nobody listens while the switch is away.
+            # `receive` also answers hellos. While the switch is down, nobody listens, so calls may
+            # fail.
             for one in (self.camera, self.greedy, screen):
                 with contextlib.suppress(OSError):
                     one.receive(0.001)
@@ -200,11 +210,11 @@ class Monitored:
             number += 1
 
     def join_again(self, number: int) -> None:
-        """A request that writes the store."""
+        """Makes a request that makes the service write its store."""
         self.bob.join("c", "bob", f"Bob {number}")
 
     def wait(self, found: Callable[[], Found], why: Callable[[], object] = lambda: "") -> Found:
-        """What is found, as soon as it is something."""
+        """Waits until `found` returns something, and returns it."""
         until = time.monotonic() + LIMIT_S
         while not (what := found()):
             assert time.monotonic() < until, f"{why()}\n{self.said()}"
@@ -232,7 +242,11 @@ class Monitored:
 
 
 def false_hellos(leg: dict[str, Any]) -> list[bytes]:
-    """A hello of an unknown version, an answer, one for no leg, one with a wrong signature."""
+    """Makes hellos that must be refused.
+
+    They are: a hello of an unknown version, an answer, a hello for a leg (a socket's connection to
+    the conference) that does not exist, and a hello with a wrong signature.
+    """
     key, nonce = bytes(32), bytes(hello.NONCE_LEN)
     unknown = hello.sign(key, 1, 0x7FFF_FFFF, 0, nonce)
     return [

@@ -7,7 +7,7 @@
       |- nat       10.0.1.253 ---- 10.0.3.0/24, which the LAN sees as 10.0.1.253
       `- hosts     10.0.1.10 and on, or fd00:1::10 and on, or both
 
-IPv6 is off wherever a host has no address of it.
+IPv6 is off on a host that has no IPv6 address.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ INTERFACE = "eth0"
 INNER = "eth1"
 """A router's interface towards the hosts behind it."""
 _BEHIND = {"router": ("10.0.1.254", "10.0.2"), "nat": ("10.0.1.253", "10.0.3")}
-"""The two's address on the LAN, and the network behind each."""
+"""For `router` and `nat`: its address on the LAN, and the network behind it."""
 _MASQUERADE = f"""
 table ip translator {{
     chain after {{
@@ -85,7 +85,8 @@ class HostsAndSwitch(Network):
             self._make_bridge_behind(name, f"{network}.1/24")
         translator = self["nat"].command(["nft", "-f", "-"])
         run(translator, stdin=_MASQUERADE)
-        # The service answers hosts that are behind the router by it; the switch needs no route.
+        # The service answers hosts behind the router by way of the router; the switch needs no
+        # route.
         self._ip(self["service"], f"route add 10.0.2.0/24 via {_BEHIND['router'][0]}")
         for place in self.places.values():
             self._make_host(place)

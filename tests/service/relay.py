@@ -7,7 +7,7 @@ from typing import Self
 
 PIECE_BYTES = 65_536
 LIMIT_S = 120.0
-"""Only against hangs."""
+"""The most time that something may take. It matters only if something hangs."""
 
 
 class Relay:

@@ -11,7 +11,8 @@ frame that it encodes next} for each PLI (RFC 4585) that comes, and for each rec
 {"report": the reporter's number, "of": the camera's, "highest": sequence number, "lost": packets}.
 A line "pli" on the standard input makes the viewer ask for a key frame.
 
-The viewer sends its RTCP to where RTCP comes from: `reprise join` says no other port for it.
+The viewer sends its RTCP to the address from which RTCP comes, because `reprise join` names no
+other port for RTCP.
 """
 
 import hashlib
@@ -44,7 +45,7 @@ bin.send_rtp_src_0 ! udpsink host=127.0.0.1 port={port} sync=false async=false
 bin.send_rtcp_src_0 ! udpsink name=to port={next} host=127.0.0.1 sync=false async=false
 udpsrc name=from ! bin.recv_rtcp_sink_0
 """
-"""It makes no key frame by itself but the first."""
+"""The camera makes no key frame by itself except the first."""
 VIEWER = """
 rtpbin name=bin rtp-profile=avpf
 udpsrc address=127.0.0.1 port={port} name=rtp
@@ -68,13 +69,15 @@ class Program:
     def __init__(self, pipeline: str, rtcp_port: int) -> None:
         self._pipeline = Gst.parse_launch(pipeline)
         self._is_key: list[bool] = []
-        """For each frame that was encoded, or received encoded."""
+        """For each frame that was encoded, or received encoded, whether the frame is a key
+        frame."""
         self._n_decoded = 0
         self._named("encoder").get_static_pad("src").add_probe(
             Gst.PadProbeType.BUFFER, self._encoded
         )
         self._named("decoded").connect("handoff", self._decoded)
-        # One socket for both ways, so that who answers RTCP where it comes from finds it.
+        # One socket sends and receives RTCP, so that answers to the source address of our RTCP
+        # arrive.
         rtcp = Gio.Socket.new(
             Gio.SocketFamily.IPV4, Gio.SocketType.DATAGRAM, Gio.SocketProtocol.UDP
         )
@@ -99,8 +102,8 @@ class Program:
         self._n_decoded += 1
 
     def watch_reports(self) -> None:
-        """The camera: says what receivers report."""
-        # Otherwise the payloader takes another one, and the session both.
+        """For the camera: prints what receivers report."""
+        # Otherwise the payloader would take another SSRC, and the session would use both.
         self._named("pay").set_property("ssrc", self._session.props.internal_ssrc)
         self._session.connect("on-feedback-rtcp", self._feedback)
         self._session.connect("on-ssrc-active", self._reported)
@@ -121,7 +124,7 @@ class Program:
             )
 
     def answer_reports(self) -> None:
-        """The viewer: sends RTCP to where RTCP comes from."""
+        """For the viewer: lets it send RTCP to where RTCP comes from."""
         self._named("from").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, self._came)
 
     def _came(self, _: object, info: "Gst.PadProbeInfo") -> "Gst.PadProbeReturn":

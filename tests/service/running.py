@@ -20,11 +20,11 @@ from lab.switch import SWITCH
 
 SECRET = "0123456789abcdef0123456789abcdef"
 LIMIT_S = 120.0
-"""Only against hangs."""
+"""The most time that something may take. It matters only if something hangs."""
 
 
 def token(secret: str = SECRET, **claims: object) -> str:
-    """A token that the service believes, if it has the secret."""
+    """Makes a token that the service accepts if `secret` is the service's secret."""
     claims.setdefault("exp", int(time.time()) + 3_600)
     header = _base64(json.dumps({"alg": "HS256", "typ": "JWT"}).encode())
     text = f"{header}.{_base64(json.dumps(claims).encode())}"
@@ -68,9 +68,9 @@ class Process:
             self._process = None
 
     def replace(self, *options: object) -> bool:
-        """Starts another one with these options, too, which ends this one.
+        """Starts a second process with these options added, which ends this process.
 
-        False: it has failed, and this one goes on.
+        Returns False if the second process has failed and this one goes on.
         """
         assert self._process is not None
         with self._log.open("ab") as log:
@@ -87,7 +87,7 @@ class Process:
         return True
 
     def wait(self) -> int:
-        """Waits until it ends by itself; returns its exit status."""
+        """Waits until the process ends by itself; returns its exit status."""
         assert self._process is not None
         status = self._process.wait(LIMIT_S)
         self._process = None
@@ -109,8 +109,8 @@ class Process:
 class Running:
     """A switch with 127.0.0.1 as its address for media, and a service.
 
-    `top` and `tables` are more of the configuration; with `ca` the service serves HTTPS, and
-    clients trust that file.
+    `top` and `tables` are further lines of the configuration. With `ca` the service serves HTTPS,
+    and clients trust that file.
     """
 
     def __init__(
@@ -146,7 +146,8 @@ addresses = [
 """
         )
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        # Where others use the processors, too, the switch is away for a while, and drops nothing.
+        # Other programs may keep the switch from the processors for a while, so that packets get
+        # old. With a maximum age of 0 the switch drops none of them.
         argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, "--max-age-ms", 0]
         argv += switch_options
         self.switch = Process(argv, folder / "switch.log")
@@ -183,7 +184,7 @@ addresses = [
                 time.sleep(0.05)
 
     def client(self, participant: str, conference: str = "c", **grants: object) -> Client:
-        """A participant that has joined."""
+        """Lets a participant join; returns the participant's client."""
         its = participant_token(conference, participant, **grants)
         client = Client(self.url, its, ca=self.ca)
         client.join(conference, participant)
@@ -191,7 +192,7 @@ addresses = [
 
 
 def publish(client: Client, participant: str, conference: str = "c") -> dict[str, Any]:
-    """Publishes a camera; returns its leg."""
+    """Publishes a camera; returns its leg (its socket's connection to the conference)."""
     quality = {"name": "one", "max_kbps": 10_000, "leg": "cam"}
     there = client.publish(conference, participant, "cam", kind="video", qualities=[quality])
     leg: dict[str, Any] = there["legs"]["cam"]
@@ -199,14 +200,14 @@ def publish(client: Client, participant: str, conference: str = "c") -> dict[str
 
 
 def subscribe(client: Client, participant: str, to: str, conference: str = "c") -> dict[str, Any]:
-    """Receives a camera; returns the leg."""
+    """Receives a camera; returns the leg (the receiving socket's connection)."""
     there = client.subscribe(conference, participant, to, "cam", leg=f"of-{to}")
     leg: dict[str, Any] = there["legs"][f"of-{to}"]
     return leg
 
 
 def opened(leg: dict[str, Any]) -> MediaSocket:
-    """A socket that is signed in to a leg. The switch may have to come back first."""
+    """Returns a socket that has signed in to a leg. Retries, as the switch may be away at first."""
     opened = MediaSocket(leg)
     until = time.monotonic() + LIMIT_S
     while True:
@@ -224,7 +225,7 @@ def rtp(number: int, content: bytes = b"picture") -> bytes:
 
 
 def received(leg: MediaSocket, n: int, timeout_s: float = LIMIT_S) -> list[bytes]:
-    """The next packets, `n` at most."""
+    """Receives the next packets, `n` at most, within `timeout_s`."""
     found: list[bytes] = []
     until = time.monotonic() + timeout_s
     while len(found) < n and (left_s := until - time.monotonic()) > 0:

@@ -22,7 +22,7 @@ from tests.service.relay import Relay
 from tests.service.running import LIMIT_S, SECRET, Process, free_port, token
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-"""Debian's package libfaketime: the wall clock of one process, which a file moves."""
+"""The library of Debian's package libfaketime. With it a file moves one process's wall clock."""
 DISK_BYTES = 8 * 1024 * 1024
 Found = TypeVar("Found")
 
@@ -34,10 +34,10 @@ class Service:
     to_switch: Relay
     to_etcd: tuple[Relay, ...]
     clock: Path
-    """How many seconds its wall clock is ahead."""
+    """A file that says how many seconds the service's wall clock is ahead."""
 
     def is_ready(self) -> bool:
-        """Whether it leads, and the switch has what the conferences need."""
+        """Whether this service leads, and the switch has what the conferences need."""
         with contextlib.suppress(OSError, http.client.HTTPException):
             parts = urlsplit(self.url)
             connection = http.client.HTTPConnection(
@@ -56,7 +56,7 @@ def free_ports(n: int) -> list[int]:
 
 
 class Site:
-    """Everything on 127.0.0.1."""
+    """The switch, the services and the etcd nodes, all of them on 127.0.0.1."""
 
     def __init__(self, folder: Path, *, with_etcd: bool) -> None:
         self._folder = folder
@@ -65,7 +65,8 @@ class Site:
         [grpc] = free_ports(1)
         self.switch_address = f"127.0.0.1:{grpc}"
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        # Where others use the processors, too, the switch is away for a while, and drops nothing.
+        # Other programs may keep the switch from the processors for a while, so that packets get
+        # old. With a maximum age of 0 the switch drops none of them.
         argv = [SWITCH, "--grpc", self.switch_address, "-i", port, "--max-age-ms", 0]
         argv += ["--state", folder / "state", "--takeover-socket", folder / "takeover"]
         self.switch = Process(argv, folder / "switch.log")
@@ -148,11 +149,11 @@ addresses = [
         return [service.url for service in self.services]
 
     def leader(self) -> Service:
-        """The service that is ready, as soon as one is."""
+        """Waits until a service is ready, and returns it."""
         return self.wait(lambda: next((one for one in self.services if one.is_ready()), None))
 
     def wait(self, found: Callable[[], Found | None]) -> Found:
-        """What is found, as soon as it is something."""
+        """Waits until `found` returns something, and returns it."""
         until = time.monotonic() + LIMIT_S
         while not (what := found()):
             assert time.monotonic() < until, self.said()
@@ -195,7 +196,7 @@ addresses = [
 
     @contextlib.contextmanager
     def full_disk(self) -> Iterator[None]:
-        """The disk of the store has no room."""
+        """Fills the disk of the store during the block."""
         filler = self.disk / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(bytes(4_096)):

@@ -1,4 +1,4 @@
-"""People join by themselves; each receives what it has subscribed to, and nothing else."""
+"""Participants join by themselves; each receives what it has subscribed to, and nothing else."""
 
 import random
 import signal
@@ -23,7 +23,7 @@ from tests.service.running import (
 PLI = bytes.fromhex("81ce00020000002200000011")
 """A request for a picture (RFC 4585, section 6.3.1)."""
 SILENCE_S = 0.5
-"""How long a test waits for what must not come."""
+"""How long a test waits for packets that must not come."""
 
 
 def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: Running) -> None:
@@ -35,10 +35,10 @@ def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: R
         assert received(screen, 50) == packets
         screen.send(PLI)
         assert received(camera, 1) == [PLI]
-        # It publishes nothing.
+        # Bob's socket publishes nothing, so nobody receives what it sends.
         screen.send(rtp(1))
         assert received(camera, 1, SILENCE_S) == []
-        # The switch has what was answered.
+        # As soon as the service has answered, the switch has the change.
         for number in range(2, 22, 2):
             ann.mute("c", "ann", "cam")
             camera.send(rtp(number))
@@ -96,7 +96,7 @@ def test_no_stream_crosses_whatever_a_participant_sends(running: Running) -> Non
         if chance.random() < 0.5:
             hello[chance.randrange(len(hello))] ^= 1 << chance.randrange(8)
         theirs.send(bytes(hello))
-        # With Ann's synchronisation source.
+        # This packet has the synchronisation source of Ann's packets.
         theirs.send(rtp(number % 65_536, b"of eve"))
         if number % 100 == 0:
             time.sleep(0.01)
@@ -109,7 +109,8 @@ def test_no_stream_crosses_whatever_a_participant_sends(running: Running) -> Non
     others = received(seen, 2_000, 2 * SILENCE_S)
     assert others
     assert all(packet.endswith(b"of eve") for packet in others)
-    # A socket that signs in to a leg of another conference, whose key it has, leaves its own.
+    # A socket that has the key of another conference's leg (a socket's connection) and signs in to
+    # that leg leaves its own leg.
     assert theirs.is_signed_in
     for one in (camera, screen, theirs, seen):
         one.close()
@@ -194,7 +195,7 @@ def test_a_socket_that_sends_is_not_replaced_by_another_one_with_its_key(running
             number = 0
             while time.monotonic() < until:
                 number += 1
-                # Both answer what the switch says to them.
+                # In `receive`, both sockets also answer the messages that the switch sends to them.
                 camera.receive(0.01)
                 second.receive(0.01)
                 camera.send(rtp(number))
@@ -202,7 +203,7 @@ def test_a_socket_that_sends_is_not_replaced_by_another_one_with_its_key(running
                 assert received(screen, 1) == [rtp(number)]
             assert not second.is_signed_in
         camera.close()
-        # What has gone is replaced.
+        # A socket that has gone can be replaced by another socket with the same leg (connection).
         with opened(leg) as third:
             third.send(rtp(1, b"of the third"))
             assert received(screen, 1) == [rtp(1, b"of the third")]

@@ -1,4 +1,4 @@
-"""`reprise doctor --service` names what is between a host and a running service."""
+"""Tests `reprise doctor --service`, which checks the way from a host to a running service."""
 
 import json
 import signal
@@ -23,7 +23,10 @@ from tests.service.running import (
 
 
 def doctor(*arguments: str, expected: int = 0) -> dict[str, Any]:
-    """The report: each finding by what it is about; of several about the same the last."""
+    """Runs `reprise doctor`; returns its findings by what they are about.
+
+    Of several findings about the same thing, the last is returned.
+    """
     done = subprocess.run(
         [REPRISE, "doctor", *arguments, "--json"],
         capture_output=True,

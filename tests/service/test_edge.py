@@ -52,7 +52,7 @@ def wait_until(what: Callable[[], object], running: Running) -> None:
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate that signs itself, and its key."""
+    """Makes a self-signed certificate and its key."""
     file, key = folder / "certificate.pem", folder / "key.pem"
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     argv += ["-nodes", "-subj", "/CN=service", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -72,7 +72,7 @@ def reprise(*words: object, status: int = 0) -> str:
 def test_tls_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path: Path) -> None:
     file, key = certificate(tmp_path)
     pair = f'certificate = "{file}"\nkey = "{key}"\n'
-    # Towards the switch, too, which asks for a certificate.
+    # The connection to the switch uses TLS, too, and the switch asks for a certificate.
     tables = f'[tls]\n{pair}[switch.tls]\nca = "{file}"\n{pair}'
     options = ("--tls-cert", file, "--tls-key", key, "--tls-client-ca", file)
     with Running(tmp_path, tables=tables, ca=file, switch_options=options) as running:
@@ -83,7 +83,7 @@ def test_tls_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path: P
         with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
             camera.send(rtp(1))
             assert received(screen, 1) == [rtp(1)]
-            # It opens the event stream, over TLS, before it receives.
+            # `reprise join` opens the event stream, over TLS, before it receives.
             of_cid = ("--token", participant_token("c", "cid"), "--ca", file, "--sdp", tmp_path)
             argv = [REPRISE, "join", running.url, *of_cid, "--port", free_port(socket.SOCK_DGRAM)]
             join = Process(argv, tmp_path / "join.log")
@@ -101,7 +101,7 @@ def test_tls_serves_curl_and_python_and_a_plain_client_does_not_hang(tmp_path: P
         with pytest.raises((http.client.HTTPException, OSError)):
             plain.getresponse()
         plain.close()
-        # Neither one who begins a handshake and stays silent keeps his connection.
+        # A client that begins a handshake and then stays silent loses its connection, too.
         began = time.monotonic()
         with socket.create_connection(("127.0.0.1", parts.port or 0)) as silent:
             silent.settimeout(LIMIT_S)
@@ -148,7 +148,8 @@ def test_a_flood_of_bad_tokens_is_refused_and_a_good_one_joins(tmp_path: Path) -
 
 
 class Receiver:
-    """Receives webhooks. It fails as often as it is asked to, and keeps what it took."""
+    """Receives webhooks. Lets `n_failures` requests fail, and keeps what it took from the
+    others."""
 
     def __init__(self, n_failures: int) -> None:
         self.taken: list[tuple[dict[str, str], bytes]] = []
@@ -168,7 +169,7 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Nothing."""
+                """Logs nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/hook?key=hidden"
@@ -236,7 +237,7 @@ def test_a_reload_changes_a_secret_and_loses_no_packet(running: Running) -> None
         numbers = (n % 60_000 for n in itertools.count())
 
         def forward() -> None:
-            """Each packet arrives."""
+            """Checks that a packet arrives."""
             packet = rtp(next(numbers))
             camera.send(packet)
             came = received(screen, 1)
@@ -258,13 +259,13 @@ def test_a_reload_changes_a_secret_and_loses_no_packet(running: Running) -> None
         secret.write_text("another secret, of 32 bytes or more")
         reload(good, "the configuration was read again")
         assert (status_of(old), status_of(new)) == (401, 200)
-        # Nothing of a file that is broken, or that needs a restart, is taken.
+        # The service takes nothing from a configuration that is broken or that needs a restart.
         secret.write_text(SECRET)
         reload(good.replace("secrets", "secretz"), "unknown field `secretz`")
         assert "line 4" in running.service.said
         reload(good.replace("s1", "s2"), "needs a restart")
         assert (status_of(old), status_of(new)) == (401, 200)
-        # Another time of silence takes a new connection to the switch.
+        # A change of `silence_s` requires a new connection to the switch.
         reload(f"silence_s = 5\n{good}", "the configuration was read again")
         assert (status_of(old), status_of(new)) == (200, 401)
         until = time.monotonic() + 2
@@ -320,7 +321,7 @@ def test_a_backup_brings_media_back_without_a_new_sign_in(running: Running, tmp_
     with opened(publish(ann, "ann")) as camera, opened(subscribe(bob, "bob", "ann")) as screen:
         camera.send(rtp(1))
         assert received(screen, 1) == [rtp(1)]
-        # A conference, two participants, two sockets.
+        # The records are one conference, two participants and two sockets.
         assert "5 records" in reprise("backup", running.url, *to)
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         words = ("restore", "--config", running.config, "--from", file)

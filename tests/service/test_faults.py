@@ -1,8 +1,9 @@
-"""Participants do what they like while parts are killed and cut off; a history of everything is
-judged afterwards (tests/service/history.py).
+"""Participants act at random while processes are killed and connections are cut.
 
-`REPRISE_FAULTS=50` makes each fault so often; `REPRISE_FAULTS_S` goes on for so many seconds at
-least. Without the first nothing is tested.
+A history of everything is judged afterwards (tests/service/history.py).
+
+`REPRISE_FAULTS=50` makes each fault 50 times; `REPRISE_FAULTS_S` is the least number of seconds for
+which the test goes on. Without `REPRISE_FAULTS` nothing is tested.
 """
 
 import os
@@ -28,15 +29,15 @@ N_TIMES = int(os.environ.get("REPRISE_FAULTS", "0"))
 SECONDS = float(os.environ.get("REPRISE_FAULTS_S", "0"))
 CONFERENCES = {"c": ["ann", "bob", "cid", "dan"], "d": ["eve", "fay", "gus"]}
 SETTLE_S = 0.15
-"""A packet's time from sender to receiver, on a machine that others use too."""
+"""The most time that a packet takes from sender to receiver, on a machine that others use too."""
 RESTART_S = (0.0, 1.5)
 CUT_S = (0.3, 4.0)
 BETWEEN_S = (0.3, 1.5)
 WAITS_FOR_SWITCH_S = 1.2
 JUMP_S = 1_800
-"""Less than the tokens are good for."""
+"""By how many seconds a clock is moved: fewer than those for which tokens are valid."""
 MEMORY_MIB = 64
-"""What a process may grow by in all, after its first minute."""
+"""By how much the memory of a process may grow in all, after its first minute."""
 
 
 class Faults:
@@ -46,10 +47,14 @@ class Faults:
         self._site = site
         self._random = chance
         self.whole_again_s: list[float] = []
-        """From a switch's return to when it had everything again."""
+        """The times from a switch's return until it had all its state again."""
 
     def kinds(self) -> dict[str, Callable[[], float | None]]:
-        """Makes a fault; returns until when packets may have been lost, if any may."""
+        """For each kind of fault, a function that makes the fault.
+
+        The function returns the time until which packets may have been lost because of the fault,
+        or None if no packet may be lost.
+        """
         kinds: dict[str, Callable[[], float | None]] = {
             "switch killed": self._switch_killed,
             "service killed": self._service_killed,
@@ -73,9 +78,9 @@ class Faults:
         history.faults.append(Fault(kind, begin_s, self._ready_since(), loses_until_s))
 
     def _ready_since(self) -> float:
-        """Waits until a service has been ready for a while; returns since when it is.
+        """Waits until a service has been ready for a while; returns since when it has been ready.
 
-        A request waits for the switch for a second, and the service is ready meanwhile.
+        A service is still ready while a request waits for the switch, which lasts up to a second.
         """
         self._site.leader()
         since_s = time.monotonic()
@@ -92,7 +97,7 @@ class Faults:
     def _switch_killed(self) -> float:
         site = self._site
         site.switch.stop(signal.SIGKILL)
-        # Until they have seen that, services call it whole.
+        # Until the services have noticed that the switch is gone, they say that they are ready.
         site.wait(lambda: not any(service.is_ready() for service in site.services))
         self._sleep(RESTART_S)
         n_ready = site.switch.said.count("ready: ")
@@ -115,7 +120,8 @@ class Faults:
         leader.process.start()
 
     def _switch_upgraded(self) -> None:
-        # On a busy machine the old one does not wait for long, and goes on.
+        # On a busy machine the old switch may give up waiting for the new switch, and keep running.
+        # Then the upgrade is tried again.
         self._site.wait(lambda: self._site.switch.replace("--takeover"))
 
     def _standby_killed(self) -> None:
@@ -130,7 +136,7 @@ class Faults:
         node.stop(signal.SIGKILL)
         self._sleep(CUT_S)
         node.start()
-        # Another one may be killed when this one has caught up.
+        # Another node may be killed only when this node has caught up.
         time.sleep(2.0)
 
     def _cut(self, chosen: Callable[[Service], list[Relay]]) -> None:
@@ -218,7 +224,10 @@ def get(conference: str, client: Client) -> dict[str, Any]:
 
 
 def at_the_end(site: Site, everybody: list[Somebody]) -> list[str]:
-    """What the service has other than was answered, when nobody asks any more."""
+    """Returns how the service's state differs from its answers to the participants.
+
+    Nobody makes requests any more.
+    """
     wrong = []
     for conference in CONFERENCES:
         there = site.ask(partial(get, conference))
@@ -229,7 +238,7 @@ def at_the_end(site: Site, everybody: list[Somebody]) -> list[str]:
 
 
 class Memory:
-    """The resident memory of the processes over time; one that was restarted begins anew."""
+    """The resident memory of the processes over time; a restarted process is measured anew."""
 
     def __init__(self, site: Site) -> None:
         self._site = site

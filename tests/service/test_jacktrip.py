@@ -21,11 +21,11 @@ from tests.service.running import LIMIT_S, Process, Running, free_port
 
 NAMES = ("ann", "bob")
 N_BLOCKS = 1_500
-"""How many blocks each must hear: those of four seconds."""
+"""How many blocks each client must hear: as many as are played in four seconds."""
 JACKTRIP_BITS = 24
-"""With 16 JackTrip adds noise (dither), with 32 its version 1.7 plays silence."""
+"""With 16 bits JackTrip adds noise (dither); with 32 bits its version 1.7 plays silence."""
 JACKTRIP_QUEUE = 16
-"""Packets that JackTrip waits for late ones; on a busy machine some are."""
+"""For how many packets JackTrip waits for a late one; on a busy machine some packets are late."""
 
 
 def lacks() -> str:
@@ -35,9 +35,10 @@ def lacks() -> str:
 
 @contextlib.contextmanager
 def joins(running: Running, folder: Path) -> Iterator[dict[str, int]]:
-    """Ann and Bob join with a track of datagrams each; the port that each hears the other on.
+    """Lets Ann and Bob join with a track of datagrams each.
 
-    What a JackTrip sends to the next port is published.
+    Yields for each name the port at which this participant's JackTrip hears the other participant.
+    What a JackTrip sends to the port after its own is published.
     """
     with contextlib.ExitStack() as stack:
         said: dict[str, Process] = {}
@@ -60,7 +61,8 @@ def jack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
     server = Process(
         [
-            # Synchronous: it waits for who is late, whose blocks are torn otherwise.
+            # In its synchronous mode JACK waits for late clients, whose blocks would be torn
+            # otherwise.
             *("jackd", "--sync", "--no-realtime", "--name", f"reprise-{os.getpid()}"),
             *("--timeout", "20000", "-d", "dummy", "--rate", "48000", "--period", BLOCK),
         ],

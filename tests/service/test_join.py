@@ -86,7 +86,8 @@ def test_datagrams_of_one_program_are_published_and_each_gets_one_others(
                         program.sendto(what, ("127.0.0.1", program.getsockname()[1] + 1))
                     with suppress(TimeoutError):
                         heard = hears.recv(2_000)
-                        # Whose track it is, and which program's.
+                        # The sound must come from the right participant's track and from the right
+                        # program.
                         assert heard == published
 
 

@@ -1,5 +1,7 @@
-"""`reprise join` stays when the service, the host's network or a publisher is away for a while, and
-when a program sends what does not fit."""
+"""`reprise join` keeps running when something is away for a while or packets are too long.
+
+The service, the host's network or a publisher is away; or a program sends packets that do not fit.
+"""
 
 import os
 import re
@@ -21,7 +23,7 @@ from tests.service.network import INTERFACE, Place
 from tests.service.running import LIMIT_S
 
 AWAY_S = 8.0
-"""Longer than the pause in which `reprise join` reads the conference."""
+"""Longer than the interval at which `reprise join` reads the conference."""
 SECOND = films.FRAMES_PER_S
 
 
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("namespaces")
 
 
 def watching(ann: Host, bob: Host) -> tuple[Film, Viewer]:
-    """A film that ann sends, and bob's viewer, who sees it."""
+    """Lets ann send a film that bob watches; returns the film and bob's viewer."""
     film = films.video(ann, "red")
     ann.join(publish={"video": film.sdp})
     bob.join(receive=["ann/video"])
@@ -112,7 +114,7 @@ def test_packets_that_do_not_fit_the_way_are_told_of_and_others_go_on(
             found: dict[str, Any] = legs["video"].get("counted", {})
             return found
 
-        # One packet, beside hellos.
+        # One packet must be counted, in addition to the hellos, with which a socket signs in.
         wait(lambda: counted().get("sent", {}).get("last_packet_ms"), lambda: str(counted()))
 
 

@@ -1,4 +1,4 @@
-"""`reprise load`: participants who join as hosts do, and what they measure."""
+"""Tests `reprise load`: its participants join as hosts do, and measure what they receive."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ from tests.service.running import (
 )
 
 RATE = 100
-"""Joins a second; tests have no time."""
+"""How many participants join per second: many, so that the tests are short."""
 
 
 def argv(running: Running, folder: Path, *options: object) -> list[object]:
@@ -28,7 +28,7 @@ def argv(running: Running, folder: Path, *options: object) -> list[object]:
 
 
 def load(running: Running, folder: Path, *options: object) -> tuple[int, list[dict[str, Any]], str]:
-    """A load to its end: exit status, documents, standard error."""
+    """Runs a load to its end; returns its exit status, JSON documents and standard error."""
     words = [str(word) for word in argv(running, folder, *options)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     return done.returncode, documents(done.stdout), done.stderr
@@ -68,7 +68,7 @@ def test_participants_leave_and_join_again_and_get_what_they_chose(
     status, said, errors = load(running, tmp_path, *options, "--leave", 50, "--seconds", 3)
     assert status == 0, errors
     whole = said[-1]
-    # Half of 8 a second.
+    # Each second, half of the 8 participants who do not publish leave.
     assert whole["leaves"] >= 6
     assert whole["joins"] == 12 + whole["leaves"]
     assert (whole["lost"], whole["foreign"], whole["silent"]) == (0, 0, 0)

@@ -1,7 +1,8 @@
 """The rules and the dashboard of packaging/monitoring: what they ask for exists, and alerts fire.
 
 `promtool` tests the rules in virtual time. A real Prometheus scrapes a service and a switch, first
-while all is well, then with faults; there rates are of seconds, and alerts do not wait.
+while all is well, then with faults. In this Prometheus the rules compute rates over seconds, and
+alerts fire at once.
 """
 
 import itertools
@@ -38,7 +39,7 @@ SELECTOR = re.compile(
 )
 MATCHER = re.compile(r'(\w+)(=~|=|!~|!=)"((?:[^"\\]|\\.)*)"')
 PROMTOOL_LIMIT_S = 600.0
-"""Only against hangs: the rules of hours take ten seconds of a processor's time."""
+"""It matters only if promtool hangs: rules over hours take ten seconds of processor time."""
 OF_A_SLOW_MACHINE = {
     "RepriseStoreSlow",
     "RepriseRequestsSlow",
@@ -57,7 +58,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """Those that are no rows."""
+    """Returns the dashboard's panels except those of the type `row`."""
     board = json.loads(BOARD.read_text())
     return [panel for panel in board["panels"] if panel["type"] != "row"]
 
@@ -79,7 +80,7 @@ def board_queries() -> list[tuple[str, str, str]]:
 
 
 def selectors(expr: str) -> list[str]:
-    """What an expression selects: each metric, once for each of the values that it names.
+    """The selectors in an expression, one for each alternative value that a selector names.
 
     `a{b=~"c_(d|e)"}` gives `a{b=~"c_d"}` and `a{b=~"c_e"}`, so that a wrong name shows.
     """
@@ -94,7 +95,7 @@ def selectors(expr: str) -> list[str]:
 
 
 def alternatives(regex: str) -> list[str]:
-    """The words that a regular expression with at most one group names."""
+    """Returns the words that a regular expression matches; it may have at most one group."""
     group = re.fullmatch(r"(.*?)\((.*)\)(.*)", regex)
     if group is None:
         return regex.split("|")
@@ -117,7 +118,7 @@ def promtool(*arguments: str | Path) -> str:
 
 def test_promtool_takes_the_rules_and_the_example_of_a_configuration() -> None:
     assert f"{len(rules())} rules found" in promtool("check", "rules", RULES)
-    # The second names the first.
+    # The configuration names the file with the rules.
     assert "SUCCESS" in promtool("check", "config", MONITORING / "prometheus.yml")
 
 
@@ -165,7 +166,7 @@ def test_the_dashboard_is_what_its_program_writes() -> None:
 def test_every_panel_has_a_title_a_unit_and_a_sentence() -> None:
     register_default_plugins()
     written = json.loads(BOARD.read_text())
-    # Grafana's own package reads all that is in it.
+    # Grafana's own package understands everything in the dashboard's file.
     read = Dashboard.from_json(written)
     assert json.loads(json.dumps(read, cls=JSONEncoder)) == written
     rows = [panel["title"] for panel in written["panels"] if panel["type"] == "row"]
@@ -177,7 +178,7 @@ def test_every_panel_has_a_title_a_unit_and_a_sentence() -> None:
         assert re.search(r"(If |if |: ).*\.$", panel["description"]), panel["title"]
         names = [target["refId"] for target in panel["targets"]]
         assert len(set(names)) == len(names), panel["title"]
-        # Two rows of panels do not overlap, and none leaves the grid.
+        # No panel goes beyond the grid's 24 columns.
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24, panel["title"]
 
@@ -195,7 +196,7 @@ def expect_data(monitored: Monitored, title: str, expr: str, legend: str) -> Non
     numbers = itertools.count()
 
     def has_data() -> bool:
-        # Quantiles of no requests are no numbers.
+        # Makes a request: without any, a quantile is NaN.
         monitored.join_again(next(numbers))
         found = monitored.prometheus.query(expr)
         return any(not math.isnan(value) for _, value in found) and all(
@@ -289,7 +290,7 @@ def the_switch_gets_no_processor(monitored: Monitored) -> dict[str, dict[str, st
     def flood() -> None:
         monitored.running.switch.signal(signal.SIGSTOP)
         try:
-            # More than the socket's buffer has room for.
+            # These are more packets than the socket's buffer has room for.
             for number in range(10_000):
                 monitored.stray.send(rtp(number, bytes(1_000)))
         finally:

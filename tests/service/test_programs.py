@@ -1,4 +1,4 @@
-"""Programs of others in a conference: ffmpeg and GStreamer on hosts of all kinds.
+"""Third-party programs in a conference: ffmpeg and GStreamer on hosts of all kinds.
 
 Each host joins with `reprise join`, and its programs speak plain RTP on its loopback.
 """
@@ -18,10 +18,10 @@ from tests.service.network import SWITCH_IPV6, Place
 
 SECOND = films.FRAMES_PER_S
 AWAY_S_MAX = 30.0
-"""Only against hangs. The service keeps a leg with its old address until that has been silent for
-3 s, and the host's hellos are at most 2 s apart."""
+"""It matters only if something hangs. The service keeps a leg (a socket's connection) at its old
+address until this address has been silent for 3 s, and the host's hellos are at most 2 s apart."""
 PLI_FRAMES_MAX = 3
-"""So many frames a camera may have begun to encode when a PLI comes."""
+"""How many frames a camera may already have begun to encode when a PLI comes."""
 
 
 pytestmark = pytest.mark.usefixtures("namespaces")
@@ -41,7 +41,8 @@ def test_who_loses_nothing_decodes_the_frames_of_the_file(tmp_path: Path) -> Non
         seen, heard = Viewer(bob, "ann/video"), Viewer(bob, "ann/audio")
         films.send(ann, video)
         films.send(ann, sound)
-        # Who listens before the first packet lacks nothing; more than once around.
+        # A viewer that listens before the first packet lacks no frame, even after the film has
+        # begun again.
         assert seen.until(len(video.hashes) + SECOND)[: len(video.hashes)] == video.hashes
         assert heard.until(1)[0] == sound.hashes[0]
         # Who comes later begins with the next key frame.
@@ -61,7 +62,7 @@ def test_a_pli_of_a_viewer_reaches_the_presenter_and_a_key_frame_follows(tmp_pat
         camera.until(SECOND)
         bob.join(receive=["ann/video"])
         viewer = GstViewer(bob, "ann/video")
-        # It gets no picture before a key frame, and asks for one.
+        # The viewer gets no picture before a key frame, and asks for one.
         viewer.until(2 * SECOND)
         assert camera.key_frames()[0] == 0
         assert viewer.key_frames()[0] == 0
@@ -74,7 +75,7 @@ def test_a_pli_of_a_viewer_reaches_the_presenter_and_a_key_frame_follows(tmp_pat
         assert len(asked) > n_before
         for number in asked:
             assert any(0 <= key - number <= PLI_FRAMES_MAX for key in camera.key_frames())
-        # None but those: the first, and one for each PLI at most.
+        # The camera made no other key frames than the first one and at most one for each PLI.
         assert 1 < len(camera.key_frames()) <= 1 + len(asked)
         assert camera.is_part(viewer.hashes())
         assert camera.is_part(ffmpeg.hashes())
@@ -156,7 +157,7 @@ def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
         for (name, path), gap_s in longest_gaps_s(moved).items():
             print(f"{name} was without {path} for {gap_s:.1f} s")
             assert gap_s < AWAY_S_MAX
-        # Those who have not moved have lost nothing all the time.
+        # Viewers that no move affects have lost nothing during the whole test.
         for (name, path), viewer in everybody.viewers.items():
             hashes = viewer.hashes()
             if (name, path) in moved:

@@ -1,4 +1,4 @@
-"""`reprise record`: files that have every packet, whoever is killed."""
+"""Tests `reprise record`: its files have every packet, whichever process is killed."""
 
 import json
 import os
@@ -31,7 +31,8 @@ FRAMES_PER_S = 25
 
 
 class Recorder(Process):
-    """A recorder into a folder; `before` are words before its command."""
+    """A process of `reprise record` that writes to `folder`; `before` are words before its
+    command."""
 
     def __init__(
         self, running: Running, folder: Path, *options: object, before: tuple[object, ...] = ()
@@ -47,19 +48,19 @@ class Recorder(Process):
         return self._process.pid
 
     def begin(self) -> None:
-        """Starts it, and waits until it has read the conference: then come events."""
+        """Starts the recorder, and waits until it has read the conference and gets events."""
         self.start()
         self.until("records conference c")
         self.until_events(read=1)
 
     def end(self) -> None:
-        """Waits until it has ended by itself."""
+        """Waits until the recorder has ended by itself."""
         assert self._process is not None
         self._process.wait(LIMIT_S)
         self._process = None
 
     def until(self, text: str) -> None:
-        """Waits until it has said something."""
+        """Waits until the recorder has printed this text."""
         until = time.monotonic() + LIMIT_S
         while text not in self.said:
             assert time.monotonic() < until, self.said
@@ -75,7 +76,7 @@ class Recorder(Process):
         return [json.loads(line) for line in text.splitlines()]
 
     def until_events(self, **counts: int) -> None:
-        """Waits until its events have so many of a kind."""
+        """Waits until the recorder's events contain this number of each kind."""
         until = time.monotonic() + LIMIT_S
         while True:
             kinds = [event["event"] for event in self.events()]
@@ -89,7 +90,7 @@ class Recorder(Process):
 
 
 def packets_of(file: Path) -> list[bytes]:
-    """The UDP payloads of a pcapng file with IPv4 packets, all of whose blocks must be whole."""
+    """Returns the UDP payloads of a pcapng file with IPv4 packets. All its blocks must be whole."""
     data = file.read_bytes()
     found = []
     while data:
@@ -150,7 +151,7 @@ class Sender:
 
 
 def until_recorded(recorder: Recorder, n_packets: int, track: int = 0) -> None:
-    """Waits until a track has so many packets in its file."""
+    """Waits until a track has at least `n_packets` packets in its file."""
     until = time.monotonic() + LIMIT_S
     while True:
         tracks = recorder.catalog()["tracks"]
@@ -184,7 +185,7 @@ def test_a_recorder_beside_a_load_has_every_packet(running: Running, tmp_path: P
         numbers = [sequence(packet) for packet in recorder.packets(track["pcapng"])]
         first, last = source["first_sequence"], source["last_sequence"]
         assert numbers == list(range(first, last + 1))
-        # A second at most before the recorder had subscribed.
+        # The recorder subscribed before the 51st packet was sent.
         assert first < 50
         n_sent += last + 1
     assert n_sent == whole["sent"]
@@ -247,7 +248,7 @@ def test_a_killed_service_and_a_killed_switch_are_waited_for(
     (source,) = track["sources"]
     numbers = {sequence(packet) for packet in recorder.packets(track["pcapng"])}
     assert len(numbers) == source["packets"]
-    # What the switch has not forwarded is listed, number by number.
+    # The sequence numbers of packets that the switch has not forwarded are listed one by one.
     listed = {
         number for first, last in source["lost_sequences"] for number in range(first, last + 1)
     }
@@ -268,7 +269,7 @@ def test_a_recording_goes_on_in_its_folder_after_a_kill(running: Running, tmp_pa
         first.stop(signal.SIGKILL)
         killed = first.catalog()
         assert killed["ended"] is None
-        # At most a second is missing; all that is there is whole.
+        # The file lacks at most the last second; all packets that it has are whole.
         assert len(first.packets("0001.ann.cam.pcapng")) >= killed["tracks"][0]["packets"]
         second = Recorder(running, tmp_path / "rec")
         second.start()
@@ -302,7 +303,7 @@ def test_a_full_disk_ends_it_with_files_that_can_be_read(running: Running, tmp_p
     )
     before = ("unshare", "--mount", "sh", "-c", script, "sh", folder, kept)
     recorder = Recorder(running, folder, before=before)
-    # What it writes is seen in its mount namespace only.
+    # The recorder's files are visible only in its own mount namespace.
     recorder.start()
     recorder.until("records conference c")
     ann = running.client("ann")
@@ -346,7 +347,7 @@ PROBE = ("ffprobe", "-v", "error", "-count_packets", "-of", "json", "-show_strea
 
 
 def probe(file: Path) -> int:
-    """The packets of the only stream of a media file, which must have no errors."""
+    """How many packets the only stream of a media file has. The file must have no errors."""
     words = [*PROBE, str(file)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     (stream,) = json.loads(done.stdout)["streams"]
@@ -362,7 +363,7 @@ def has_packets(file: Path) -> bool:
 
 
 def free_pair() -> int:
-    """An even port that is free, and the next one, too."""
+    """Finds an even port that is free, and whose next port is free, too."""
     while True:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
             one.bind(("127.0.0.1", 0))
@@ -379,7 +380,7 @@ def free_pair() -> int:
 def publisher(
     running: Running, folder: Path, track: str, *media: object
 ) -> tuple[Process, Process]:
-    """ffmpeg, and the join that publishes what it sends."""
+    """Starts ffmpeg, and a `reprise join` that publishes what ffmpeg sends; returns both."""
     port = free_pair()
     sdp = folder / f"{track}.sdp"
     quiet = ("ffmpeg", "-nostdin", "-loglevel", "error", "-re")
@@ -406,10 +407,10 @@ OPUS_PER_S = 50
 
 
 def counted(recorder: Recorder, stems: dict[str, str]) -> tuple[int, int]:
-    """The pictures and sounds in the files of packets."""
+    """Counts the pictures and the packets of sound in the recorder's pcapng files."""
     pictures = recorder.packets(f"{stems['video']}.pcapng")
     sounds = recorder.packets(f"{stems['audio']}.pcapng")
-    # Payload types of ffmpeg; the others are RTCP.
+    # 96 and 97 are ffmpeg's payload types; packets with other types are RTCP.
     return (
         len({packet[4:8] for packet in pictures if packet[1] & 0x7F == 96}),
         sum(packet[1] & 0x7F in (96, 97) for packet in sounds),
@@ -437,8 +438,8 @@ def test_media_files_play_after_an_end_and_after_a_kill(
         time.sleep(0.1)
     mkv = recorder.folder / f"{stems['video']}.mkv"
     ogg = recorder.folder / f"{stems['audio']}.ogg"
-    # ffmpeg begins with the next whole picture: what came before is not in its file, which has a
-    # head by then.
+    # ffmpeg begins with the next whole picture, so earlier packets are not in its file. A file that
+    # has packets has a head, too.
     while not (has_packets(mkv) and has_packets(ogg)):
         assert time.monotonic() < until, recorder.said
         time.sleep(0.1)
@@ -457,8 +458,9 @@ def test_media_files_play_after_an_end_and_after_a_kill(
     n_pictures, n_sounds = counted(recorder, stems)
     assert n_pictures > 5 * FRAMES_PER_S
     assert n_sounds > 5 * OPUS_PER_S
-    # An end costs nothing. A kill costs what ffmpeg, or the recorder, had not written: about a
-    # second, unless other programs keep them from the processor.
+    # If the recorder ends in order, nothing is lost. If it is killed, that is lost which ffmpeg, or
+    # the recorder, had not written yet: about a second, unless other programs keep them from the
+    # processor.
     missing_s = 5 if is_killed else 0
     for media, n_whole, n_before, per_s in (
         (mkv, n_pictures, pictures_before, FRAMES_PER_S),

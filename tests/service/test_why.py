@@ -1,4 +1,7 @@
-"""What stands between a publisher and a receiver, by the service and by `reprise why`; metrics."""
+"""Tests what the service and `reprise why` say about a track that does not come.
+
+Also tests the service's metrics.
+"""
 
 import json
 import os
@@ -44,7 +47,7 @@ def why(client: Client, receiver: str = "bob") -> dict[str, Any]:
 def causes_become(
     client: Client, expected: list[str], meanwhile: Callable[[], object] = lambda: None
 ) -> dict[str, Any]:
-    """Waits until the service finds these causes."""
+    """Waits until the service names these causes for the track that does not come."""
     until = time.monotonic() + LIMIT_S
     while (found := why(client))["causes"] != expected:
         assert time.monotonic() < until, found
@@ -54,7 +57,7 @@ def causes_become(
 
 
 def command(running: Running, *options: str) -> str:
-    """What `reprise why` prints to Bob."""
+    """Returns what `reprise why` prints for Bob about Ann's camera."""
     argv: list[str | Path] = [REPRISE, "why", "bob", "ann/cam", "--url", running.url, *options]
     environment = dict(os.environ, REPRISE_TOKEN=participant_token("c", "bob"))
     done: subprocess.CompletedProcess[str] = subprocess.run(
@@ -198,7 +201,7 @@ def test_a_participant_without_a_sign_is_gone_and_one_with_a_socket_is_not(tmp_p
 
 
 def metrics(running: Running) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """All samples of the service, by name and labels."""
+    """Reads the service's metrics; returns all samples by name and labels."""
     with urllib.request.urlopen(f"{running.url}/metrics", timeout=LIMIT_S) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4"
         text = answer.read().decode()

@@ -1,4 +1,4 @@
-"""What every test of a study needs."""
+"""Fixtures for every test of a study (a measurement of all that an experiment's file lists)."""
 
 from collections.abc import Iterator
 
@@ -19,5 +19,5 @@ def rows_of_the_project() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def any_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests may run beside this one, and keep a sender from its pace."""
+    """Lets senders be 3 s behind their pace, because tests beside this one may slow them down."""
     monkeypatch.setattr(runner, "PACE_TOLERANCE_S", 3.0)

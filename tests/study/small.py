@@ -1,4 +1,4 @@
-"""Writes a small experiment with the stand-in for an SFU (`forwarder.py`) as its own row."""
+"""Writes a small experiment whose own row (SFU) is the stand-in `tests/study/forwarder.py`."""
 
 from pathlib import Path
 

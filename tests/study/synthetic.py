@@ -20,7 +20,10 @@ US = 1_000
 
 
 def text_of(*parts: str, name: str = "own", more: str = "") -> str:
-    """An experiment's file. `parts` have the fields of each part, `more` has further lines."""
+    """Returns the text of an experiment's file.
+
+    `parts` have the fields of each part, `more` has further lines.
+    """
     head = f"experiment: {name}\nabout: a\nsource: s\n{more}parts:\n"
     return head + "".join(f"  - {{{fields}}}\n" for fields in parts)
 
@@ -32,11 +35,16 @@ SMALL = text_of(
 )
 
 Delay = Callable[[Cell, int, int], int]
-"""The delay in ns of a packet in a cell's run at a viewer (both numbers count from 0)."""
+"""Computes the delay in ns of a copy from a cell, the packet's number and the viewer's number.
+
+A cell says which run it is, and of which row (SFU), with how many viewers. Both numbers count from
+0.
+"""
 
 
 def usual(cell: Cell, packet: int, viewer: int) -> int:
-    """The usual delay: 100 us for each copy, plus 1 % for each run and 1 us for each packet."""
+    """The usual delay: 100 us per copy up to this viewer's, 1 % more per run, 1 us per packet
+    before."""
     return (viewer + 1) * 100 * US * (100 + cell.run) // 100 + packet * US
 
 

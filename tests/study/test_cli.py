@@ -195,7 +195,8 @@ def test_what_does_not_hold_in_a_benchmark_ends_with_one_and_speed_is_not_judged
 ) -> None:
     file = tmp_path / "fast.yaml"
     file.write_text(BENCHMARK)
-    # First recirculation is slower than promised; then a row forwards nothing.
+    # In the first results, recirculation is slower than promised; in the second, a row (an SFU)
+    # forwards nothing.
     slow = files()["fanout.csv"]
     silent = re.sub(r"^(ovs_group,,afxdp,spin,64),[0-9]+", r"\1,0", slow, flags=re.M)
 

@@ -250,7 +250,11 @@ def run_search(search: Search, is_broken: Callable[[int], bool]) -> dict[int, bo
 
 
 def test_a_search_finds_the_knee_as_closely_as_it_was_told_to() -> None:
-    """By definition sizes grow until one breaks, then the gap is halved `halvings` times."""
+    """Compares the search with its definition.
+
+    Sizes grow until one breaks. Then the gap between the largest size that holds and the smallest
+    that breaks is halved `halvings` times.
+    """
     cases = itertools.product((1, 2, 5), (5, 64, 100), (2, 3), (0, 1, 3, 12), range(1, 110, 7))
     for first, most, growth, halvings, knee in cases:
         search = Search(first=first, most=most, growth=growth, halvings=halvings)
@@ -303,7 +307,8 @@ class {name}(Row):
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Path:
-    """The path of an experiment's file, with the Python file of its own rows beside it."""
+    """The path of an experiment's file, beside which tests write a Python file with its own
+    rows."""
     return tmp_path / "mine.yaml"
 
 

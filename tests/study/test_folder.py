@@ -194,8 +194,10 @@ def test_what_a_killed_process_left_half_written_is_no_run(folder: Folder) -> No
 def test_a_folder_whose_making_was_cut_short_is_in_nobodys_way(
     tmp_path: Path, n_files: int
 ) -> None:
-    """Files are written in this order: the user's own rows (`mine.py`), `study.json`,
-    `experiment.yaml`. Only the last one makes the folder a study's."""
+    """Files are written in a fixed order; only the last makes the folder that of a study.
+
+    The order is: the user's own rows (`mine.py`), `study.json`, `experiment.yaml`.
+    """
     file = small.write(tmp_path)
     whole = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     names = ("mine.py", "study.json", "experiment.yaml")
@@ -254,7 +256,8 @@ def test_a_search_goes_on_where_it_was(tmp_path: Path) -> None:
     (place,) = folder.experiment.places()
     tried = []
     while missing := Folder.open(folder.path).missing_at(place):
-        # As if each run were a process of its own, which knows only what is in the folder.
+        # The folder is opened anew, as if each run were a process of its own, which knows only what
+        # is in the folder.
         again = Folder.open(folder.path)
         tried.append((missing[0].viewers, missing[0].run))
         # More than four viewers are too many. One run with two viewers breaks by chance.

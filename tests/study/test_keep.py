@@ -1,6 +1,6 @@
-"""A kept study is small and complete and replaces the one before.
+"""Tests `keep`: a kept study is small and complete, and replaces the study that was kept before.
 
-If keeping is cut short, one of the two is there, and the next try succeeds.
+If keeping is cut short, the old or the new study is there, and the next try succeeds.
 """
 
 import json
@@ -181,7 +181,10 @@ def test_two_at_once_do_not_keep(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", range(1, 4))
 def test_killed_at_a_rename_nothing_is_lost_and_the_next_keeps(tmp_path: Path, at: int) -> None:
-    """`keep` renames the old folder away (1), then the new one into place (2). There is no 3."""
+    """`keep` renames the old folder away (1), then the new folder into place (2).
+
+    There is no third rename, so with 3 the process is not killed.
+    """
     studies = tmp_path / "studies"
     old = keep(study(tmp_path / "results"), studies)
     new = study(tmp_path / "results", days=1)

@@ -44,11 +44,11 @@ US = 1_000
 
 
 def hand_made() -> Run:
-    """Four packets to participants 2 and 3, the fourth of which has no copies.
+    """Makes a run of four packets to participants 2 and 3; the fourth packet has no copies.
 
-    Participant 2 gets one copy twice and another out of order. Participant 3 misses one.
-    Participant 1, who should get none, gets one. First copies come after 10, 20, 30 us, last ones
-    after 50, 40, 30 us.
+    Participant 2 gets one copy twice and another copy out of order. Participant 3 misses one copy.
+    Participant 1, who should get no copy, gets one. The first copies of the packets come after 10,
+    20 and 30 us, their last copies after 50, 40 and 30 us.
     """
     whole = run_of(STEADY, cell_of(3), n_packets=4)
     samples = (
@@ -210,7 +210,8 @@ def test_every_column_of_summary_csv() -> None:
         part="a",
         topology="one_port",
         wait="",
-        # Delays are equal within a run, but runs are drawn, too: in 1 of 27 draws all three are 50.
+        # All delays of a run are equal, but the bootstrap draws runs, too: in 1 of 27 draws, all
+        # three runs are the one with 50 us.
         avg_delay_low_s=50e-6,
         avg_delay_high_s=70e-6,
         first_copy_avg_s=60e-6,
@@ -274,7 +275,8 @@ def test_delays_of_a_conference_are_of_all_its_streams() -> None:
     )
     run = run_of(all_see, cell_of(3, senders=3), n_packets=5)
     rows = viewer_rows(all_see, run)
-    # Each views the first streams of both others. Only 2 views second streams: those of 1 and 3.
+    # Each participant views the first streams of both others. Only participant 2 views second
+    # streams: those of participants 1 and 3.
     assert [(one.participant, one.copies_due) for one in rows] == [(1, 10), (2, 20), (3, 10)]
     row = run_row(all_see, run, rows, None)
     assert (row.senders, row.streams, row.packets_in, row.packets_out) == (3, 6, 30, 40)
@@ -315,7 +317,8 @@ def test_the_warm_up_is_the_mean_of_the_first_ten() -> None:
 
 
 def test_the_interval_covers_the_mean_of_a_known_distribution_95_times_in_a_hundred() -> None:
-    # With one run. With several equal runs the interval is wider, see below.
+    # With one run, the interval covers the mean this often. With several equal runs the interval is
+    # wider, see below.
     share = coverage(lambda draw: [draw.exponential(1.0, 300)], n_tries=400, drawn_by=20261123)
     assert 0.92 <= share <= 0.97
 

@@ -1,4 +1,7 @@
-"""How many musicians a row serves: the table, its figures and its promises, from chosen delays."""
+"""Tests the table, figures and promises about how many musicians a row serves.
+
+A row is an SFU, a promise a claim that the results must fulfil. The delays are chosen by the tests.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +27,7 @@ def experiment(row: str, variant: str, percentile: float = 99.9) -> Experiment:
 
 
 def runs(of: Experiment, late_from: int, share_late: float) -> Iterator[Run]:
-    """Runs in which, from a number of participants on, a share of the packets is 6 ms late."""
+    """Makes runs. With `late_from` participants or more, a share of the packets takes 6 ms."""
     part = of.loads[0]
     for place in part.places():
         for cell in part.cells(place, {}):

@@ -1,4 +1,4 @@
-"""A run offers the same load to every row, and the same each time."""
+"""A run offers the same load to every row (SFU), and the same each time."""
 
 import itertools
 
@@ -169,7 +169,10 @@ def multicast_parts() -> list[Part]:
 
 @pytest.mark.parametrize("one", multicast_parts(), ids=lambda one: one.part)
 def test_the_multicast_study_offers_what_each_host_is_published_to_have_sent(one: Part) -> None:
-    """The packets are of all of a host's streams. The copies' volume is the published one, too."""
+    """The published number of packets is that of all streams of a host together.
+
+    The volume of the copies must be the published one, too.
+    """
     row = {"multicast_one_stream", "multicast_two_streams", "userspace_port_per_host"} & {*one.rows}
     table = table_for(row.pop(), load_of(one))
     assert table is not None

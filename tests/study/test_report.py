@@ -145,8 +145,8 @@ def test_tables_set_ours_beside_the_published_with_the_ratio(thesis: Results) ->
     header, *lines = csv.reader(io.StringIO(table.as_csv()))
     last = dict(zip(header, lines[10], strict=True))
     assert last["thesis: avg delay, s"] == "0.854824"
-    # Ours: 11 copies, each of which takes 100 us in the first run, 102 us on average over the runs,
-    # and 5.5 us more, since packet n of 0 to 11 is n us late.
+    # Our delay: each of the 11 copies takes 102 us on average over the runs. On average 5.5 us are
+    # added, since packet n of 0 to 11 is n us late.
     assert last["ours: avg delay, s"] == f"{11 * 102e-6 + 5.5e-6:.6f}"
     assert last["thesis / ours: avg delay"] == f"{0.854824 / (11 * 102e-6 + 5.5e-6):.3g}"
 
@@ -265,7 +265,7 @@ def test_a_number_of_viewers_is_served_if_most_of_its_runs_are(n_late_runs: int,
 def test_the_page_answers_how_many_viewers_and_what_the_fiftieth_waits(folder: Folder) -> None:
     (answers,) = (one for one in tables(results_of(folder)) if one.key == "answers")
     rows = {(row[0], row[1].partition(" (")[0]): row[2:] for row in answers.rows}
-    # The 50th of 60 viewers: 50 copies, as in the tables above.
+    # The 50th of 60 viewers gets the last of 50 copies, so the time of 50 copies is its delay.
     userspace = next(row for (load, _), row in rows.items() if load == "0.15mbps-userspace")
     assert userspace[:2] == ("60 or more", "60 or more")
     first_ms, fiftieth_ms = 0.102 + 0.0055, 5.1 + 0.0055

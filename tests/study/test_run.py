@@ -1,4 +1,4 @@
-"""Studies in real namespaces, with a stand-in for an SFU. Whatever is killed, they can go on."""
+"""Runs studies in real namespaces, with a stand-in SFU. Whatever is killed, a study can go on."""
 
 import os
 import signal
@@ -325,7 +325,8 @@ def test_a_study_that_is_killed_leaves_nothing_and_is_gone_on_with(
     code = one.end()
     assert code == (-9 if number == signal.SIGKILL else 130), one.said
     if number == signal.SIGKILL:
-        # The next command cleans up what the killed one left. The kernel ends its children.
+        # The next command cleans up what the killed command left. The kernel ends the killed
+        # command's children.
         netns.remove_leftovers()
         deadline_s = time.monotonic() + LIMIT_S
         while any(alive(pid) for pid in one.started) and time.monotonic() < deadline_s:

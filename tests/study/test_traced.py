@@ -1,4 +1,7 @@
-"""No measured number in README.md and docs/performance.md was typed: all are from kept studies."""
+"""No measured number in README.md and docs/performance.md was typed by hand.
+
+All these numbers come from kept studies.
+"""
 
 import re
 from pathlib import Path
@@ -25,7 +28,8 @@ NO_RESULTS = (
 
 
 def prose(text: str) -> str:
-    """A page without the text that tools wrote, code, link targets, and names with numbers."""
+    """Returns a page's text without code, link targets, names with numbers, and what tools
+    wrote."""
     text = CHECKS.sub("", BLOCK.sub("", text))
     text = re.sub(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", "", text, flags=re.S)
     text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)

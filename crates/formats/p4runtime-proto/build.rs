@@ -1,5 +1,5 @@
-//! Generates the messages, clients and servers from their descriptors, without comments. The `.proto` files are the
-//! documentation, and P4Runtime's belong to another project.
+//! Generates the messages, clients and servers from their descriptors. The generated code has no comments. The `.proto`
+//! files are the documentation, and the `.proto` files of P4Runtime belong to another project.
 
 use std::error::Error;
 

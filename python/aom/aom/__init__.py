@@ -61,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class DropNotification:
-    """The member got no messages for the next numbers, `first` to `last`. They may be billions."""
+    """The member got no messages for the next numbers, `first` to `last`; these may be billions."""
 
     epoch: int
     first: int
@@ -177,8 +177,8 @@ class Member:
     def verify(self, certificate: bytes, message: bytes) -> bool:
         """Checks whether a certificate from another member proves the message.
 
-        The certificate is only valid for the number that it contains. The caller has to compare
-        `proved_number` with the number in the caller's question.
+        The certificate is only valid for the number that it contains. So the caller has to compare
+        the result of `proved_number` with the number that the caller asked for.
         """
         return bool(
             _checked(
@@ -187,7 +187,7 @@ class Member:
         )
 
     def certificate(self, message: Message) -> bytes:
-        """Returns the message's certificate, completed with what arrived since the delivery.
+        """Returns the message's certificate with everything for it that came since the delivery.
 
         The certificate is for other members. If somebody sent false tags, it may convince members
         whom the certificate in the message does not convince.

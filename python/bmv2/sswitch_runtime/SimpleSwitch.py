@@ -1,4 +1,4 @@
-"""The calls of `simple_switch`."""
+"""The calls of BMv2's Thrift service `simple_switch`."""
 
 from reprise_thrift import client_class
 

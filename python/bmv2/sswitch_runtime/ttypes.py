@@ -1,4 +1,4 @@
-"""The types for the calls of `simple_switch`."""
+"""The types for the calls of BMv2's Thrift service `simple_switch`."""
 
 from reprise_thrift import declare
 

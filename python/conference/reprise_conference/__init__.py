@@ -1,7 +1,8 @@
 """Join conferences of Reprise (docs/join.md).
 
-`Client` makes requests to the conference service, `MediaSocket` is a UDP socket that is signed in
-to a leg and kept so. `reprise_conference.events.Events` streams a conference's events.
+`Client` makes requests to the conference service. A leg is the connection of one of a participant's
+UDP sockets to the service, with a number and a key. `MediaSocket` is a UDP socket that signs in to
+a leg and stays signed in. `reprise_conference.events.Events` streams a conference's events.
 """
 
 from reprise_conference.client import Client, ProblemError

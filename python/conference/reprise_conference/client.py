@@ -1,4 +1,4 @@
-"""Requests to the conference service. All bodies are JSON, as GET /openapi.json describes them."""
+"""Makes requests to the conference service. The bodies are JSON (see GET /openapi.json)."""
 
 import http.client
 import json
@@ -23,10 +23,12 @@ class ProblemError(Exception):
 
 
 class Client:
-    """Requests of one participant, or of an administrator, with a token.
+    """Makes requests as the participant or administrator whose token it has.
 
-    `ca` is a file with the certificates (PEM) that sign the service's, if the system does not trust
-    it; `context` is for everything else about TLS.
+    A leg is the connection of one of a participant's UDP sockets to the service.
+
+    `ca` is a file with the certificates (PEM) that sign the service's certificate. It is needed if
+    the system does not trust the service's certificate. `context` is for everything else about TLS.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Client:
         return self.request("PUT", ("conferences", conference), {"title": title})
 
     def conference(self, conference: str) -> dict[str, Any]:
-        """The conference, with its participants and their tracks."""
+        """Returns the conference, with its participants and their tracks."""
         return self.request("GET", ("conferences", conference))
 
     def delete_conference(self, conference: str) -> None:
@@ -94,7 +96,7 @@ class Client:
         self.request("DELETE", path)
 
     def mute(self, conference: str, participant: str, track: str, muted: bool = True) -> None:
-        """Mutes a track, or ends that."""
+        """Mutes a track, or unmutes it if `muted` is False."""
         path = ("conferences", conference, "participants", participant, "tracks", track, "mute")
         self.request("PUT", path, {"muted": muted})
 
@@ -108,20 +110,21 @@ class Client:
         quality: str | None = None,
         leg: str | None = None,
     ) -> dict[str, Any]:
-        """Receives a track; returns the participant, with its legs and their keys."""
+        """Subscribes to a track; returns the participant, with its legs and their keys."""
         path = ("conferences", conference, "participants", participant, "subscriptions")
         body = {name: value for name, value in (("quality", quality), ("leg", leg)) if value}
         return self.request("PUT", (*path, publisher, track), body)
 
     def unsubscribe(self, conference: str, participant: str, publisher: str, track: str) -> None:
-        """Receives a track no longer."""
+        """Ends the subscription to a track."""
         path = ("conferences", conference, "participants", participant, "subscriptions")
         self.request("DELETE", (*path, publisher, track))
 
     def request(self, method: str, path: Iterable[str], body: object = None) -> dict[str, Any]:
-        """Any request below /v1. Raises `ProblemError` if the service refuses it.
+        """Makes any request below /v1. Raises `ProblemError` if the service refuses it.
 
-        When the service has too many requests, it is made again after the time that it says.
+        If the service answers that it has too many requests, repeats the request after the time
+        that the service names in its answer.
         """
         target = "/".join(("/v1", *(quote(part, safe="") for part in path)))
         text = None if body is None else json.dumps(body)

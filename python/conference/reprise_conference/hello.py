@@ -1,6 +1,6 @@
 """Hellos: the datagrams by which a socket is signed in (docs/join.md, "Sign a socket in").
 
-Nothing here sends, receives or reads a clock.
+Nothing here sends or receives datagrams, or reads a clock.
 """
 
 import enum
@@ -9,7 +9,7 @@ import hmac
 import struct
 
 LEN = 66
-"""Bytes of every hello."""
+"""The length of every hello in bytes."""
 SIGNED = 34
 NONCE_LEN = 16
 _HEADER = struct.Struct("!2sBBHIQ16s")
@@ -17,18 +17,18 @@ _MAGIC, _VERSION = b"RH", 1
 _HELLO, _CHALLENGE, _WELCOME, _ALIVE = 1, 2, 3, 5
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
-"""The pause between hellos until one is answered; it doubles up to the longest."""
+"""The first pause between hellos until one is answered, and the longest; the pause doubles."""
 REFRESH_S = 1.0
 """The pause between hellos of a socket that is signed in."""
 UNANSWERED_MAX = 3
-"""So many hellos without an answer in a row, and the socket is not signed in any more."""
+"""After this many unanswered hellos in a row, the socket is no longer signed in."""
 
 
 class Received(enum.Enum):
     """What a datagram from the switch means."""
 
     OTHER = enum.auto()
-    """It is media, or of no use."""
+    """The datagram is media, or it has no effect on the signing in."""
     SIGNED_IN = enum.auto()
     """The socket is signed in; it was not before."""
     ALIVE = enum.auto()
@@ -54,7 +54,7 @@ class SigningIn:
         self._pause_s = FIRST_PAUSE_S
 
     def hello(self, now_s: float, wall_ms: int) -> bytes | None:
-        """The hello to send now, if it is time; `wall_ms` is the clock in ms since 1970."""
+        """Returns the hello to send now, or None if none is due; `wall_ms` is in ms since 1970."""
         if now_s < self.next_s:
             return None
         if self._n_unanswered >= UNANSWERED_MAX:
@@ -69,7 +69,7 @@ class SigningIn:
         return self._sent
 
     def receive(self, data: bytes, now_s: float) -> Received:
-        """Takes a datagram that came from the switch."""
+        """Takes a datagram that came from the switch, and returns what the datagram means."""
         if len(data) != LEN:
             return Received.OTHER
         magic, version, kind, reserved, leg, _, nonce = _HEADER.unpack(data[:SIGNED])

@@ -1,4 +1,4 @@
-"""A UDP socket that is signed in to a leg."""
+"""A UDP socket that is signed in to a leg (a participant's connection for media)."""
 
 import socket
 import sys
@@ -10,11 +10,14 @@ from typing import Any, Self
 from reprise_conference.hello import LEN, Received, SigningIn, is_hello
 
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _DO = 10, 23, 2
-"""Of Linux (ip(7), ipv6(7)); Python has no names for them."""
+"""Constants of Linux (ip(7), ipv6(7)), for which Python has no names."""
 
 
 def _forbid_splitting(udp: socket.socket) -> None:
-    """The switch drops pieces of split packets: a packet that does not fit the way is not sent."""
+    """Forbids IP fragmentation, because the switch drops fragments.
+
+    A packet that is too large for the path to the switch is then not sent.
+    """
     if sys.platform != "linux":
         return
     if udp.family == socket.AF_INET6:
@@ -24,15 +27,15 @@ def _forbid_splitting(udp: socket.socket) -> None:
 
 
 class NotSignedInError(TimeoutError):
-    """The service did not welcome the socket in time."""
+    """The service did not sign the socket in within the time limit."""
 
 
 class MediaSocket:
-    """A UDP socket for one leg. It signs in by itself, again after a restart of switch or service.
+    """A UDP socket for one leg. It signs in by itself, and again if switch or service restarts.
 
-    `leg` is a leg as the service describes it: `participant["legs"][NAME]`. Hellos are answered
-    inside `receive`, which therefore has to be called, in one thread; `send` may be called in
-    another one.
+    `leg` is a leg as the service describes it: `participant["legs"][NAME]`. Hellos are sent and
+    their answers are read inside `receive`, so one thread has to call `receive` all the time.
+    Another thread may call `send`.
     """
 
     def __init__(self, leg: Mapping[str, Any], local: tuple[str, int] | None = None) -> None:
@@ -43,7 +46,7 @@ class MediaSocket:
         self._signing_in = SigningIn(leg["number"], bytes.fromhex(leg["key"]))
 
     def _connected(self) -> socket.socket:
-        """A socket to the first of the addresses to which this host has a way."""
+        """Returns a socket, connected to the first address to which this host has a route."""
         failed = OSError("the service gave no address of the switch")
         for switch in self._addresses:
             family = socket.AF_INET6 if ":" in switch[0] else socket.AF_INET
@@ -52,7 +55,8 @@ class MediaSocket:
                 _forbid_splitting(found)
                 if self._local is not None:
                     found.bind(self._local)
-                # Connected: the kernel drops what comes from elsewhere.
+                # The socket is connected, so that the kernel drops datagrams that come from
+                # elsewhere.
                 found.connect(switch)
             except OSError as error:
                 found.close()
@@ -71,7 +75,7 @@ class MediaSocket:
         return host, port
 
     def fileno(self) -> int:
-        """For select and the like: there is something for `receive` when it can be read."""
+        """Returns the descriptor for select: readable when `receive` has something to read."""
         return self._socket.fileno()
 
     def sign_in(self, timeout_s: float = 5.0) -> None:
@@ -88,11 +92,11 @@ class MediaSocket:
             self.receive(left_s)
 
     def send(self, packet: bytes) -> None:
-        """Sends a packet of the leg's track. OSError (EMSGSIZE): it does not fit the way."""
+        """Sends a packet of the leg's track. Raises OSError (EMSGSIZE) if it is too large."""
         self._socket.send(packet)
 
     def receive(self, timeout_s: float) -> bytes | None:
-        """The next packet of what the leg has subscribed to; None if none comes in time.
+        """Returns the next packet of the leg's subscriptions; None if none comes in time.
 
         Returns early, with None, when the socket has just been signed in.
         """
@@ -110,7 +114,7 @@ class MediaSocket:
             except TimeoutError:
                 continue
             except ConnectionRefusedError:
-                # The switch is away; hellos go on.
+                # Nothing listens at the switch's address now. The loop keeps sending hellos.
                 time.sleep(min(0.05, max(0.0, until - time.monotonic())))
                 continue
             if len(data) != LEN:
@@ -133,16 +137,19 @@ class MediaSocket:
             pass
         except OSError:
             is_lost = True
-        # Who has chosen the own address keeps it.
+        # If the caller has chosen the socket's own address, the socket keeps this address.
         if is_lost and self._local is None:
             self._find_way()
 
     def _find_way(self) -> None:
-        """A connected socket keeps its own address, also when this host has another one now."""
+        """Replaces the socket by one that is connected anew.
+
+        A connected socket keeps its own address, even if this host has another address now.
+        """
         try:
             found = self._connected()
         except OSError:
-            # No way now; the next hello is due soon.
+            # There is no route to the switch now; the next hello is due soon.
             return
         old, self._socket = self._socket, found
         old.close()

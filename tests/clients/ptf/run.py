@@ -1,7 +1,7 @@
-"""The packet test framework (PTF) against the switch: `python -m tests.clients.ptf.run`.
+"""Runs the packet test framework (PTF) on the switch: `python -m tests.clients.ptf.run`.
 
-Switch and test are in one network namespace, with a veth pair for each port, as PTF's users have
-it. The switch is started under BMv2's name. The exit code is PTF's.
+The switch and the test are in one network namespace, with a veth pair for each port, as is usual
+for PTF. The switch is started under BMv2's name. The exit code is PTF's.
 """
 
 import os
@@ -57,7 +57,7 @@ def switch_command(folder: Path) -> list[str]:
 
 
 def ptf_command() -> list[str]:
-    """The command that runs the suite, or the tests of it that the command line names."""
+    """The command that runs the suite, or only those tests that the command line names."""
     command = [sys.executable, str(Path(sys.executable).with_name("ptf"))]
     command += ["--test-dir", str(HERE / "suite"), "--quiet"]
     command += ["--default-negative-timeout", str(NEGATIVE_TIMEOUT_S)]

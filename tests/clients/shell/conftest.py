@@ -19,7 +19,10 @@ def pipeline(program: Path) -> FwdPipeConfig:
 
 @pytest.fixture
 def start(switch: Switch) -> Iterator[Start]:
-    """A function that begins a session and ends the one before: the module has only one."""
+    """Yields a function that begins a session.
+
+    The function first ends the previous session, because sh can have only one.
+    """
     with ExitStack() as ends:
 
         def begin(**options: object) -> None:

@@ -293,7 +293,7 @@ def test_groups_and_sessions(every_entity: None) -> None:
     session = sh.CloneSessionEntry(100).add(1, 1)
     session.cos, session.packet_length_bytes = 3, 64
     session.insert()
-    # A wildcard for groups finds no sessions, and the reverse.
+    # A wildcard read of groups finds no sessions, and a wildcard read of sessions finds no groups.
     assert found(sh.MulticastGroupEntry()) == [str(group)]
     assert found(sh.CloneSessionEntry()) == [str(session)]
     group.replicas.pop()
@@ -382,7 +382,8 @@ def test_a_file_of_updates_is_written(every_entity: None, tmp_path: Path) -> Non
     values = [cell.register_entry.data.bitstring for cell in cells]
     assert values == [b"\0", b"\7", b"\7"] + [b"\0"] * 5
 
-    # Both updates fail, because the shell never stops reading the errors of a mixed batch.
+    # Both updates are made to fail: if only some updates of a batch failed, the shell would never
+    # stop reading the errors.
     updates.write_text(text.format(slots, 8) + text.format(slots, 9))
     with pytest.raises(P4RuntimeWriteException) as error:
         sh.Write(str(updates))

@@ -51,7 +51,7 @@ def p4info(program: Path) -> p4info_pb2.P4Info:
 
 
 def ordered(found: p4info_pb2.P4Info) -> p4info_pb2.P4Info:
-    """The same P4Info. Where protobuf takes a map for a list, the entries are sorted."""
+    """Returns the same P4Info. Sorts the entries of maps that protobuf takes for lists."""
     if found.HasField("type_info") and hasattr(found.type_info.structs, "sort"):
         found.type_info.structs.sort(key=lambda entry: entry.key)
     return found
@@ -128,7 +128,7 @@ def errors(error: grpc.RpcError) -> list[p4.Error]:
 
 
 class Client:
-    """A connection without a stream."""
+    """A connection to the switch without a stream (`StreamChannel`)."""
 
     def __init__(self, address: str) -> None:
         self.device_id = DEVICE_ID
@@ -179,7 +179,7 @@ class Client:
     def set_pipeline(
         self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
-        """Sets a program. Without `of` the request has no program, to commit the saved one."""
+        """Sets a program. A request without `of` has no program and commits the saved one."""
         request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
@@ -296,13 +296,13 @@ def runs(action_id: int, *values: bytes) -> p4.TableAction:
 
 
 def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
-    """An entry for the table `begun` of `every_entity`, which has two entries in the program."""
+    """An entry for `every_entity`'s table `begun`, for which the program has two entries."""
     action = runs(ids()["mark"], value)
     return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
 
 
 def limited(**fields: object) -> p4.TableEntry:
-    """An entry for the table `limited` of `every_entity`: counter, meter, idle timeout."""
+    """An entry for `every_entity`'s table `limited`, which has counters, meters, idle timeouts."""
     match, action = [exact(1, b"\7")], runs(ids()["metered"])
     return p4.TableEntry(table_id=ids()["limited"], match=match, action=action, **fields)
 
@@ -315,7 +315,7 @@ def slot(index: int | None = None, value: bytes | None = None) -> p4.RegisterEnt
 
 
 def changed(message: Message, **fields: object) -> Message:
-    """A copy with these fields. Elements of lists are appended to those of the message."""
+    """A copy of a message with these fields. Elements of lists are appended to the message's."""
     found = type(message)()
     found.CopyFrom(message)
     found.MergeFrom(type(message)(**fields))

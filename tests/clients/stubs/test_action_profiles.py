@@ -1,4 +1,4 @@
-"""P4Runtime's sections on the members and groups of action profiles, and on one-shots."""
+"""Tests the P4Runtime specification on action profiles: members, groups, and one-shots."""
 
 import pytest
 from client import DELETE, INSERT, MODIFY, Controller, action, exact, has, ids, runs

@@ -1,4 +1,4 @@
-"""P4Runtime's sections "Client Arbitration and Controller Replication", "Role Config"."""
+"""Tests P4Runtime's sections "Client Arbitration and Controller Replication", "Role Config"."""
 
 import pytest
 from client import (

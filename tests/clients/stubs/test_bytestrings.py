@@ -1,4 +1,4 @@
-"""P4Runtime's sections "Bytestrings" and "Representation of Arbitrary P4 Types"."""
+"""Tests P4Runtime's sections "Bytestrings" and "Representation of Arbitrary P4 Types"."""
 
 import pytest
 from client import INSERT, MODIFY, Controller, begun, ids, runs, ternary

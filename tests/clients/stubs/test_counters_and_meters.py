@@ -1,4 +1,4 @@
-"""P4Runtime's sections on counter entries, on meter entries, and on "MeterCounterData"."""
+"""Tests P4Runtime's sections on counter entries, meter entries, and "MeterCounterData"."""
 
 from client import (
     DELETE,
@@ -38,7 +38,7 @@ def test_counter_cells_and_whole_arrays(primary: Controller) -> None:
     primary.modify(counter(2, data=COUNTS))
     assert primary.read(counter(2)) == [counter(2, data=COUNTS)]
     assert len(primary.read(counter())) == 8
-    # Without an index a write is for all cells; without a value it changes none.
+    # A write without an index is for all cells; a write without a value changes no cell.
     primary.modify(counter(data=p4.CounterData(packet_count=1)))
     primary.modify(counter(3))
     assert {found.data.packet_count for found in primary.read(p4.CounterEntry())} == {1}
@@ -94,7 +94,7 @@ def test_meter_cells_and_whole_arrays(primary: Controller) -> None:
     assert [found.HasField("config") for found in cells] == [n == 3 for n in range(8)]
     primary.modify(meter(config=RATES))
     assert all(found.config == RATES for found in primary.read(meter()))
-    # A write without a config sets the default, no rates.
+    # A write without a config sets the default config, which has no rates.
     primary.modify(meter(3))
     assert primary.read(meter(3)) == [meter(3)]
 

@@ -1,4 +1,4 @@
-"""P4Runtime's section "DigestEntry", and digests on the stream."""
+"""Tests P4Runtime's section "DigestEntry", and digests on the stream."""
 
 from client import DELETE, INSERT, MODIFY, Controller, ids, packet_out
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND
@@ -32,7 +32,7 @@ def test_digests_are_told_once_until_they_are_acknowledged(
     send(primary, switch, to=2, kind=1)
     first, members = data(primary)
     assert (first.digest_id, members) == (ids()["seen_t"], [[LOOPBACK_MAC, b"\2", b"\1"]])
-    # The same digest is not sent again; another one is.
+    # The same digest is not sent again; a digest with other values is.
     send(primary, switch, to=2, kind=1)
     send(primary, switch, to=3, kind=1)
     second, members = data(primary)
@@ -71,7 +71,7 @@ def test_configurations_are_made_changed_read_and_deleted(
     assert len(primary.read(p4.DigestEntry())) == 2
     primary.delete(wanted())
     assert primary.read(wanted()) == []
-    # The first digest is no longer sent, the second one is.
+    # The digest whose configuration was deleted is no longer sent; the other one is.
     send(primary, switch, to=3, kind=1)
     send(primary, switch, to=3, kind=2)
     assert data(primary)[0].digest_id == ids()["noted_t"]

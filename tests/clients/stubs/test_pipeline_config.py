@@ -1,4 +1,4 @@
-"""P4Runtime's section "P4 Forwarding-Pipeline Configuration", and the calls that set and get it."""
+"""Tests P4Runtime's section "P4 Forwarding-Pipeline Configuration", and its Set and Get calls."""
 
 import grpc
 import pytest
@@ -37,8 +37,8 @@ def test_before_there_is_a_program_nothing_is_read_or_written(switch: Switch) ->
 def as_p4_utils(address: str) -> tuple[bool, p4.ForwardingPipelineConfig]:
     """Does what p4-utils does; returns whether it sent a program, and the program in the switch.
 
-    Its SimpleSwitchP4RuntimeAPI asks for the P4Info on a first connection. Only if this fails does
-    it set the pipeline, on a second connection.
+    The SimpleSwitchP4RuntimeAPI of p4-utils asks for the P4Info on a first connection. Only if this
+    fails, it sets the pipeline, on a second connection.
     """
     with controller(address, 1 << 64) as first:
         try:

@@ -1,4 +1,4 @@
-"""P4Runtime's section "Read RPC", and wildcards."""
+"""Tests P4Runtime's section "Read RPC", and wildcards."""
 
 from collections import Counter
 

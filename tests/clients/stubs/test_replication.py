@@ -1,4 +1,4 @@
-"""P4Runtime's section "PacketReplicationEngineEntry": multicast groups and clone sessions."""
+"""Tests P4Runtime's "PacketReplicationEngineEntry": multicast groups and clone sessions."""
 
 import pytest
 from client import DELETE, INSERT, MODIFY, Controller, ids

@@ -1,4 +1,4 @@
-"""P4Runtime's section "P4Runtime Stream Messages": packets, errors, and unknown messages."""
+"""Tests P4Runtime's section "P4Runtime Stream Messages": packets, errors, unknown messages."""
 
 from client import Controller, code_of, connected, ids, packet_out
 from google.protobuf.any_pb2 import Any
@@ -22,7 +22,7 @@ def test_a_packet_out_leaves_and_comes_back_as_a_packet_in(
             packet = primary.next("packet")
             values = {one.metadata_id: one.value for one in packet.metadata}
             assert values == {1: bytes([port]), 2: b"\0"}
-            # Of a frame that comes to a UDP port the switch makes addresses and checksums anew.
+            # For a frame that comes to a UDP port, the switch makes new addresses and checksums.
             assert len(packet.payload) == len(frame)
             assert packet.payload[42:] == frame[42:]
         # The backup got no packet-in: its next message is the answer to this request.

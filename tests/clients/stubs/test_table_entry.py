@@ -1,4 +1,4 @@
-"""P4Runtime's section "TableEntry"."""
+"""Tests P4Runtime's section "TableEntry"."""
 
 import pytest
 from client import (
@@ -229,7 +229,7 @@ def test_rates_are_in_the_entry_where_they_are_asked_for(primary: Controller) ->
     asked = p4.TableEntry(table_id=ids()["limited"], meter_config=p4.MeterConfig())
     (found,) = primary.read(asked)
     assert found.meter_config == RATES
-    # Modified without a meter config, the entry has none.
+    # After a modification without a meter config, the entry has no meter config.
     entry.ClearField("meter_config")
     primary.modify(entry)
     (found,) = primary.read(asked)

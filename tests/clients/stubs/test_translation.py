@@ -1,4 +1,4 @@
-"""P4Runtime's section "PSA Metadata Translation": for a controller some values are names."""
+"""Tests P4Runtime's "PSA Metadata Translation": for a controller some values are names."""
 
 import pytest
 from client import INSERT, Controller, controller, exact

@@ -1,4 +1,4 @@
-"""P4Runtime's sections "ValueSetEntry" and "RegisterEntry"."""
+"""Tests P4Runtime's sections "ValueSetEntry" and "RegisterEntry"."""
 
 from client import DELETE, INSERT, MODIFY, Controller, exact, ids, slot, ternary
 from google.rpc.code_pb2 import ALREADY_EXISTS, INVALID_ARGUMENT, OUT_OF_RANGE, RESOURCE_EXHAUSTED

@@ -1,4 +1,4 @@
-"""P4Runtime's sections "Write RPC", with batches and atomicity, and "Error Reporting Messages"."""
+"""Tests P4Runtime's sections "Write RPC" (batches, atomicity) and "Error Reporting Messages"."""
 
 import pytest
 from client import (

@@ -1,4 +1,4 @@
-//! The C interface of `include/aom.h`. The header documents each function.
+//! Implements the C interface that `include/aom.h` declares. The header documents each function.
 #![warn(missing_docs)]
 #![expect(unsafe_code, reason = "C passes pointers")]
 
@@ -25,7 +25,7 @@ pub struct AomEvent {
     kind: c_int,
     epoch: u64,
     sequence: u32,
-    /// The last dropped sequence number; for other events the same as `sequence`.
+    /// For a drop, the last dropped sequence number; for other events the same as `sequence`.
     last_sequence: u32,
     message: Vec<u8>,
     certificate: Vec<u8>,
@@ -349,7 +349,7 @@ pub unsafe extern "C" fn aom_count(member: *mut AomMember, counters: *mut AomCou
     0
 }
 
-/// The error message of this thread's last failed call.
+/// Returns the error message of this thread's last failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn aom_error() -> *const c_char {
     LAST_ERROR.with_borrow(|last| last.as_ptr())
@@ -425,7 +425,8 @@ fn milliseconds(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
 }
 
-/// Returns the slice, or `None` for NULL. With 0 bytes any pointer is valid, also NULL.
+/// Returns the slice, or `None` if `bytes` is NULL. If `n_bytes` is 0, any pointer is valid, even NULL, and the slice
+/// is empty.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Keys as hexadecimal text. Errors never quote the text, since it may be a key.
+//! Reads and writes keys as hexadecimal text. Errors never quote the text, since it may be a key.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The messages: a member joins, the service sends the membership now and at every change, and the member acknowledges
-//! each membership that it has installed.
+//! The messages of the protocol. A member joins. The service then sends it the membership, first the current one and
+//! later each changed one, and the member acknowledges each membership that it has installed.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ use crate::limits::{NAME_BYTES_MAX, VERSION};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToService {
-    /// The first message of a connection, and only the first.
+    /// Must be the first message of a connection, and must not come later.
     Join(Join),
     /// The member's receiver has advanced to this epoch.
     Installed { epoch: u64 },
@@ -32,13 +32,14 @@ pub enum ToMember {
     Alive,
 }
 
-/// Names the member that joins. The certificate of its TLS connection must be that member's.
+/// Names the member that joins. The TLS connection must use that member's certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
     pub version: u32,
     pub group: String,
     pub member: String,
-    /// The key that verifies the member's confirm messages, if the group is Byzantine.
+    /// The key that verifies the member's confirm messages; given only if the group is Byzantine
+    /// (`Membership::byzantine`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
@@ -75,8 +76,9 @@ pub struct Membership {
     pub sequencer: Sequencer,
     /// Whether a message is delivered only when a quorum of members has confirmed it.
     pub byzantine: bool,
-    /// The previous epoch's last sequence number: a receiver may wait for packets up to it before it advances. Absent
-    /// if the switch was restarted, which loses the number, or if there was no previous epoch.
+    /// The previous epoch and its last sequence number. A receiver may wait for the packets up to this number before it
+    /// advances to the new epoch. Absent if the switch was restarted, because the restart loses the number, or if there
+    /// was no previous epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
@@ -98,9 +100,10 @@ pub struct Peer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Sequencer {
-    /// AOM-HM: the key of this epoch that only the sequencer and this member have.
+    /// For AOM-HM, in which the sequencer computes a tag for each receiver. `key` is the key of this epoch that only
+    /// the sequencer and this member have.
     Tagged { key: TagKey },
-    /// AOM-PK: the coprocessor's public key.
+    /// For AOM-PK, in which a coprocessor signs packets. `public_key` is the coprocessor's public key.
     Signed { public_key: PublicKey },
 }
 
@@ -117,7 +120,7 @@ impl Membership {
     ///
     /// # Errors
     ///
-    /// If the receiver's check refuses it, or if a Byzantine group has no confirm keys.
+    /// If crate `aom` refuses the membership as invalid, or if a Byzantine group has no confirm keys.
     pub fn to_receiver(&self) -> Result<aom::membership::Membership, MembershipError> {
         let confirm_keys = if self.byzantine {
             self.receivers

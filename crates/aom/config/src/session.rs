@@ -2,7 +2,7 @@
 //!
 //! The member joins, receives its current and every later membership, and acknowledges each when its receiver has
 //! installed it. If the service repeats an installed membership, the session only acknowledges it again. An older
-//! membership is an error: epochs only increase, so the service has lost its state.
+//! membership is an error: since epochs only increase, it shows that the service has lost its state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::message::{Join, Membership, ToMember, ToService};
 pub enum Event {
     /// A new membership. The caller must install it in the receiver, then acknowledge it with [`Session::installed`].
     Membership(Membership),
-    /// The service ends the connection and refuses further ones.
+    /// The service ends the connection, and refuses further connections.
     Refused {
         /// The reason in words, with the operator's next step.
         reason: String,
     },
 }
 
-/// The reason to close a connection; the next one may succeed.
+/// The reason why the connection must be closed. The next connection may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     #[error("the configuration service does not speak this protocol: {0}")]
@@ -126,7 +126,8 @@ impl Session {
         Ok(())
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), unless bytes come before.
+    /// Returns the time at which to call [`handle_timeout`](Self::handle_timeout), unless bytes from the service come
+    /// earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         self.received_at + SILENCE_MAX
@@ -143,7 +144,7 @@ impl Session {
         }
     }
 
-    /// Returns the next bytes to send. After every other call, call it until it returns `None`.
+    /// Returns the next bytes to send. After each call of another method, call this method until it returns `None`.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.to_send.pop_front()
     }

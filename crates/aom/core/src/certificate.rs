@@ -22,15 +22,17 @@ pub struct Certificate {
     pub proof: Proof,
 }
 
-/// The proof in a certificate. Its form depends on the group: AOM-HM or AOM-PK, and whether it is Byzantine.
+/// The proof in a certificate. Its form depends on the group: whether the group uses AOM-HM (tags) or AOM-PK
+/// (signatures), and whether it is Byzantine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
     /// AOM-HM: the tags of all receivers. The prover can verify only its own tag, so it may have several sets of tags
     /// for a shard (four receivers), some of them forged. Each verifier finds its own right tag among them.
     Tags(Vec<ShardTags>),
-    /// AOM-PK: the sequencer's signature on this packet, or on a later one of the chain of packets ([`chain`]).
+    /// AOM-PK: the sequencer's signature on this packet, or on a later packet of the same chain ([`chain`]).
     Signed {
-        /// The state of the predecessor in the chain: a hash of that packet and of its own link.
+        /// The state of the packet's predecessor in the chain: a hash of the predecessor and of the predecessor's own
+        /// link.
         link: Hash,
         /// The SHA-256 of each later message of the chain, up to the message of the signed packet.
         later: Vec<Hash>,
@@ -116,7 +118,7 @@ impl Certificate {
             sequence: self.sequence,
             digest,
         };
-        // Each set of tags is one guess at this member's tag, so only as many are tried as an honest prover sends.
+        // Each set of tags is one guess at this member's tag, so we try at most as many sets as an honest prover sends.
         let mut variants = tags
             .iter()
             .filter(|of| of.shard == shard)
@@ -269,11 +271,11 @@ impl Certificate {
 const TAGS: u8 = 1;
 const SIGNED: u8 = 2;
 const CONFIRMED: u8 = 3;
-/// Kind of proof, group, epoch, sequence number.
+/// The length of a certificate's head: kind of proof, group, epoch, sequence number.
 const HEAD_BYTES: usize = 1 + 2 + 8 + 4;
-/// Shard and tags.
+/// The length of one set of tags in a certificate: the shard's number and its tags.
 const SHARD_TAGS_BYTES: usize = 1 + 4 * LANES;
-/// Member, hash and signature.
+/// The length of one confirm in a certificate: member, hash and signature.
 const CONFIRM_BYTES: usize = 1 + 32 + SIGNATURE_BYTES;
 
 /// Panics if the slice has fewer than `N` bytes.

@@ -1,4 +1,4 @@
-//! AOM-PK: packets linked by hashes, with signatures on some of them.
+//! AOM-PK: packets are linked by hashes, and some of the packets are signed.
 //!
 //! A packet's state is SHA-256 of its block: link, SHA-256 of the message, sequence number, group, epoch. The link is
 //! the predecessor's state, so a signature on a state covers all packets before it. One key signs the chains of all
@@ -7,8 +7,9 @@
 //!
 //! The coprocessor that NeoBFT's authors published has a shorter block without group and epoch, in which the second
 //! half of the link and the first half of the message's hash overlap by XOR. In this form two packets already have the
-//! same block if 128 bits of their hashes collide. Only group 0 in epoch 0 uses it, so that the published test vectors
-//! hold; the configuration service assigns neither number. The two forms differ in length, so no block has both forms.
+//! same block if 128 bits of their hashes collide. Only group 0 in epoch 0 uses this form, so that the published test
+//! vectors hold; the configuration service assigns neither group 0 nor epoch 0. The two forms differ in length, so no
+//! block has both forms.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -40,13 +41,13 @@ pub const FIRST_LINK: Hash = [0; LINK_BYTES];
 /// message. Nobody knows a message with this SHA-256.
 pub const NO_MESSAGE: Hash = [0; 32];
 
-/// SHA-256 of a message.
+/// Computes the SHA-256 of a message.
 #[must_use]
 pub fn hash_of(message: &[u8]) -> Hash {
     Sha256::digest(message).into()
 }
 
-/// The state of the packet with this link, message hash and sequence number.
+/// Computes the state of the packet with this link, message hash and sequence number.
 #[must_use]
 pub fn state_of(chain: ChainId, link: &Hash, message: &Hash, sequence: u32) -> Hash {
     if chain == PUBLISHED_CHAIN {
@@ -71,8 +72,8 @@ fn published_state_of(link: &Hash, message: &Hash, sequence: u32) -> Hash {
     Sha256::digest(block).into()
 }
 
-/// Verifies a signature of a state. Accepts both valid forms, (r, s) and (r, -s): the published coprocessor sends
-/// either.
+/// Verifies a signature of a state. Accepts both valid forms, (r, s) and (r, -s), because the published coprocessor
+/// sends either.
 #[must_use]
 pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES]) -> bool {
     let mut bytes = *signature;
@@ -112,7 +113,8 @@ mod tests {
         VerifyingKey::from_sec1_bytes(&point).expect("a point of the curve")
     }
 
-    /// Message hash, state, signature. Both packets have sequence number 1 and no predecessor.
+    /// The published test vectors: message hash, state, signature. Both packets have sequence number 1 and no
+    /// predecessor.
     const PUBLISHED: [(&str, &str, &str); 2] = [
         (
             "f3d48b51ee935b0a609b56e164264340e4cab21f58f35acd432a1b3c3945473f",

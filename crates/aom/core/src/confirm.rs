@@ -2,8 +2,9 @@
 //! member's signed statement that it received a certain content (a message) under a certain sequence number. A member
 //! delivers a message when a quorum has confirmed its content.
 //!
-//! A member signs one content for each sequence number. If two contents had a quorum each, more members than may lie
-//! would have signed both. So correct members never deliver different messages under one sequence number.
+//! A member signs only one content for each sequence number. If two contents of a sequence number each had a quorum,
+//! the members that signed both would be more than the members that may lie. So correct members never deliver different
+//! messages under one sequence number.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub struct RefusedConfirms {
     pub late: u64,
     /// The member confirmed another content before.
     pub contradictory: u64,
-    /// The sequence number is beyond the window.
+    /// The sequence number is beyond the window of pending sequence numbers.
     pub beyond_window: u64,
 }
 
@@ -57,7 +58,7 @@ pub struct Confirming {
     /// The lowest sequence number that is neither delivered nor dropped.
     next: u64,
     /// True until the receiver's first event, if the member joined in the middle of an epoch (`FIRST_PROVED`). The
-    /// window starts at that event's sequence number.
+    /// window of pending sequence numbers then starts at the sequence number of this event.
     is_open: bool,
     /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,
@@ -95,7 +96,7 @@ impl Confirm {
         }
     }
 
-    /// Returns whether the signature is that of the confirm's member.
+    /// Returns whether the confirm's member made the signature.
     #[must_use]
     pub fn verify(&self, membership: &Membership) -> bool {
         let said = said_by(membership, self.member, self.sequence, &self.hash);
@@ -159,7 +160,7 @@ impl Confirming {
         self.go_on(now);
     }
 
-    /// The time of the next delivery or drop, unless a datagram causes one before.
+    /// Returns the time of the next delivery or drop, unless a datagram causes a delivery or drop earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let given_up = self.rounds.front().and_then(Round::given_up_at);
@@ -180,13 +181,13 @@ impl Confirming {
         self.outgoing.pop_front()
     }
 
-    /// Counts refused packets of the sequencer.
+    /// Returns the number of refused packets of the sequencer, by reason.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.receiver.refused()
     }
 
-    /// Counts refused confirms of other members.
+    /// Returns the number of refused confirms of other members, by reason.
     #[must_use]
     pub fn refused_confirms(&self) -> RefusedConfirms {
         self.refused
@@ -290,8 +291,8 @@ impl Confirming {
         );
     }
 
-    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the part before the window as one
-    /// range, so a gap of billions needs no memory.
+    /// Creates rounds only for the part of a gap that is inside the window of pending sequence numbers. `make_room`
+    /// drops the part before the window as one range, so a gap of billions of sequence numbers needs no memory.
     fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
         self.make_room(membership, drop.first, drop.last);
         for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {
@@ -299,8 +300,9 @@ impl Confirming {
         }
     }
 
-    /// Moves the window until it contains `last`, and delivers or drops the sequence numbers that leave it. This bounds
-    /// the memory if no quorum is reached. `first..=last` follows the range of the receiver's previous event.
+    /// Moves the window of pending sequence numbers until it contains `last`, and delivers or drops the sequence
+    /// numbers that leave the window. This bounds the memory if no quorum is reached. `first..=last` follows the range
+    /// of the receiver's previous event.
     fn make_room(&mut self, membership: &Membership, first: u32, last: u32) {
         if std::mem::take(&mut self.is_open) {
             self.rounds.clear();

@@ -87,7 +87,7 @@ impl Event {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns how many bytes the event holds on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match self {

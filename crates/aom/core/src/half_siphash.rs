@@ -1,9 +1,8 @@
-//! The tag of AOM-HM: HalfSipHash-2-4 over four words, with the initial state of the sequencer that NeoBFT's authors
-//! published.
-//!
+//! Computes the tag of AOM-HM: HalfSipHash-2-4 over four words, with the initial state of the sequencer that NeoBFT's
+//! authors published.
 //! The function differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the initial state, in the
-//! output (XOR of all four words of the state), and in having no length word. The input words are those of the header,
-//! big endian.
+//! output (XOR of all four words of the state), and in having no length word. The input words are the words of the
+//! packet's header, big endian.
 //! A tag has 32 bits, so a forger succeeds after about 2^32 attempts.
 
 use std::fmt;
@@ -28,8 +27,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The words that a tag covers, in the header's order. They contain only the low 8 bits of the epoch, like those
-/// of the published sequencer; the other bits need no tag, since each epoch has fresh keys.
+/// Returns the words that a tag covers, in the header's order. As in the published sequencer, they contain only the low
+/// 8 bits of the epoch; the other bits need no tag, since each epoch has fresh keys.
 fn words_of(stamp: &Stamp) -> [u32; 4] {
     let [d0, d1, d2, d3, d4, d5, d6, d7] = stamp.digest;
     [
@@ -148,8 +147,8 @@ mod tests {
         }
     }
 
-    /// Tests the round and the finish with the reference's vectors. The reference's initial state, byte order, length
-    /// word and output differ from AOM's.
+    /// Tests the round and the last steps of the hash with the reference's vectors. The reference has another initial
+    /// state, byte order and output than AOM, and it has a length word.
     #[test]
     fn rounds_are_those_of_the_reference() {
         const EXPECTED: [u32; 17] = [

@@ -79,7 +79,7 @@ impl Membership {
         (n_members + n_liars) / 2 + 1
     }
 
-    /// The epoch as packets carry it. No bits are lost in a [checked](Self::check) membership.
+    /// Returns the epoch as packets carry it. In a [checked](Self::check) membership this loses no bits.
     #[must_use]
     pub fn epoch_on_the_wire(&self) -> u32 {
         self.epoch as u32

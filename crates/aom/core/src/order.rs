@@ -51,15 +51,15 @@ struct Delivered {
     tags: Vec<ShardTags>,
 }
 
-/// The window of pending sequence numbers, and the events of the settled ones.
+/// The window of pending sequence numbers, and the events of the sequence numbers that are settled.
 #[derive(Debug)]
 pub(crate) struct Order<S> {
     group: u16,
     epoch: u64,
     /// The lowest sequence number that is not settled.
     next: u64,
-    /// True until the first proof, if the member joined in the middle of an epoch (`FIRST_PROVED`). The window starts
-    /// at the proved sequence number.
+    /// True until the first proof, if the member joined in the middle of an epoch (`FIRST_PROVED`). The window then
+    /// starts at the proved sequence number.
     is_open: bool,
     /// One slot for each sequence number from `next` on.
     slots: VecDeque<S>,
@@ -95,7 +95,7 @@ impl<S: Slot> Order<S> {
         u64::from(sequence) >= self.next + u64::from(WINDOW)
     }
 
-    /// The hash of a delivered sequence number, if it is among the last `WINDOW`.
+    /// Returns the hash of a delivered sequence number, if the number is among the last `WINDOW`.
     pub(crate) fn delivered(&self, number: u64) -> Option<Hash> {
         let mut delivered = self.delivered.iter();
         delivered.find(|it| it.number == number).map(|it| it.hash)
@@ -108,7 +108,7 @@ impl<S: Slot> Order<S> {
             .map(|it| (it.hash, &mut it.tags))
     }
 
-    /// The certificate of a delivered message, including tags that came after its delivery.
+    /// Returns the certificate of a delivered message, including tags that came after the delivery.
     pub(crate) fn certificate(&self, sequence: u32) -> Option<Certificate> {
         let mut delivered = self.delivered.iter();
         let found = delivered.find(|it| it.number == u64::from(sequence))?;
@@ -121,13 +121,14 @@ impl<S: Slot> Order<S> {
         })
     }
 
-    /// The slot of a sequence number, if it is in the window and has data.
+    /// Returns the slot of a sequence number, if the number is in the window and its slot exists.
     pub(crate) fn known(&self, number: u64) -> Option<&S> {
         let idx = usize::try_from(number.checked_sub(self.next)?).ok()?;
         self.slots.get(idx)
     }
 
-    /// The slot of a sequence number, which must not be before the window; created if it does not exist.
+    /// Returns the slot of a sequence number, and creates the slot if it does not exist. The sequence number must not
+    /// be before the window.
     pub(crate) fn slot(&mut self, sequence: u32, empty: impl Fn() -> S) -> &mut S {
         let idx = (u64::from(sequence) - self.next) as usize;
         while self.slots.len() <= idx {
@@ -141,7 +142,8 @@ impl<S: Slot> Order<S> {
     }
 
     /// Moves the window until it contains the proved number `sequence`, and settles the sequence numbers that leave the
-    /// window. `first` is the lowest sequence number that the same proof covers. If `is_open`, the window starts there.
+    /// window. `first` is the lowest sequence number that the same proof covers. If `is_open`, the window starts at
+    /// `first`.
     pub(crate) fn make_room(&mut self, first: u32, sequence: u32) {
         if std::mem::take(&mut self.is_open) {
             let before = u64::from(first) - self.next;
@@ -180,7 +182,7 @@ impl<S: Slot> Order<S> {
         }
     }
 
-    /// The time at which the head is delivered or given up, unless a datagram settles it before.
+    /// Returns the time at which the head is delivered or given up, unless a datagram settles the head before.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let settled = self.slots.front().and_then(Slot::settled_at);
         settled.into_iter().chain(self.given_up_at()).min()

@@ -16,12 +16,14 @@ use crate::wire::{Authenticator, Packet};
 /// give different messages to different members under one sequence number. For an untrusted network use
 /// [`Confirming`](crate::confirm::Confirming).
 ///
-/// Times are durations since any fixed moment, and must never decrease. A datagram costs SHA-256 of its message, and
-/// one tag (AOM-HM) or, if the packet is signed, the check of one signature (AOM-PK). The memory holds:
+/// Times are durations since any fixed moment, and must never decrease. For each datagram the receiver computes SHA-256
+/// of the message. It also computes one tag (AOM-HM) or, if the packet is signed, verifies one signature (AOM-PK). The
+/// memory holds:
 ///
 /// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and its proof: at most
-///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard (AOM-HM), or a signature's hashes (AOM-PK);
-/// - [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) of messages without a proof;
+///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) sets of tags per shard (AOM-HM), or a signature and the hashes
+///   of the messages that it proves (AOM-PK);
+/// - at most [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) bytes of messages without a proof;
 /// - events that the caller has not polled: a datagram adds at most two for each sequence number of the window.
 #[derive(Debug)]
 pub struct Receiver {
@@ -37,8 +39,9 @@ enum Collector {
 }
 
 impl Receiver {
-    /// Creates a receiver that starts at sequence number `first`, or at the first that it can prove if `first` is
-    /// [`FIRST_PROVED`](crate::limits::FIRST_PROVED).
+    /// Creates a receiver that starts at sequence number `first`. If `first` is
+    /// [`FIRST_PROVED`](crate::limits::FIRST_PROVED), the receiver starts at the first sequence number that it can
+    /// prove.
     ///
     /// # Errors
     ///
@@ -68,7 +71,7 @@ impl Receiver {
         }
     }
 
-    /// The time of the next delivery or drop, unless a datagram causes one before.
+    /// Returns the time of the next delivery or drop, unless a datagram causes a delivery or drop earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         match &self.collector {
@@ -85,9 +88,10 @@ impl Receiver {
         }
     }
 
-    /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including tags that
-    /// came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate and
-    /// refuse the one in the message's event. `None` if the event's certificate is the only one.
+    /// Returns the certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including
+    /// tags that came after its delivery (AOM-HM). If an attacker sent false tags, some members accept this certificate
+    /// and refuse the certificate in the message's event. Returns `None` if the certificate in the message's event is
+    /// the only one.
     #[must_use]
     pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
         match &self.collector {
@@ -96,7 +100,7 @@ impl Receiver {
         }
     }
 
-    /// Counts refused packets by reason.
+    /// Returns the number of refused packets, by reason.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused

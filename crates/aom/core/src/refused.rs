@@ -3,7 +3,7 @@
 /// Counts refused packets by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Not a packet of the sequencer, or not of the group's variant (AOM-HM or AOM-PK).
+    /// The datagram is not a packet of the sequencer, or it is not of the group's variant (AOM-HM or AOM-PK).
     pub malformed: u64,
     /// The packet belongs to another group.
     pub other_group: u64,
@@ -23,7 +23,8 @@ pub struct Refused {
     pub replayed: u64,
     /// Nothing proves yet that the sequencer sent the packet, and its number is beyond the window.
     pub beyond_window: u64,
-    /// The limit of unverified packets is reached, for the sequence number (AOM-HM: and shard) or in bytes.
+    /// The limit of unverified packets is reached: either their number for one sequence number (in AOM-HM for one
+    /// sequence number and shard), or the sum of their bytes.
     pub too_many: u64,
 }
 

@@ -1,13 +1,14 @@
 //! AOM-PK: packets wait for a signature, and the receiver follows each signature backwards along the chain.
 //!
 //! A signature proves its packet's state, a hash ([`crate::chain`]). The packet's link proves the predecessor's state,
-//! and so on. If the predecessor with that state is missing, the walk stops: earlier packets wait for the missing
-//! packet or for an earlier signature. The walk also stops at a packet with `FIRST_LINK`: the coprocessor never saw the
-//! packets before this one, because they were lost on the way or because the coprocessor was restarted.
+//! and so on. If the predecessor with that state is missing, the receiver goes no further back: earlier packets wait
+//! for the missing packet or for an earlier signature. The receiver also stops at a packet with `FIRST_LINK`: the
+//! coprocessor never saw the packets before this one, because they were lost on the way or because the coprocessor was
+//! restarted.
 //!
 //! If a packet has a wrong digest, the coprocessor puts its sequence number into the chain without a message
-//! ([`NO_MESSAGE`]). Once a signature proves such a link, the receiver drops the sequence number at once. An attacker
-//! who replaces the message of a genuine packet has no such proof.
+//! ([`NO_MESSAGE`]). Once a signature proves the state of such a packet, the receiver drops the sequence number at
+//! once. An attacker who replaces the message of a genuine packet has no such proof.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,8 +146,8 @@ fn take_linked(
     Ok(())
 }
 
-/// The first sequence number of the pending chain that ends with this packet. A member that joins in the middle of an
-/// epoch starts there.
+/// Returns the first sequence number of the pending chain that ends with this packet. A member that joins in the middle
+/// of an epoch starts at this number.
 fn first_of_chain(order: &Order<SignedSlot>, sequence: u32, packet: &Candidate) -> u32 {
     let (mut first, mut link) = (sequence, &packet.link);
     while *link != FIRST_LINK
@@ -158,7 +159,7 @@ fn first_of_chain(order: &Order<SignedSlot>, sequence: u32, packet: &Candidate) 
     first
 }
 
-/// The state of the packet that was accepted or delivered under this sequence number.
+/// Returns the state of the packet that was accepted or delivered under this sequence number.
 fn first_state(order: &Order<SignedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let accepted = order.known(number).and_then(|slot| slot.accepted.as_ref());
@@ -226,8 +227,8 @@ fn forget_oldest(order: &mut Order<SignedSlot>) -> u64 {
     n_forgotten
 }
 
-/// Accepts the packet with the proved state, then its predecessor by its link, and so on. Returns the number of
-/// discarded candidates that had another state.
+/// Accepts the packet with the proved state, then the predecessor whose state is the packet's link, and so on. Returns
+/// the number of discarded candidates that had another state.
 fn walk(
     order: &mut Order<SignedSlot>,
     now: Duration,

@@ -2,20 +2,22 @@
 //! shard, which is four receivers.
 //!
 //! Only a packet with a right tag for this receiver proves that the sequencer assigned a sequence number, moves the
-//! window and starts a timeout. Packets of other shards cannot be verified here, and anybody who can reach this
-//! receiver can forge them. The receiver keeps a bounded number of them as candidates. All candidates with
-//! the proved digest go into the certificate, so that each verifier finds its own right tag among them.
+//! window and starts a timeout. This receiver cannot verify the packets of other shards, and anybody who can reach this
+//! receiver can forge them. The receiver keeps a bounded number of such packets as candidates. All candidates with the
+//! proved digest go into the certificate, so that each verifier finds its own right tag among them.
 //!
-//! The sequencer sends the shards of a sequence number in ascending order, and the network seldom reorders them. So
-//! when the own shard's packet comes, the lower shards' packets have come and the higher shards' have not. A higher
-//! shard's candidate that came earlier is probably forged: if a shard has no other candidate, the message waits for
-//! `SETTLE`. A forged packet that comes between the own packet and the genuine one completes the sequence number too
-//! early. The genuine packet is still kept, for certificates that are requested later.
+//! The sequencer sends the packets of a sequence number in ascending order of their shards, and the network seldom
+//! reorders them. So when the packet of this receiver's shard comes, the packets of lower shards have come and those of
+//! higher shards have not. A candidate of a higher shard that came earlier is probably forged: if a shard has no other
+//! candidate, the message waits for `SETTLE`. A forged packet of a higher shard may also come between the packet of
+//! this receiver's shard and the genuine packet of the higher shard. It then completes the sequence number too early.
+//! The genuine packet is still kept, for certificates that are requested later.
 //!
 //! The sequencer cannot compute the digest of a message, so it also stamps requests whose digest is wrong. A packet
 //! with a right tag and a message that does not match the digest proves that the sequence number was assigned. It does
 //! not prove that there is no message, since anybody who has seen the packet can replace its message. The genuine
-//! packet comes before that of any later sequence number, so the receiver gives up when a later one is proved.
+//! packet comes before the packets of later sequence numbers. So the receiver gives up the sequence number when a later
+//! sequence number is proved.
 
 use std::time::Duration;
 
@@ -103,7 +105,7 @@ pub(crate) fn take(
     slot.keep(&stamp, tags)
 }
 
-/// The message hash of a sequence number that is proved or delivered.
+/// Returns the message hash of a sequence number that is proved or delivered.
 fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let proved = order.known(number).and_then(|slot| slot.proved.as_ref());
@@ -199,8 +201,8 @@ impl TaggedSlot {
             return Ok(());
         }
         // Before the proof the newest candidates are kept, since the genuine packet comes shortly before the proof.
-        // After the proof, new packets of a higher shard replace its early candidates. Other shards keep theirs, which
-        // include the genuine packet.
+        // After the proof, new packets of a higher shard replace the early candidates of that shard. Other shards keep
+        // their candidates, which include the genuine packet.
         let idx = match self.proved {
             None => Some(0),
             Some(_) if stamp.shard > self.own_shard => candidates.iter().position(|it| it.is_early),

@@ -14,13 +14,13 @@ pub const UDP_PORT: u16 = 60004;
 pub const HEADER_BYTES: usize = 20;
 /// The number of tags in a packet.
 pub const LANES: usize = 4;
-/// Header and tags; the message follows.
+/// The length of a tagged packet's header and tags. The message follows them.
 pub const TAGGED_BYTES: usize = HEADER_BYTES + 4 * LANES;
 /// The length of a signature: r and s as one string of bytes, reversed.
 pub const SIGNATURE_BYTES: usize = 64;
 /// The length of a link: the predecessor's state.
 pub const LINK_BYTES: usize = 32;
-/// Header, signature and link; the message follows.
+/// The length of a signed packet's header, signature and link. The message follows them.
 pub const SIGNED_BYTES: usize = HEADER_BYTES + SIGNATURE_BYTES + LINK_BYTES;
 
 /// How the sequencer authenticates a group's packets.
@@ -104,7 +104,7 @@ pub struct ConfirmPacket {
     pub confirm: Confirm,
 }
 
-/// Kind, epoch, member, group, sequence number.
+/// The length of a confirm message's header: kind, epoch, member, group, sequence number.
 const CONFIRM_HEADER_BYTES: usize = 12;
 
 impl ConfirmPacket {

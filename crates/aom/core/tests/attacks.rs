@@ -1,6 +1,8 @@
-//! Receivers under attack: by anybody who can send datagrams to them, by senders with wrong digests, and by a lying
-//! sequencer. No two honest receivers may deliver different messages under one sequence number, genuine messages must
-//! be delivered, and memory must stay within its bound.
+//! Tests receivers of authenticated ordered multicast (AOM) under attack by anybody who can send datagrams to them, by
+//! senders whose requests have wrong digests, and by a sequencer that lies. No two honest receivers may deliver
+//! different messages under one sequence number, genuine messages must be delivered, and memory must stay within its
+//! bound. Up to four receivers form a shard: the sequencer of AOM-HM sends one packet for each shard, with the tags of
+//! the shard's receivers.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,7 +27,7 @@ mod common;
 /// The digest's offset in a datagram.
 const DIGEST_AT: usize = 12;
 
-/// Returns the packet with random tags, as an attacker without keys sends it.
+/// Returns the packet with random bytes in place of its tags, as an attacker without keys would send it.
 fn with_false_tags(packet: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut spoiled = packet.to_vec();
     rng.fill(&mut spoiled[HEADER_BYTES..TAGGED_BYTES]);
@@ -36,7 +38,7 @@ fn with_message(packet: &[u8], overhead_bytes: usize, message: &[u8]) -> Vec<u8>
     [&packet[..overhead_bytes], message].concat()
 }
 
-/// When false packets of another shard arrive.
+/// When an attacker's false packets of another shard arrive, relative to the genuine packets.
 #[derive(Debug, Clone, Copy)]
 enum Spoiled {
     BeforeAll,
@@ -97,15 +99,17 @@ fn false_tags_of_other_shards_spoil_neither_messages_nor_certificates() {
                     panic!("expected message {number}, found {event:?}: {case}");
                 };
                 assert_eq!(found.payload, message(number));
-                // False packets with the right digest that come between the switch's two packets complete the sequence
-                // number. The certificate then convinces only the own shard.
+                // If false packets with the right digest come between the switch's two packets, the receiver takes one
+                // of them for the other shard's packet and delivers the message. Then only the members of the
+                // receiver's own shard accept the message's certificate.
                 let is_first = place < 4 && has_right_digest;
                 let verifiers = match when {
                     Spoiled::BetweenShards if is_first => 0..4,
                     _ => 0..n_receivers,
                 };
                 convince(&sequencer, verifiers, &found, &case);
-                // Recent messages also have a certificate with the genuine packet, which came after the false ones.
+                // For a recent message the receiver can also return a certificate with the tags of the genuine packet,
+                // which came after the false packets.
                 if let Some(certificate) = receiver.certificate(number) {
                     let found = Message {
                         certificate,
@@ -120,7 +124,7 @@ fn false_tags_of_other_shards_spoil_neither_messages_nor_certificates() {
     }
 }
 
-/// Asserts that each of these members accepts the certificate for this message, and for no other.
+/// Asserts that each of these members accepts the certificate for this message, and for no other message.
 fn convince(sequencer: &Tagging, verifiers: Range<u8>, found: &Message, case: &str) {
     let n_receivers = sequencer.keys.len() as u8;
     let bytes = found.certificate.to_bytes();
@@ -207,7 +211,8 @@ fn a_wrong_digest_at_the_end_is_dropped_like_any_number_that_is_known_to_be_give
     assert_eq!(delivered(&mut receiver), [(1, None)]);
 }
 
-/// The attacker is a member: it has the same packet with all tags, and replaces the message.
+/// The attacker is a member: it has received the same packet as the receiver, with all tags, and replaces the message
+/// in the packet.
 #[test]
 fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
     let sequencer = Tagging::new(5, 3);
@@ -242,7 +247,7 @@ fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
     }
 }
 
-/// A packet that the signer linked without a message, as it does for a wrong digest.
+/// Makes a packet that the signer put into the chain without a message, as the signer does if the digest is wrong.
 fn void(signing: &mut Signing, is_signed: bool) -> Vec<u8> {
     signing.void_packet(b"not what the digest is of", is_signed)
 }
@@ -330,7 +335,7 @@ fn byzantine(sequencer: &Tagging, n_members: u8, member: u8) -> Confirming {
     Confirming::new(membership, 1, key_of(member)).expect("a membership")
 }
 
-/// The memory bound of one receiver with messages as short as here; docs/aom.md states it.
+/// The memory bound of one receiver with messages as short as in these tests. docs/aom.md states the bound.
 const RECEIVER_BYTES_MAX: usize = 64 << 20;
 
 #[test]
@@ -364,7 +369,8 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
             "{found:?}"
         );
     }
-    // No other member confirms, so nothing is delivered, and all sequence numbers are one drop.
+    // No other member confirms the message, so the member delivers nothing, and one drop notification covers all
+    // sequence numbers.
     let found: Vec<_> = std::iter::from_fn(|| confirming.poll_event()).collect();
     let everything = DropNotification {
         last: u32::MAX,
@@ -382,7 +388,7 @@ fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
     let mut member = byzantine(&sequencer, n_members, 0);
     let before = allocated::bytes();
     let mut most = 0;
-    // Only the liar confirms to the member, and the sequence numbers skip ahead.
+    // The member gets confirm messages from the liar only, and the sequence numbers rise in steps of 7.
     for number in (1..20 * WINDOW).step_by(7) {
         for packet in sequencer.packets(number, &message(number)) {
             liar.handle_datagram(NOW, &packet);
@@ -494,7 +500,8 @@ fn hostile(rng: &mut Rng, honest: &[Vec<u8>]) -> Vec<u8> {
     datagram
 }
 
-/// Passes genuine packets, some of them lost, among hostile ones to a receiver, and returns the delivered messages.
+/// Passes genuine packets, except those that are to be lost, to a receiver, with hostile datagrams between them.
+/// Returns the delivered messages.
 fn attacked(
     rng: &mut Rng,
     receiver: &mut Receiver,
@@ -583,7 +590,7 @@ fn forgers_of_long_unsigned_messages_meet_the_bound_of_the_memory() {
     let mut rng = Rng::with_seed(1);
     for n in 0..4000u32 {
         let link = std::array::from_fn(|_| rng.u8(..));
-        // The receiver keeps an unsigned message whatever its link is, but only if the digest is right.
+        // The receiver keeps an unsigned packet with any link, but only if the packet's digest is right.
         let forged = signing.packet_of(2 + n % (WINDOW - 1), link, &long, false);
         receiver.handle_datagram(NOW + Duration::from_micros(n.into()), &forged);
     }

@@ -1,4 +1,5 @@
-//! Byzantine network mode: members deliver what a quorum has confirmed.
+//! Tests the Byzantine network mode, in which a member delivers a message only after a quorum of members has confirmed
+//! it.
 
 use std::time::Duration;
 
@@ -158,7 +159,7 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
 
 #[test]
 fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_delivered() {
-    // Member 3 confirms to each half the content that the half has.
+    // Member 3 confirms to each half of the group the message that this half has received.
     let mut group = Group::new(4);
     let mut double =
         Confirming::new(membership(&group.sequencer, 4, 3), 1, key_of(3)).expect("a membership");
@@ -186,7 +187,8 @@ fn one_member_that_says_nothing_holds_nobody_up() {
     for member in 0..3 {
         assert_eq!(group.delivered(member), [(1, Some(b"one".to_vec()))]);
     }
-    // Member 3 has only the confirms, and not the message. The next message shows it the gap.
+    // Member 3 has received only the confirms of message 1, and not the message. The next message shows member 3 that
+    // message 1 is missing.
     group.deliver(2, b"two", &[0, 1, 2, 3]);
     group.exchange(|_, _| false);
     group.time_out(Duration::from_secs(1));
@@ -215,7 +217,7 @@ fn confirms_that_are_forged_doubled_or_late_are_refused_and_counted() {
     member.handle_datagram(NOW, &first);
     let expected = RefusedConfirms {
         strangers: 3,
-        // Altered: the member's number, the hash, the signature.
+        // These confirms have an altered member number, hash or signature.
         forged: 4,
         late: 1,
         contradictory: 0,

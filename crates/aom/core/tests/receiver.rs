@@ -1,4 +1,5 @@
-//! A receiver of AOM-HM behind a network that loses, reorders, repeats and forges.
+//! Tests a receiver of AOM-HM behind a network that loses, reorders, repeats and forges packets. Up to four receivers
+//! form a shard, and each packet of AOM-HM carries a keyed tag for each receiver of one shard.
 
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ fn a_certificate_with_one_bit_altered_does_not_verify() {
     assert!(!verifies(&certificate, b"messagf"));
     let whole = certificate.to_bytes();
     assert_eq!(Certificate::from_bytes(&whole), Ok(certificate.clone()));
-    // All bits except the other receivers' tags, which this receiver cannot verify.
+    // The loop flips each bit except those of the other receivers' tags, which this receiver cannot verify.
     let own = 15 * 8..(15 + 1 + 4) * 8;
     for bit in (0..15 * 8).chain(own) {
         let mut bytes = whole.clone();
@@ -104,7 +105,8 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
         for packet in &packets {
             receiver.handle_datagram(NOW, packet);
         }
-        // Packets of the other shard that came before the own packet count only after `SETTLE`.
+        // If packets of the other shard came before the packet of the receiver's own shard, the receiver uses them only
+        // after `SETTLE`.
         receiver.handle_timeout(NOW + SETTLE);
         let expected: Vec<_> = (1..=100)
             .map(|number| (number, Some(message(number))))
@@ -116,7 +118,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
 #[test]
 fn a_lost_packet_is_one_drop_before_the_next_message() {
     let sequencer = Tagging::new(5, 1);
-    // The packet of the own shard, of the other shard, or both are lost.
+    // The network loses the packet of the receiver's own shard, the packet of the other shard, or both.
     for lost in [vec![0], vec![1], vec![0, 1]] {
         let mut receiver = sequencer.receiver(5, 1);
         for number in 1..=3 {
@@ -177,7 +179,7 @@ fn what_is_forged_replayed_or_of_others_is_refused_and_counted() {
         receiver.handle_datagram(NOW, &packet);
         assert_eq!(receiver.refused(), counter, "byte {at}");
         assert_eq!(events(&mut receiver), []);
-        // A right tag proves that the sequence number was assigned, even with another message.
+        // A right tag proves that the sequence number was assigned, even if the packet has another message.
         let is_given = at == TAGGED_BYTES;
         assert_eq!(receiver.poll_timeout().is_some(), is_given, "byte {at}");
     }

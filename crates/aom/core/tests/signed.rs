@@ -1,4 +1,5 @@
-//! A receiver of AOM-PK: packets that wait for a signature, and broken chains.
+//! Tests how a receiver of AOM-PK handles packets that wait for a signature, and broken chains. In AOM-PK each packet
+//! is linked to the packet before it by a hash, and only some packets are signed.
 
 use aom::certificate::{Certificate, Proof};
 use aom::chain::FIRST_LINK;
@@ -11,10 +12,10 @@ use common::{NOW, Signing, delivered, events, message};
 
 mod common;
 
-/// The link's offset in a signed packet (docs/aom.md, "On the wire").
+/// The offset of the link, the chain's state before this packet, in a packet of AOM-PK (docs/aom.md, "On the wire").
 const LINK_AT: usize = 84;
 
-/// Packets 1 to `last`, of which those whose sequence number is a multiple of `every` are signed.
+/// Makes packets 1 to `last`, and signs those whose sequence number is a multiple of `every`.
 fn chain(signing: &mut Signing, last: u32, every: u32) -> Vec<Vec<u8>> {
     (1..=last)
         .map(|number| signing.packet(&message(number), number % every == 0))
@@ -59,7 +60,7 @@ fn who_joins_an_epoch_that_has_begun_receives_from_the_first_number_of_the_chain
         }
         assert_eq!(delivered(&mut receiver), all(n_missed + 1..=8));
     }
-    // The receiver does not start at a packet whose state is not its successor's link.
+    // The receiver starts only at a packet whose chain state equals the link of the next packet.
     let mut signing = Signing::new(1);
     let packets = chain(&mut signing, 4, 4);
     let mut forged = packets[1].clone();
@@ -134,7 +135,7 @@ fn a_lost_packet_is_a_drop_with_all_before_it_back_to_the_last_signature() {
         }
     }
     assert_eq!(delivered(&mut receiver), all(1..=4));
-    // 5 and 6 have no signature of their own, and 7, whose link would prove them, is missing.
+    // Packets 5 and 6 have no signature of their own, and packet 7, whose link would prove them, is missing.
     assert_eq!(receiver.poll_timeout(), Some(NOW + GAP_TIMEOUT));
     receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected: Vec<_> = [(5, None), (6, None), (7, None)]
@@ -179,7 +180,7 @@ fn a_link_that_is_not_the_predecessors_refuses_what_is_before_up_to_the_last_sig
         receiver.handle_datagram(NOW, packet);
     }
     assert_eq!(delivered(&mut receiver), all(1..=2));
-    // An attacker without the key replaces packet 3, message and digest.
+    // An attacker without the key replaces the message and the digest of packet 3.
     let third = signing.packet(&message(3), false);
     let link: [u8; 32] = third[84..116].try_into().expect("a link");
     let fourth = signing.packet(&message(4), true);
@@ -225,7 +226,7 @@ fn forgers_neither_move_the_window_nor_fill_the_memory() {
     }
     assert_eq!(receiver.refused().too_many, 100 - CANDIDATES_MAX as u64);
     assert_eq!(receiver.poll_timeout(), None);
-    // A signed packet is accepted although the candidates are full.
+    // A signed packet is accepted although the receiver already keeps the most unsigned candidates that it may keep.
     receiver.handle_datagram(NOW, &signing.packet_of(2, [1; 32], b"signed", true));
     receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected = [(1, None), (2, Some(b"signed".to_vec()))];
@@ -249,7 +250,7 @@ fn two_contents_that_are_signed_under_one_number_are_evidence() {
         ),
         "{found:?}"
     );
-    // Packet 2 of a fork, whose link is not the delivered packet's state, is evidence too.
+    // Packet 2 of a forked chain is evidence too, because the packet's link is not the delivered packet's state.
     let mut fork = Signing::new(1);
     let _ = fork.packet(b"other", true);
     receiver.handle_datagram(NOW, &fork.packet(b"second", true));

@@ -1,5 +1,5 @@
-//! A member that has a member file: the configuration service sends it the membership after the join and at every
-//! change.
+//! A member that joins its group with a member file, which holds the address of the configuration service and the
+//! member's private key. The service sends the member the membership after the join and at every change.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -43,7 +43,7 @@ pub enum JoinError {
     File {
         /// The member file.
         path: PathBuf,
-        /// What was expected, and where.
+        /// What was expected, and at which place of the file.
         source: MemberFileError,
     },
     /// TLS refuses the file's keys or certificates.
@@ -88,7 +88,7 @@ pub(crate) struct About {
     pub(crate) because: String,
 }
 
-/// The session's thread. Dropping it stops the thread.
+/// The thread that keeps the connection to the configuration service. Dropping this value stops the thread.
 #[derive(Debug)]
 struct Keeping {
     stop: Option<oneshot::Sender<()>>,
@@ -130,7 +130,8 @@ impl Joined {
         }
     }
 
-    /// Sends a message to the group. [`Joined::next`] returns it when it is ordered, as it does for every member.
+    /// Sends a message to the group. When the sequencer has ordered the message, [`Joined::next`] returns it to every
+    /// member, this member included.
     ///
     /// # Errors
     /// If the message is too long, the kernel refuses it, or the group has no address.
@@ -171,8 +172,9 @@ impl Joined {
         self.member.verify(certificate, message)
     }
 
-    /// The certificate of a message of the current epoch, with the tags that came after its delivery; `None` if the
-    /// message's own certificate is the only one. Call it just before the message is shown to another member.
+    /// Returns the certificate of a message of the current epoch, including the tags that came after the message's
+    /// delivery. Returns `None` if the member has no certificate other than the one in the message's event. Call this
+    /// just before you show the message to another member.
     ///
     /// # Errors
     /// If the member has ended.
@@ -184,13 +186,13 @@ impl Joined {
         self.member.certificate(epoch, sequence)
     }
 
-    /// The latest membership that this member has installed.
+    /// Returns the latest membership that this member has installed.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.about).membership.clone()
     }
 
-    /// Counts received and refused datagrams.
+    /// Returns the counts of received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.member.counters()

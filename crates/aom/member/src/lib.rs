@@ -1,10 +1,10 @@
 //! A member of a group of authenticated ordered multicast: the receiver of crate `aom` with a socket and a thread. A
-//! [`Joined`] member joins with a member file, and gets its memberships from the configuration service. For a
-//! [`Member`] the caller supplies the membership.
+//! membership describes the group, its receivers and the keys for one epoch. A [`Joined`] member joins with a member
+//! file, and gets its memberships from the configuration service. For a [`Member`] the caller supplies the membership.
 //!
-//! The member queues events until the application takes them. At [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
-//! content it stops reading, and the kernel's buffer fills. A datagram that the kernel then discards is reported as a
-//! drop, like any other loss.
+//! The member queues events until the application takes them. When [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
+//! content are queued, the member stops reading its socket, and the kernel's buffer fills. A datagram that the kernel
+//! then discards is reported as a drop, like any other loss.
 #![warn(missing_docs)]
 
 mod joined;
@@ -70,7 +70,7 @@ enum Command {
         peers: Vec<SocketAddr>,
         done: oneshot::Sender<Result<(), MembershipError>>,
     },
-    /// Requests a delivered message's certificate, with the tags that came after its delivery.
+    /// Requests a delivered message's certificate, including the tags that came after the message's delivery.
     Certificate {
         epoch: u64,
         sequence: u32,
@@ -191,8 +191,9 @@ impl Member {
         Ok(memberships.any(|membership| certificate.verify(membership, message)))
     }
 
-    /// The certificate of a message of the current epoch, with the tags that came after its delivery; `None` if the
-    /// message's own certificate is the only one. See [`Receiver::certificate`](aom::receiver::Receiver::certificate).
+    /// Returns the certificate of a message of the current epoch, including the tags that came after the message's
+    /// delivery. Returns `None` if the member has no certificate other than the one in the message's event. See
+    /// [`Receiver::certificate`](aom::receiver::Receiver::certificate).
     ///
     /// # Errors
     /// If the member has ended.
@@ -212,13 +213,13 @@ impl Member {
         answer.blocking_recv().map_err(|_| gone())
     }
 
-    /// The membership of the current epoch.
+    /// Returns the membership of the current epoch.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.shared.memberships).last().cloned()
     }
 
-    /// Counts received and refused datagrams.
+    /// Returns the counts of received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *lock(&self.shared.counters)
@@ -235,7 +236,7 @@ impl Drop for Member {
     }
 }
 
-/// Ignores poisoning: no code panics while it holds one of these locks.
+/// Locks the mutex, and ignores poisoning: no code panics while it holds one of these locks.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,7 +22,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct Inside {
     events: VecDeque<Event>,
-    /// Bytes on the heap of the queued events.
+    /// How many bytes the queued events hold on the heap.
     n_bytes: usize,
     closed_because: Option<String>,
 }
@@ -55,8 +55,8 @@ impl Mailbox {
         has_room || inside.closed_because.is_some()
     }
 
-    /// Accepts events beyond the bound, since one datagram may produce many: a signature releases a whole chain. A drop
-    /// that directly follows a queued drop is merged into it.
+    /// Queues an event, even if there is no room: one datagram may produce many events, for example if its signature
+    /// proves a whole chain of messages. A drop that directly follows a queued drop is merged into the queued drop.
     pub(crate) fn put(&self, event: Event) {
         let mut inside = lock(&self.inside);
         inside.n_bytes += event.heap_bytes();

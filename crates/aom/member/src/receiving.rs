@@ -22,7 +22,8 @@ use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
-/// The most datagrams that are read when a timeout is due, so that endless datagrams delay it by milliseconds only.
+/// The most datagrams that are read when a timeout is due, so that endless datagrams delay the timeout by milliseconds
+/// only.
 const DATAGRAMS_BEFORE_TIMEOUT: usize = 1024;
 
 /// Counts a member's received and refused datagrams.
@@ -52,7 +53,8 @@ pub(crate) struct Task {
     /// Confirm messages from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
-    /// The zero of the core's clock; later than the member's start by all the time that the thread was late.
+    /// The instant at which the core's clock shows zero. It is later than the member's start by the total time that the
+    /// thread was late.
     began: Instant,
 }
 
@@ -96,7 +98,7 @@ impl Task {
         self.shared.mailbox.close(because);
     }
 
-    /// Returns why the member ends.
+    /// Handles datagrams, timeouts and commands until the member ends, and returns the reason why it ends.
     async fn receive(
         &mut self,
         commands: &mut mpsc::UnboundedReceiver<Command>,
@@ -123,9 +125,9 @@ impl Task {
         }
     }
 
-    /// Handles a due timeout. On a busy machine this thread may run late, while the packets that the core waits for are
-    /// in the socket already, so it reads them first. The core's clock does not count the time by which the thread is
-    /// late, so what is read now is waited for as long as anything else.
+    /// Handles a due timeout. On a busy machine this thread may run late, and the packets that the core waits for may
+    /// already be in the socket. So this function reads the socket first. The core's clock does not count the time by
+    /// which the thread is late, so the delay shortens no wait of the core.
     fn time_out(
         &mut self,
         socket: &UdpSocket,
@@ -136,7 +138,7 @@ impl Task {
             self.began += self.began.elapsed().saturating_sub(due);
         }
         if self.shared.mailbox.has_room() {
-            // Not through tokio, which may not know yet that the socket is readable.
+            // We do not read through tokio, which may not know yet that the socket is readable.
             self.read(DATAGRAMS_BEFORE_TIMEOUT, due, buffer, |buffer| {
                 socket.recv_from(buffer)
             })?;
@@ -145,8 +147,9 @@ impl Task {
         Ok(())
     }
 
-    /// Reads datagrams until the socket is empty, at most `n_max`. They count as received before `due`, the core's next
-    /// timeout: only [`time_out`](Self::time_out) decides that a packet is missing.
+    /// Reads datagrams until the socket is empty, at most `n_max`. Passes them to the core as if they had arrived
+    /// before `due`, the core's next timeout, because only [`time_out`](Self::time_out) may decide that a packet is
+    /// missing.
     fn read(
         &mut self,
         n_max: usize,
@@ -193,7 +196,7 @@ impl Task {
                 sequence,
                 done,
             }) => {
-                // The caller may no longer wait.
+                // Sending fails if the caller has stopped waiting.
                 let _ = done.send(self.core.certificate(epoch, sequence));
                 return ControlFlow::Continue(());
             }
@@ -209,7 +212,7 @@ impl Task {
             let old = memberships.pop();
             *memberships = old.into_iter().chain([*membership]).collect();
         }
-        // The caller may no longer wait.
+        // Sending fails if the caller has stopped waiting.
         let _ = done.send(advanced);
         ControlFlow::Continue(())
     }
@@ -308,7 +311,7 @@ impl Core {
         match self {
             Core::Trusting(core) if core.membership().epoch == epoch => core.certificate(sequence),
             // In a Byzantine group every confirm message is verified before it enters a certificate, so there is no
-            // better certificate.
+            // better certificate than the one in the message's event.
             Core::Trusting(_) | Core::Confirming(_) => None,
         }
     }
@@ -354,7 +357,8 @@ mod tests {
         .write()
     }
 
-    /// A member that has received the packet of its own shard, 0, and then did not run until the timeout was over.
+    /// Makes a member that has received the packet of its own shard (shard 0), and then did not run until its timeout
+    /// was over.
     fn late_member() -> (Task, UdpSocket, Option<Duration>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

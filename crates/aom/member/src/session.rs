@@ -43,7 +43,7 @@ pub(crate) enum Ended {
     Again(String),
 }
 
-/// The TLS configuration with the keys and certificates of a member file.
+/// Makes the TLS configuration with the keys and certificates of a member file.
 pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
     let certificate = |pem: &str| {
         let read = CertificateDer::from_pem_slice(pem.as_bytes());
@@ -121,7 +121,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the member, or reports to the waiting caller that there is none.
+    /// Ends the member. If there is no member yet, reports the reason to the waiting caller of `join`.
     fn end(self, ended: Ended) {
         match (&self.member, &self.first) {
             (Some(member), _) => {
@@ -254,7 +254,7 @@ fn confirm_key() -> Result<SigningKey, MemberError> {
     }
 }
 
-/// The addresses of all other members, which get this member's confirm messages.
+/// Returns the addresses of all other members, to which this member sends its confirm messages.
 fn peers(announced: &Membership) -> Vec<SocketAddr> {
     let others = (0..)
         .zip(&announced.receivers)
@@ -263,7 +263,7 @@ fn peers(announced: &Membership) -> Vec<SocketAddr> {
     others.collect()
 }
 
-/// Waits until the member has delivered or dropped an epoch's last sequence number, at most `STRAGGLERS`.
+/// Waits until the member has delivered or dropped an epoch's last sequence number, but at most for `STRAGGLERS`.
 async fn stragglers(member: &Member, last: (u64, u32)) {
     let until = Instant::now() + STRAGGLERS;
     while member.counters().queued < Some(last) && Instant::now() < until {

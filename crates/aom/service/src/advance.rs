@@ -1,9 +1,10 @@
 //! The steps of an epoch change and of a group's removal. Each step is saved before it is carried out, and may be
-//! carried out twice, so a service that was killed in a step continues with it.
+//! carried out twice, so a restarted service repeats the step in which it was killed, and continues.
 //!
 //! The switch's register `sequences` is set to 1 only in [`Phase::Write`], before [`Phase::Start`] is saved. If the
-//! connection to the switch ends between the two, the next connection begins another epoch, since a copy of the service
-//! may have continued with this epoch. So no sequence number is assigned twice in an epoch.
+//! connection to the switch ends after the register was set and before [`Phase::Start`] is saved, the next connection
+//! begins another epoch, since a copy of the service may have continued with this epoch. So no sequence number is
+//! assigned twice in an epoch.
 
 use aom_config::message::Ended;
 use tokio::time::{Duration, Instant, timeout};
@@ -16,7 +17,7 @@ use crate::state::{Group, Phase};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Core {
-    /// Carries out the group's phase and the following ones, until the group rests (has no epoch), is active or is
+    /// Carries out the group's phase and the phases after it, until the group rests (has no epoch), is active or is
     /// removed.
     pub(crate) async fn go_on(&mut self, name: &str) -> Result<(), ServiceError> {
         while let Some(group) = self.state.groups.get(name) {
@@ -40,7 +41,8 @@ impl Core {
         group.ended = group.current.as_ref().and_then(|current| {
             let epoch = current.number;
             let read = last.map(|sequence| Ended { epoch, sequence });
-            // An interrupted epoch change may already have written the next epoch's registers.
+            // An interrupted epoch change may already have written the next epoch's registers. Then we use the saved
+            // last number of the ended epoch.
             read.or(group.ended.filter(|ended| ended.epoch == epoch))
         });
         group.phase = Phase::Hand;

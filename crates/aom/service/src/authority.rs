@@ -1,5 +1,6 @@
 //! The service's certificate authority, which signs members' certificates. Its key is in the service's folder. The
-//! certificates do not expire; the service accepts a certificate only if the state has its fingerprint.
+//! certificates do not expire; the service accepts a certificate only if the service's state contains the certificate's
+//! fingerprint.
 
 use std::fs;
 use std::io;
@@ -28,7 +29,8 @@ const FILE: &str = "authority.pem";
 pub enum AuthorityError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The file is not an authority's. The error does not quote it, since it may contain a key.
+    /// The file does not contain an authority's key and certificate. The error does not quote the file, since it may
+    /// contain a key.
     #[error("{}: expected the private key and the certificate of the service's authority, PEM: put the right file back; without it every member needs a new file", path.display())]
     NoAuthority { path: PathBuf },
     #[error("making a certificate: {0}")]
@@ -50,7 +52,7 @@ impl Authority {
     /// contain `service` as the service's address.
     ///
     /// # Errors
-    /// If the file cannot be read or created, or is not an authority's.
+    /// If the file cannot be read or created, or does not contain an authority's key and certificate.
     pub fn open(folder: &Path, service: SocketAddr) -> Result<Authority, AuthorityError> {
         let path = folder.join(FILE);
         let failed = |source| AuthorityError::Io {
@@ -80,8 +82,8 @@ impl Authority {
         })
     }
 
-    /// The listener's TLS configuration. The service's certificate is made anew at each start. A client must show a
-    /// certificate that this authority signed.
+    /// Makes the listener's TLS configuration, with a new certificate of the service at each start. A client must show
+    /// a certificate that this authority signed.
     ///
     /// # Errors
     /// If the certificate cannot be made.
@@ -155,7 +157,8 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Sha256::digest(certificate).into()
 }
 
-/// The parameters of the authority's certificate. The name must never change: issued certificates contain it.
+/// Makes the parameters of the authority's certificate. The authority's name must never change, since issued
+/// certificates contain it.
 fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     let mut about = CertificateParams::new(Vec::new())?;
     about.distinguished_name.push(
@@ -167,7 +170,7 @@ fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     Ok(about)
 }
 
-/// Creates a new authority: its key and its certificate, PEM.
+/// Creates a new authority, and returns its key and its certificate as PEM.
 fn made() -> Result<String, AuthorityError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = about_the_authority()?.self_signed(&key)?;

@@ -1,13 +1,15 @@
-//! Epoch numbers. A number must not repeat if the service's folder is lost, if an older copy of it is restored, or if
-//! two services have copies of the same folder: an old packet would belong to the new epoch. So a number is the time at
-//! which its epoch begins. An epoch that begins later has a higher number, whatever the state is, as long as the host's
-//! clock is not set back.
+//! Epoch numbers. If a number repeated, an old packet would belong to the new epoch. So a number must not repeat even
+//! if the service's folder is lost, if an older copy of the folder is restored, or if two services have copies of the
+//! same folder. For this reason a number is the time at which its epoch begins. An epoch that begins later has a higher
+//! number, whatever the saved state is, as long as the host's clock is not set back.
 
 use std::time::Duration;
 
-/// Numbers per second. With one per second, adding 64 members, each in an epoch of its own, would take a minute.
+/// How many epoch numbers there are per second. With one number per second, adding 64 members, each in an epoch of its
+/// own, would take a minute.
 const PER_S: u64 = 8;
-/// 1 January 2026, the time of number 0. No release is older, so a clock that shows an earlier time is wrong.
+/// 1 January 2026, the time of number 0. No release of this program is older, so a clock that shows an earlier time is
+/// wrong.
 const FIRST: Duration = Duration::from_secs(1_767_225_600);
 /// The last number, since packets carry 32 bits. The clock reaches it in 2043.
 const LAST: u64 = u32::MAX as u64;
@@ -18,8 +20,8 @@ fn number_at(since_1970: Duration) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// How long to wait before the next epoch begins, so that its number is not ahead of the clock. Zero if the clock was
-/// set back, since the wait could then be long.
+/// Returns how long to wait before the next epoch begins, so that its number is not ahead of the clock. Returns zero if
+/// the clock was set back, since the wait could then be long.
 pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
     if number_at(since_1970) != last {
         return Duration::ZERO;
@@ -31,7 +33,7 @@ pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
 }
 
-/// The number of the next epoch, which is above `last`.
+/// Returns the number of the next epoch. It is above `last`, the number of the latest epoch.
 ///
 /// # Errors
 /// If the clock was never set, since numbers could then repeat after a loss of the state; or if no number is left.
@@ -62,7 +64,7 @@ mod tests {
     fn numbers_are_the_time_and_never_come_again() {
         let first = next(0, NOW).expect("a number");
         assert_eq!(first, 262_195_200);
-        // 0: the state was lost. The others: an older state was restored.
+        // With 0 the state was lost; with the other numbers an older state was restored.
         for last in [0, 5, first - 100] {
             let later = next(last, NOW + Duration::from_millis(125));
             assert_eq!(later.expect("a number"), first + 1);

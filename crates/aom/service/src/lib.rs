@@ -1,7 +1,7 @@
 //! The configuration service of authenticated ordered multicast. It owns the groups, members, keys and epochs of one
 //! sequencer switch, writes them to the switch over P4Runtime, and sends each member its membership over TLS.
 //!
-//! In reading order:
+//! Read the modules in this order:
 //!
 //! - [`operator`]: requests of operators and the answers, over [`operator_socket`];
 //! - [`members`]: messages between a member's connection and the service;
@@ -11,7 +11,7 @@
 //! - [`advance`]: the steps of an epoch change; [`epochs`] chooses the epochs' numbers, and [`rejoins`] limits how
 //!   often members cause an epoch change;
 //! - [`authority`]: signs members' certificates;
-//! - [`listener`]: accepts members' connections; [`strangers`] bounds those that have not joined.
+//! - [`listener`]: accepts members' connections; [`strangers`] bounds the number of connections that have not joined.
 
 mod advance;
 pub mod authority;

@@ -99,8 +99,8 @@ async fn attend(
         joined = joining => joined,
         () = stranger.cut() => Err(Ended::Cut),
     };
-    // A joined connection needs no place among the strangers: each member has one connection, and a second one replaces
-    // the first.
+    // A joined connection no longer counts as a stranger (a connection that has not joined). Each member has only one
+    // connection, since a second connection replaces the first.
     drop(stranger);
     let (mut connection, notices) = match joined {
         Ok(joined) => joined,
@@ -110,8 +110,8 @@ async fn attend(
         Ok(reason) => reason,
         Err(ended) => return (Joined::Yes, ended),
     };
-    // The refusal needs a place among the strangers: a peer that does not read can delay the refusal while the member
-    // has another connection already.
+    // A connection that is being refused counts as a stranger again: a peer that does not read can delay the refusal
+    // while the member has another connection already.
     let mut stranger = strangers.admit(from);
     let ended = tokio::select! {
         ended = connection.refuse(reason) => ended,
@@ -120,7 +120,7 @@ async fn attend(
     (Joined::Yes, ended)
 }
 
-/// A connection that has sent its join.
+/// A connection that has sent its join message.
 struct Connection {
     stream: TlsStream<TcpStream>,
     frames: Frames,

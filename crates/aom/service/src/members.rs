@@ -19,7 +19,7 @@ pub enum Notice {
     /// No membership yet: the group has no epoch, or its next one is in preparation.
     Nothing,
     Membership(Box<Membership>),
-    /// The reason why the service ends the connection, with the operator's next step.
+    /// The reason why the service ends the connection, and what the operator should do next.
     Refused(String),
 }
 
@@ -33,8 +33,8 @@ pub enum FromMember {
         /// The fingerprint of the certificate that the TLS client showed.
         fingerprint: Fingerprint,
         confirm_key: Option<PublicKey>,
-        /// Gets a channel with the service's messages to this connection, or the reason for the refusal with the
-        /// operator's next step.
+        /// Gets a channel with the service's messages to this connection. If the service refuses the member, gets the
+        /// reason and what the operator should do next.
         answer: oneshot::Sender<Result<watch::Receiver<Notice>, String>>,
     },
     /// The member's receiver has advanced to this epoch.
@@ -101,7 +101,7 @@ pub struct Ending;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotJoined {
-    /// The refusal in words for the member, with the operator's next step.
+    /// The reason for the refusal, in words for the member, and what the operator should do next.
     #[error("{0}")]
     Refused(String),
     /// The member may try again.

@@ -18,7 +18,8 @@ pub enum Request {
     MemberAdd(MemberAdd),
     /// Removes a member and begins a new epoch.
     MemberRemove { group: String, member: String },
-    /// Makes a new certificate for a member. The old one is refused from now on; the epoch stays.
+    /// Makes a new certificate for a member. The service refuses the old certificate from now on; the epoch does not
+    /// change.
     MemberFile { group: String, member: String },
     /// Begins a new epoch with new keys.
     EpochAdvance { group: String },
@@ -41,9 +42,9 @@ pub struct GroupAdd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Variant {
-    /// AOM-HM.
+    /// AOM-HM: a tag for each receiver.
     Tagged,
-    /// AOM-PK, by a signer at a port of the switch.
+    /// AOM-PK: signatures by a signer at a port of the switch.
     Signed {
         /// The switch's port where the signer is.
         signer_port: u16,
@@ -82,7 +83,7 @@ pub enum Answer {
     },
     /// The request failed, and nothing has changed.
     Failed {
-        /// The reason, with the next step.
+        /// The reason, and what the operator should do next.
         error: String,
     },
 }
@@ -103,13 +104,14 @@ pub struct GroupView {
     pub state: GroupState,
     /// The last sequence number that the switch assigned; absent if the switch does not answer.
     pub sequence: Option<u32>,
-    /// For how many milliseconds (rounded up) the switch stamped no requests during the last epoch change.
+    /// For how many milliseconds (rounded up) the switch gave no sequence numbers to requests during the last epoch
+    /// change.
     pub last_gap_ms: Option<u64>,
     /// The members in the order in which they were added.
     pub members: Vec<MemberView>,
 }
 
-/// Whether the switch stamps a group's requests.
+/// Whether the switch stamps a group's requests, that is, gives them sequence numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum GroupState {
@@ -117,7 +119,7 @@ pub enum GroupState {
     /// An epoch change is in progress; the switch stamps no requests.
     Advancing,
     Inactive {
-        /// The reason, with the next step.
+        /// The reason, and what the operator should do next.
         because: String,
     },
 }

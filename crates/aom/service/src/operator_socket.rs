@@ -18,11 +18,11 @@ use crate::service::Operator;
 const NAME: &str = "operator.sock";
 /// The longest request. A usual one has about 300 bytes.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
-/// The longest answer. 1,024 groups of 64 members have about 20 million bytes.
+/// The longest answer. An answer that shows 1,024 groups of 64 members has about 20 million bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How long a command may take to send its request, and to read its answer.
 const IO_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most commands that are served at once. Further ones wait.
+/// The most commands that are served at once. Further commands wait.
 const CONNECTIONS_MAX: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +89,7 @@ impl OperatorSocket {
 
 impl Drop for OperatorSocket {
     fn drop(&mut self) {
-        // The socket may be gone with its folder.
+        // Removing the socket fails if it is gone together with its folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -112,7 +112,8 @@ async fn serve_one(stream: UnixStream, operator: &Operator) -> io::Result<()> {
     written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// Sends a request to the service of this folder. There is no timeout, since an epoch change waits for members.
+/// Sends a request to the service that runs on this folder, and returns the answer. There is no timeout, since an epoch
+/// change waits for members.
 ///
 /// # Errors
 /// If no service runs, the folder is another user's, or the service ends before it answers.

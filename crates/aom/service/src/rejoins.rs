@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// A token bucket, in which each new epoch takes a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// How many epochs may begin at once, from 1 on.
+    /// How many epochs may begin without a wait between them; at least 1.
     pub burst: u32,
     /// The interval at which one more epoch is allowed.
     pub every: Duration,
@@ -75,7 +75,7 @@ impl Rejoins {
         }
     }
 
-    /// How often a member may cause an epoch, for a message.
+    /// Returns how often a member may cause an epoch, as a text for a message.
     pub(crate) fn pace(&self) -> String {
         let every = self.limits.member.every;
         format!("every {} s", every.as_secs_f64())

@@ -168,7 +168,7 @@ impl Core {
             is_byzantine = group.byzantine;
         }
         if is_byzantine {
-            // The member receives only after its join, since the join contains its key.
+            // The member receives only after its join, since the join message contains the member's key.
             self.save()?
         } else {
             self.renew(group).await?
@@ -270,8 +270,8 @@ impl Core {
         Ok(self.done(name, message, None).await)
     }
 
-    /// A suffix for a message about a Byzantine group's epoch: how many receivers may lie, and which members have not
-    /// joined. Empty for other groups.
+    /// Returns a suffix for a message about a Byzantine group's epoch. It says how many receivers may lie, and which
+    /// members have not joined. For other groups the suffix is empty.
     fn liars(&self, name: &str) -> String {
         let group = self.state.groups.get(name).filter(|it| it.byzantine);
         let Some((group, epoch)) = group.and_then(|group| Some((group, group.announced()?))) else {
@@ -400,7 +400,7 @@ impl Core {
         }
     }
 
-    /// Why a Byzantine group has no epoch yet, for the operator.
+    /// Tells the operator why a Byzantine group has no epoch yet.
     fn waits_for(&self, name: &str, group: &Group) -> String {
         let absent = self.absent(name, group);
         let n_members = group.members.len();
@@ -414,7 +414,7 @@ impl Core {
         )
     }
 
-    /// Why a connected member does not receive, for the operator.
+    /// Tells the operator why a connected member does not receive.
     fn member_waits(&self, name: &str, group: &Group, member: &Member) -> Option<String> {
         let wanting = self.wanting(name, group);
         if !wanting.contains(&member.name.as_str()) {

@@ -1,5 +1,5 @@
-//! The sequencer's program, the entries that a state needs, and a connection that writes exactly these entries to the
-//! switch.
+//! The sequencer's P4 program, the entries that a state of the service needs in the switch, and a connection that
+//! writes exactly these entries to the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -116,7 +116,7 @@ impl Sequencer {
     /// Checks that the program authenticates packets as the group needs.
     ///
     /// # Errors
-    /// If it does not; the text says which program to load instead.
+    /// If the program does not do this; the error's text says which program to load instead.
     pub(crate) fn check(&self, variant: &Variant) -> Result<(), String> {
         let (program, other) = match (variant, &self.tables.of_variant) {
             (Variant::Tagged, OfVariant::Tagged { .. })
@@ -129,7 +129,7 @@ impl Sequencer {
         ))
     }
 
-    /// All entries that the switch must have for a state.
+    /// Returns all entries that the switch must have for a state.
     pub(crate) fn entries(&self, state: &State) -> Vec<Entity> {
         let mut entries = Vec::new();
         for group in state.groups.values() {
@@ -159,7 +159,7 @@ impl Sequencer {
                 entries.push(of_table(signers.entry(&key, &[u64::from(receivers)])));
             }
             (OfVariant::Tagged { lane_keys }, _) => {
-                // A shard's copy recirculates in egress, so its port does not matter.
+                // The copy that multicast makes for a shard recirculates in egress, so the copy's port does not matter.
                 let port = epoch.receivers.first().map_or(0, |it| it.switch_port);
                 let of_shards = epoch.keys.chunks(LANES);
                 let replicas = (0..).take(of_shards.len()).map(|shard| (port, shard));
@@ -175,7 +175,7 @@ impl Sequencer {
         }
     }
 
-    /// Matches the group's address, or its number if it has no address.
+    /// Makes the entry that matches the group's address, or the group's number if the group has no address.
     fn group_entry(&self, group: &Group, shards: u16, receivers: u16) -> TableEntry {
         let number = u64::from(group.number);
         let arguments = [number, group.slot.into(), shards.into(), receivers.into()];
@@ -200,7 +200,8 @@ impl Sequencer {
         ]
     }
 
-    /// Frames that are not requests go to the port of their destination MAC, or to all known ports if it has none.
+    /// Adds the entries that forward frames other than requests: a frame goes to the port of its destination MAC, or to
+    /// all known ports if that MAC has no port.
     fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
         let members = state.groups.values().flat_map(|group| &group.members);
         let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();
@@ -220,7 +221,7 @@ impl Sequencer {
     }
 }
 
-/// The epoch whose entries the switch must have.
+/// Returns the epoch whose entries the switch must have.
 fn in_the_switch(group: &Group) -> Option<&Epoch> {
     match group.phase {
         Phase::Write => group.next.as_ref(),
@@ -272,7 +273,7 @@ impl ConnectionError {
         )
     }
 
-    /// The election id of the other controller, if it is primary and may end.
+    /// Returns the election id of the other controller, if that controller is primary and may still end.
     pub(crate) fn primary(&self) -> Option<u128> {
         match self {
             ConnectionError::Client(ClientError::Busy { election_id, .. }) => Some(*election_id),
@@ -288,7 +289,7 @@ impl ConnectionError {
         )
     }
 
-    /// The same error with the time that the service has waited.
+    /// Returns the same error, with the time that the service has waited.
     pub(crate) fn after(self, waited: Duration) -> ConnectionError {
         match self {
             ConnectionError::Client(ClientError::Busy { election_id, .. }) => ClientError::Busy {
@@ -319,8 +320,8 @@ enum Key {
 }
 
 impl Connection {
-    /// Connects as the switch's primary controller. If there is another primary, this fails, or displaces it if
-    /// `takes_over` is set.
+    /// Connects as the switch's primary controller. If there is another primary, this fails, or displaces the other
+    /// primary if `takes_over` is set.
     pub(crate) async fn open(
         switch: &SwitchAddress,
         device_id: u64,
@@ -370,7 +371,7 @@ impl Connection {
         }
     }
 
-    /// The random number of the switch's process.
+    /// Returns the random number that identifies the switch's process.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
@@ -390,7 +391,7 @@ impl Connection {
     }
 
     /// Reads all entries. The switch returns zeros for members' secret keys, so entries with such keys differ from the
-    /// wanted ones, and `write_entries` writes them once after each connection.
+    /// wanted entries, and `write_entries` writes them once after each connection.
     pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
         let tables = &self.sequencer.tables;
         let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]
@@ -407,8 +408,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether the switch has the state's entries, and the epochs of its active groups. If not, another service
-    /// with a copy of the state, or with an older one, has written since.
+    /// Returns whether the switch has the state's entries, and the epochs of the state's active groups. If not, another
+    /// service with a copy of this state, or with an older state, has written to the switch since.
     pub(crate) async fn is_as_written(&mut self, state: &State) -> Result<bool, ConnectionError> {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
@@ -443,7 +444,8 @@ impl Connection {
         entries.iter().map(without_keys).collect()
     }
 
-    /// Writes the difference to the state's entries, so that the switch then has exactly these entries.
+    /// Writes the updates that turn the switch's entries into the state's entries, so that the switch then has exactly
+    /// the state's entries.
     pub(crate) async fn write_entries(&mut self, state: &State) -> Result<(), ConnectionError> {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
@@ -455,8 +457,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Stops a group. When this returns, no further request of the group is stamped, and no stamped request is inside
-    /// the switch. Returns the last sequence number of the group's epoch, if the switch still has it.
+    /// Stops a group. When this function returns, the switch gives no further request of the group a sequence number,
+    /// and no request that has one is inside the switch. Returns the last sequence number of the group's epoch, if the
+    /// switch still has it.
     pub(crate) async fn stop(&mut self, group: &Group) -> Result<Option<u32>, ConnectionError> {
         self.set_active(group, false).await?;
         self.client.drain().await?;
@@ -489,7 +492,7 @@ impl Connection {
         Ok(self.client.write(vec![update]).await?)
     }
 
-    /// The last sequence number of the group's epoch; `None` if the switch's registers belong to another epoch.
+    /// Returns the last sequence number of the group's epoch; `None` if the switch's registers belong to another epoch.
     pub(crate) async fn last_number(
         &mut self,
         group: &Group,
@@ -511,7 +514,7 @@ impl Connection {
         Ok(is_of_epoch.then(|| next.wrapping_sub(1)))
     }
 
-    /// Checks that it is still the same process of the switch, with the program that this service loaded.
+    /// Checks that the switch is still the same process, with the program that this service loaded.
     pub(crate) async fn check(&mut self) -> Result<(), ConnectionError> {
         let config = self.client.pipeline(ResponseType::CookieOnly).await;
         let config = config.map_err(|error| match error {
@@ -527,7 +530,8 @@ impl Connection {
     }
 }
 
-/// The entry without counters and other read-only fields; `None` if this service does not write such entries.
+/// Returns the entry's key, and the entry without counters and other read-only fields. Returns `None` if this service
+/// does not write such entries.
 fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     match entity.entity? {
         entity::Entity::TableEntry(entry) if !entry.is_default_action => {
@@ -561,7 +565,8 @@ fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     }
 }
 
-/// The updates that turn the entries `has` into the entries `wanted`. Deletions come first, to make room.
+/// Returns the updates that turn the entries `has` into the entries `wanted`. Deletions come first, to make room for
+/// insertions.
 fn difference(has: &BTreeMap<Key, Entity>, wanted: &BTreeMap<Key, Entity>) -> Vec<Update> {
     let gone = has.iter().filter(|(key, _)| !wanted.contains_key(key));
     let mut updates: Vec<Update> = gone.map(|(_, entity)| delete(entity.clone())).collect();

@@ -1,6 +1,6 @@
-//! The service: one task that owns state, switch and sessions, so only one change happens at a time. Requests of
-//! operators and messages of members wait in queues. While an epoch change waits for members, the service handles
-//! messages of members but no requests of operators.
+//! The service: one task that owns the state, the connection to the switch and the sessions of members, so only one
+//! change happens at a time. Requests of operators and messages of members wait in queues. While an epoch change waits
+//! for members, the service handles messages of members but no requests of operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -56,8 +56,9 @@ pub struct Options {
     pub stop_at: Option<&'static str>,
 }
 
-/// How the service becomes primary controller at its start if the switch has another one. If another controller
-/// displaces the service later, the service does not displace it in turn: two services would do so for ever.
+/// How the service becomes primary controller at its start if the switch has another primary. If another controller
+/// displaces the service later, the service does not displace that controller in turn, since two services would then
+/// displace each other for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstBid {
     /// How long the service waits for the other controller to end.
@@ -163,7 +164,8 @@ pub(crate) struct Core {
     /// Group and name of members that did not acknowledge an epoch in time. Further epoch changes do not wait for these
     /// members until they have acknowledged an epoch.
     pub(crate) late: BTreeSet<(String, String)>,
-    /// For how long the switch stamped no requests during each group's last epoch change.
+    /// For how long the switch stamped no requests (gave them no sequence numbers) during each group's last epoch
+    /// change.
     pub(crate) gaps: BTreeMap<String, Duration>,
     /// The time at which the switch stopped stamping, for each group that is in an epoch change.
     pub(crate) stopped_at: BTreeMap<String, Instant>,
@@ -181,11 +183,11 @@ pub(crate) struct Switch {
 }
 
 impl Service {
-    /// Opens and locks the folder, then calls `issuer`, whose authority may be in that folder. Everything else happens
-    /// in [`Service::run`].
+    /// Opens and locks the folder, and only then calls `issuer`, since the issuer's authority may be in that folder.
+    /// Everything else happens in [`Service::run`].
     ///
     /// # Errors
-    /// If another service uses the folder, or its content is not a state.
+    /// If another service uses the folder, or the folder's state file does not contain a service's state.
     pub fn open(
         options: Options,
         issuer: impl FnOnce() -> Result<Box<dyn Issue>, AuthorityError>,
@@ -234,7 +236,7 @@ impl Service {
     /// Serves until `stop` completes. The next service on the folder continues unfinished changes.
     ///
     /// # Errors
-    /// If the folder cannot be written, or another controller keeps the switch.
+    /// If the folder cannot be written, or another controller stays the switch's primary.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServiceError> {
         let Service {
             mut core,
@@ -263,7 +265,7 @@ impl Service {
     }
 }
 
-/// Returns the reason as soon as the switch ends the connection. Otherwise a service that writes nothing would not
+/// Returns the reason as soon as the switch ends the connection. Without this, a service that writes nothing would not
 /// notice that another controller has displaced it.
 async fn lost(connection: &mut Option<Connection>) -> ConnectionError {
     match connection {
@@ -325,8 +327,9 @@ impl Core {
         Ok(())
     }
 
-    /// Byzantine groups that need a new epoch because of their members: connected members confirm with other keys than
-    /// the epoch has, or all members of a group without an epoch have joined. Respects the limits of rejoins.
+    /// Returns the Byzantine groups that need a new epoch because of their members. Either connected members confirm
+    /// with keys that the epoch does not have, or the group has no epoch and all its members have joined. Respects the
+    /// limits of rejoins.
     fn caused_by_members(&mut self) -> Vec<String> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -363,7 +366,7 @@ impl Core {
         due
     }
 
-    /// Connected members that confirm with another key than the group's epoch has.
+    /// Returns the connected members that confirm with another key than the group's epoch has.
     pub(crate) fn wanting<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group
             .current
@@ -380,7 +383,7 @@ impl Core {
         members.filter(wants).collect()
     }
 
-    /// Members of a Byzantine group that have never joined and are not connected.
+    /// Returns the members of a Byzantine group that have never joined and are not connected.
     pub(crate) fn absent<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let members = group.members.iter();
         let absent = members.filter(|it| {
@@ -393,7 +396,8 @@ impl Core {
         self.late.contains(&(group.to_owned(), member.to_owned()))
     }
 
-    /// Begins an epoch change with the keys of the connected processes. The caller must save the state.
+    /// Begins an epoch change with the confirm keys of the members' connected processes. The caller must save the
+    /// state.
     pub(crate) async fn begin(&mut self, name: &str, is_switch_lost: bool) -> Result<(), String> {
         let Some(group) = self.state.groups.get_mut(name) else {
             return Ok(());
@@ -410,8 +414,8 @@ impl Core {
         group.begin_advance(number, is_switch_lost)
     }
 
-    /// Handles the result of work on the switch. After a failure of the switch the service reconnects; any other error,
-    /// and a rival controller that stays too long, ends the service.
+    /// Handles the result of work on the switch. After a failure of the switch the service reconnects. Any other error
+    /// ends the service, and so does a rival controller that stays primary too long.
     pub(crate) fn outcome(&mut self, done: Result<(), ServiceError>) -> Result<(), ServiceError> {
         let switch = &mut self.switch;
         let error = match done {
@@ -532,7 +536,8 @@ impl Core {
         }
     }
 
-    /// Checks periodically that the switch is the same, and that each active group has sequence numbers left.
+    /// Called periodically. Checks that the switch is still the same process with this service's program, and that each
+    /// active group has sequence numbers left.
     async fn check(&mut self) -> Result<(), ServiceError> {
         let Some(connection) = &mut self.switch.connection else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Members' connections: the current message to each, and the epochs that they acknowledged.
+//! Members' connections: for each connection the current message to the member, and the epoch that the member
+//! acknowledged last.
 
 use std::collections::BTreeMap;
 
@@ -93,8 +94,8 @@ impl Sessions {
         });
     }
 
-    /// The names of connected receivers that have not acknowledged the announced epoch yet, which is the epoch of the
-    /// membership that members are sent.
+    /// Returns the names of connected receivers that have not acknowledged the announced epoch yet. The announced epoch
+    /// is the epoch of the membership that the service sends to members.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.announced() else {
             return Vec::new();
@@ -113,8 +114,8 @@ impl Sessions {
     }
 }
 
-/// Returns what a member's connection is sent. In a Byzantine group, a process gets no membership of an epoch that has
-/// the confirm key of another process of the same member: that other process may have confirmed messages already.
+/// Returns the notice for a member's connection. In a Byzantine group, a process gets no membership of an epoch that
+/// has the confirm key of another process of the same member: that other process may have confirmed messages already.
 fn notice_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKey>) -> Notice {
     let epoch = group.announced();
     let is_own = epoch.is_some_and(|it| it.confirm_key(member) == confirm_key);

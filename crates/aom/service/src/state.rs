@@ -66,21 +66,23 @@ pub(crate) struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// The group has no epoch, for this reason, and its requests are not stamped.
+    /// The group has no epoch, for this reason, and the switch does not stamp the group's requests (gives them no
+    /// sequence numbers).
     Resting(String),
-    /// Deactivate, drain, read the last sequence number.
+    /// Deactivate the group in the switch, wait until no stamped request is inside the switch (drain), and read the
+    /// last sequence number.
     Stop,
-    /// Send the new membership to the members, and wait for them.
+    /// Send the new membership to the members, and wait for their acknowledgements.
     Hand,
     /// Write the new epoch's entries and registers, and delete the old epoch's secret keys.
     Write,
-    /// Activate.
+    /// Activate the group in the switch.
     Start,
     /// The switch stamps the group's requests.
     Active,
-    /// Deactivate, drain, delete the entries; then the group rests for this reason.
+    /// Deactivate the group, drain, and delete its entries. The group then rests for this reason.
     Halt(String),
-    /// Deactivate, drain, delete the entries; then the group is removed.
+    /// Deactivate the group, drain, and delete its entries. The group is then removed.
     Remove,
 }
 
@@ -136,7 +138,7 @@ impl State {
         (1..=u16::MAX).find(|it| !taken.contains(it) && !self.retired.contains_key(it))
     }
 
-    /// Removes a group, and keeps its last epoch so that none repeats.
+    /// Removes a group, and keeps the group's last epoch so that no epoch repeats.
     pub(crate) fn retire(&mut self, name: &str) {
         if let Some(group) = self.groups.remove(name) {
             self.retired.insert(group.number, group.past);
@@ -149,8 +151,8 @@ impl Group {
     /// this epoch, which no member knows. With `is_switch_lost`, the previous epoch's last sequence number is unknown.
     ///
     /// # Errors
-    /// If the group has no receivers, or there are no random numbers; returns the reason, with the operator's next
-    /// step.
+    /// If the group has no receivers, or there are no random numbers. The error says why, and what the operator should
+    /// do next.
     pub(crate) fn begin_advance(
         &mut self,
         number: u64,
@@ -193,8 +195,8 @@ impl Group {
         }
     }
 
-    /// Whether this is a Byzantine group without an epoch. Its first epoch begins by itself when all members have
-    /// joined and are so many that one may lie.
+    /// Whether this is a Byzantine group without an epoch. Its first epoch begins without an operator's request when
+    /// all members have joined and there are enough members that one of them may lie.
     pub(crate) fn waits_for_members(&self) -> bool {
         self.byzantine && matches!(self.phase, Phase::Resting(_))
     }
@@ -206,8 +208,8 @@ impl Group {
         )
     }
 
-    /// The epoch of the membership that members are sent: the next epoch as soon as the switch has stopped the current
-    /// one.
+    /// Returns the epoch of the membership that the service sends to members. This is the next epoch as soon as the
+    /// switch has stopped the current epoch.
     pub(crate) fn announced(&self) -> Option<&Epoch> {
         match self.phase {
             Phase::Hand | Phase::Write => self.next.as_ref(),
@@ -215,7 +217,7 @@ impl Group {
         }
     }
 
-    /// The membership for one member; `None` if the member does not receive in the epoch.
+    /// Returns the membership for one member, or `None` if the member does not receive in the epoch.
     pub(crate) fn membership(&self, name: &str, member: &str) -> Option<Membership> {
         let epoch = self.announced()?;
         let place = epoch.receivers.iter().position(|it| it.name == member)?;

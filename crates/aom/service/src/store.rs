@@ -23,7 +23,7 @@ pub enum StoreError {
     Mode { path: PathBuf, mode: u32 },
     #[error("{}: another configuration service uses this folder: stop it, or give another folder with --state", path.display())]
     Taken { path: PathBuf },
-    /// The file is not a state. The error does not quote it, since it contains keys.
+    /// The file does not contain a service's state. The error does not quote the file, since it contains keys.
     #[error("{}: line {line}, column {column}: expected the state of a configuration service (version {VERSION}), found something else: put the right file back, or begin with an empty folder and give the groups new numbers", path.display())]
     NoState {
         path: PathBuf,

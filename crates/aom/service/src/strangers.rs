@@ -1,7 +1,8 @@
-//! Bounds the strangers: connections that have not joined yet. Anybody can open a connection. If all places are taken,
-//! a new connection replaces the oldest connection of the address that has the most, so a peer that opens many
-//! connections displaces its own first. (The switch's limiter, `stream-socket/src/connections.rs`, instead closes the
-//! oldest connection on which no call was made, whatever its address. Connections here make no calls.)
+//! Bounds the number of strangers: connections that have not joined yet. Anybody can open a connection. If all places
+//! are taken, a new connection replaces the oldest connection of the address that has the most connections. So a peer
+//! that opens many connections displaces its own connections first. (The switch's limiter,
+//! `stream-socket/src/connections.rs`, instead closes the oldest connection on which no call was made, whatever its
+//! address. Connections here make no calls.)
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -55,7 +56,7 @@ impl Strangers {
         }
     }
 
-    /// Ignores poisoning: a panic elsewhere leaves this data consistent.
+    /// Locks the list of open connections, and ignores poisoning: a panic elsewhere leaves this data consistent.
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

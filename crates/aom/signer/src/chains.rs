@@ -1,4 +1,5 @@
-//! The current chains: one for each group, of the group's newest epoch.
+//! The current chains. A chain is the sequence of a group's packets of one epoch, in which each packet is linked to the
+//! packet before it. The signer keeps one chain for each group, of the group's newest epoch.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -39,7 +40,8 @@ impl Chain {
         }
     }
 
-    /// The packets since the last signature, to decide whether the last one is signed.
+    /// Returns how many packets came since the last signature, and how long ago the first of them came. These numbers
+    /// decide whether the last packet is signed.
     pub(crate) fn unsigned(&self, now: Duration) -> Unsigned {
         Unsigned {
             n_packets: self.n_unsigned,
@@ -47,7 +49,8 @@ impl Chain {
         }
     }
 
-    /// When the signer sends the last packet again, signed; `None` if it is signed.
+    /// Returns the time at which the signer sends the last packet again, with a signature; `None` if the last packet is
+    /// signed already.
     pub(crate) fn due(&self) -> Option<Duration> {
         let due = (self.at + crate::limits::IDLE).max(self.retry_at);
         (self.n_unsigned > 0).then_some(due)
@@ -59,7 +62,7 @@ impl Chain {
 pub(crate) struct Chains(pub HashMap<u16, Chain>);
 
 impl Chains {
-    /// The group that has been quiet for the longest time.
+    /// Returns the group that has been quiet for the longest time.
     pub(crate) fn oldest(&self) -> Option<u16> {
         let oldest = self
             .0
@@ -68,12 +71,13 @@ impl Chains {
         oldest.map(|(group, _)| *group)
     }
 
-    /// The time at which the first chain is due.
+    /// Returns the earliest time at which a chain is due: the signer then sends the chain's last packet again, with a
+    /// signature.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.0.values().filter_map(Chain::due).min()
     }
 
-    /// The groups whose chains are due, in ascending order.
+    /// Returns the groups whose chains are due, in ascending order.
     pub(crate) fn due_by(&self, now: Duration) -> Vec<u16> {
         let due = |chain: &Chain| chain.due().is_some_and(|due| due <= now);
         let mut groups: Vec<u16> = self

@@ -7,7 +7,8 @@ use aom::wire::{HEADER_BYTES, LINK_BYTES, SIGNATURE_BYTES, UDP_PORT};
 const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
-/// The offset of the UDP payload: the sequencer stamps neither frames with VLAN tags nor with IPv4 options.
+/// The offset of the UDP payload. It is fixed, since the sequencer stamps no frames that have VLAN tags or IPv4
+/// options.
 const PAYLOAD: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 
 pub const SIGNATURE: Range<usize> =

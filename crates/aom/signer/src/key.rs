@@ -118,7 +118,7 @@ impl Key {
     /// Reads the key from `path`, or takes it from the environment variable if there is no path.
     ///
     /// # Errors
-    /// If there is neither, or it is not a key.
+    /// If there is neither a path nor a variable, or if the content is not a key.
     pub fn find(path: Option<&Path>, variable: Option<String>) -> Result<Key, KeyError> {
         match (path, variable.map(Zeroizing::new)) {
             (Some(path), _) => Key::read(path),
@@ -149,7 +149,7 @@ impl Key {
         file.sync_all().map_err(failed)
     }
 
-    /// The key with which members verify.
+    /// Returns the key with which members verify signatures.
     #[must_use]
     pub fn public(&self) -> VerifyingKey {
         *self.0.verifying_key()

@@ -26,7 +26,7 @@ pub const UNSIGNED_FOR: Duration = Duration::from_millis(1);
 /// signed.
 pub const IDLE: Duration = Duration::from_micros(200);
 
-/// The pause after an attempt to sign for which there was no nonce: about the time that it takes to make one.
+/// The pause after an attempt to sign that failed because there was no nonce. To make a nonce takes about this time.
 pub const NONCE_WAIT: Duration = Duration::from_micros(100);
 
 /// The most groups with a chain at once, which is the number of groups of the sequencer.

@@ -58,7 +58,7 @@ impl Nonce {
             .map(|inverse| Nonce { inverse, r })
     }
 
-    /// Reads the two numbers; `None` if one of them is 0, as in wiped memory.
+    /// Reads the two numbers of a stored nonce, 1/k and r. Returns `None` if one of them is 0, as in wiped memory.
     fn read(bytes: &[u8]) -> Option<Nonce> {
         let scalar = |bytes: &[u8]| {
             let bytes = <[u8; SCALAR_BYTES]>::try_from(bytes).ok()?;
@@ -73,7 +73,8 @@ impl Nonce {
         })
     }
 
-    /// Signs a state, and uses up the nonce. `None` if s is 0, which does not happen in practice.
+    /// Signs a state, and uses up the nonce. Returns `None` if the signature's number s is 0, which does not happen in
+    /// practice.
     #[must_use]
     pub fn sign(self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         let z = <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(*state));
@@ -107,7 +108,7 @@ struct Inside {
     is_closed: bool,
 }
 
-/// 1/k and r.
+/// The length of a stored nonce: the numbers 1/k and r.
 const NONCE_BYTES: usize = 2 * SCALAR_BYTES;
 const SCALAR_BYTES: usize = 32;
 
@@ -141,9 +142,9 @@ impl Pool {
         })
     }
 
-    /// Creates a pool that stores no nonces. Each signature computes its own, which takes many times as long. The nonce
-    /// is derived from key, state (RFC 6979) and fresh random numbers. So copies of this machine that sign different
-    /// states use different nonces, even if their random numbers are the same.
+    /// Creates a pool that stores no nonces. Instead a nonce is computed for each signature, which takes many times as
+    /// long. The nonce is derived from key, state (RFC 6979) and fresh random numbers. So copies of this machine that
+    /// sign different states use different nonces, even if their random numbers are the same.
     ///
     /// # Errors
     /// If memory cannot be allocated.
@@ -155,7 +156,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Signs a state; `None` if there is no nonce, or if s is 0, which costs a nonce.
+    /// Signs a state. Returns `None` if there is no nonce, or if the signature's number s is 0; the nonce is then used
+    /// up too.
     #[must_use]
     pub fn sign(&self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         if !self.shared.is_without {
@@ -173,7 +175,7 @@ impl Pool {
         nonce
     }
 
-    /// The number of nonces in the pool.
+    /// Returns the number of nonces in the pool, or the capacity if the pool stores no nonces.
     #[must_use]
     pub fn level(&self) -> usize {
         if self.shared.is_without {
@@ -188,7 +190,7 @@ impl Pool {
         self.shared.capacity
     }
 
-    /// Adds up to this many nonces while there is room; for tests, and before the first packet.
+    /// Adds up to `n` nonces while there is room. It is used in tests, and before the first packet.
     pub fn fill(&self, n: usize) {
         for _ in 0..n.min(self.shared.capacity) {
             self.shared.put(Nonce::random(&mut OsRng));
@@ -215,7 +217,7 @@ impl Drop for Pool {
 }
 
 impl Shared {
-    /// Ignores poisoning: the content is consistent whenever the lock is released.
+    /// Locks the pool's content, and ignores poisoning: the content is consistent whenever the lock is released.
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -343,7 +345,7 @@ mod tests {
                 &to_wire(&signature)
             ));
             assert!(seen.insert(signature.split_bytes().0));
-            // As if the kernel gave all copies the same random numbers.
+            // This is the case in which the kernel gives all copies of a machine the same random numbers.
             let mut same = Same(7);
             let signature: Signature = key
                 .sign_prehash_with_rng(&mut same, &state)
@@ -415,8 +417,8 @@ mod tests {
         }
     }
 
-    /// The coprocessor that NeoBFT's authors published used nonce 3 twice, which reveals its key: s1 - s2 is
-    /// (z1 - z2) / 3. With that key and nonce this signer makes their signatures, except that its s is the low one.
+    /// The coprocessor that NeoBFT's authors published used nonce 3 twice, which reveals its key: s1 - s2 is (z1 - z2)
+    /// / 3. With that key and nonce this signer makes the published signatures, except that this signer uses the low s.
     #[test]
     fn the_published_nonce_gives_the_key_away_and_with_it_the_signatures() {
         let states: [Hash; 2] = [

@@ -1,5 +1,5 @@
-//! Decides which packets are signed: all of them while there are enough nonces. Below the low-water mark only so few
-//! are signed that the pool fills again.
+//! Decides which packets are signed. While there are enough nonces, all packets are signed. When the pool of nonces is
+//! below its low-water mark, so few packets are signed that the pool fills again.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use crate::limits::{LOW_WATER_PART, UNSIGNED_FOR, UNSIGNED_MAX};
 /// The packets since the last signed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unsigned {
-    /// Packets since the last signature, including the one to decide on.
+    /// The number of packets since the last signature, including the packet to decide on.
     pub n_packets: u32,
-    /// How long ago the first of them came.
+    /// How long ago the first of these packets came.
     pub since: Duration,
 }
 
 /// Whether a packet is signed, with `level` nonces in a pool of `capacity`.
 ///
-/// If the pool is at least a quarter full, every packet is signed. Below, every n-th packet is signed, where n doubles
-/// each time that the level halves, up to [`UNSIGNED_MAX`]. A packet is also signed if the first unsigned one came at
-/// least [`UNSIGNED_FOR`] ago. Without a nonce no packet is signed.
+/// If the pool is at least a quarter full, every packet is signed. If the pool is less full, every n-th packet is
+/// signed, where n doubles each time that the level halves, up to [`UNSIGNED_MAX`]. A packet is also signed if the
+/// first unsigned packet came at least [`UNSIGNED_FOR`] ago. Without a nonce no packet is signed.
 #[must_use]
 pub fn is_due(level: usize, capacity: usize, unsigned: Unsigned) -> bool {
     if level == 0 {

@@ -16,7 +16,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The most frames that are read before the first of them is sent.
 const FRAMES_AT_ONCE: usize = 64;
-/// The longest wait for a frame. It is bounded because a signal that comes just before the wait does not interrupt it.
+/// The longest wait for a frame. The wait is bounded because a signal that comes just before the wait does not
+/// interrupt it.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +117,7 @@ fn take(port: &mut dyn Port, began: Instant, frames: &mut [Vec<u8>]) -> Result<u
     Ok(n_frames)
 }
 
-/// Runs `work` with an output to the port. Returns the port's first error.
+/// Runs `work`, and passes to it a function that sends frames on the port. Returns the port's first error.
 fn send_on(
     port: &mut dyn Port,
     now: Duration,

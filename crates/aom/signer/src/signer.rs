@@ -25,11 +25,11 @@ pub struct Counters {
     /// Packets whose message does not match the digest. The signer links such a packet as a sequence number without a
     /// message, and receivers drop that number.
     pub wrong_digest: u64,
-    /// Dropped: not a stamped packet of AOM-PK.
+    /// Frames that were dropped because they are not stamped packets of AOM-PK.
     pub not_stamped: u64,
-    /// Dropped: the sequence number is not above the chain's last.
+    /// Packets that were dropped because their sequence number is not above the chain's last number.
     pub repeated: u64,
-    /// Dropped: the epoch is below the group's newest.
+    /// Packets that were dropped because their epoch is below the group's newest epoch.
     pub old_epoch: u64,
     /// Chains that started anew because a sequence number did not follow the previous one.
     pub gaps: u64,
@@ -58,7 +58,7 @@ enum Drop {
 }
 
 impl Signer {
-    /// Starts without chains: each group's chain starts with the first packet that comes.
+    /// Makes a signer without chains: each group's chain starts with the group's first packet that comes.
     #[must_use]
     pub fn new(key: Key, pool: Pool) -> Signer {
         Signer {
@@ -84,7 +84,7 @@ impl Signer {
         } += 1;
     }
 
-    /// When a chain's last packet must be signed, unless a packet comes before.
+    /// Returns the time at which a chain's last packet must be signed, unless another packet comes earlier.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.due
@@ -221,7 +221,7 @@ fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     is_stamped.then(|| (packet.stamp, hash_of(packet.message)))
 }
 
-/// The signature of the chain's last state, in the wire's byte order.
+/// Signs the chain's last state, and returns the signature in the wire's byte order.
 fn signature_of(key: &Key, pool: &Pool, chain: &Chain) -> Option<[u8; SIGNATURE_BYTES]> {
     let signature = pool.sign(key.signing_key(), &chain.state)?;
     Some(to_wire(&signature))

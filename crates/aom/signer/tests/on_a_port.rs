@@ -1,5 +1,6 @@
 //! The command on a port of a switch that runs `p4/aom_pk.p4`: the test sends requests, and receivers verify the
-//! results. The switch is in this process, with every engine; the signer and the interfaces between the two are real.
+//! results. The switch is in this process, with every engine that can execute the program. The signer is a real
+//! process, and real interfaces connect the signer and the switch.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
@@ -149,7 +150,8 @@ impl Network {
         }
     }
 
-    /// Asserts that every receiver got these messages in order, from sequence number 1 on, and refused nothing.
+    /// Asserts that every receiver got the messages 1 to `n_messages` in order, from sequence number 1 on, and refused
+    /// nothing.
     fn assert_delivered(&self, n_messages: usize) {
         for (receiver, events) in self.receivers.iter().zip(&self.delivered) {
             assert_eq!(events.len(), n_messages);
@@ -247,7 +249,8 @@ fn a_starved_signer_leaves_packets_unsigned_and_its_next_signature_releases_them
     in_namespace(|| {
         let mut network = Network::new();
         let signer = Coprocessor::start("signer", &["--fill", "0"]);
-        // More packets than nonces, and then a pause: the last packet is sent again, signed.
+        // The test sends more packets than there are nonces, and then pauses, so that the signer sends the last packet
+        // again, signed.
         for number in 1..=500 {
             network.request(&text(number));
         }

@@ -1,4 +1,5 @@
-//! The signer between a sequencer and receivers, in memory: signatures, unsigned packets, gaps, epochs and restarts.
+//! Tests the signer between a sequencer and receivers, in memory: signatures, unsigned packets, gaps, epochs and
+//! restarts.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ fn key() -> Key {
     Key::from_hex(SECRET, "a test").expect("a key")
 }
 
-/// A signer with this many nonces, and no threads to make more.
+/// Makes a signer that has this many nonces, and no threads that make more.
 fn signer(n_nonces: usize) -> Signer {
     let pool = Pool::new(1024, 0).expect("no threads");
     pool.fill(n_nonces);
@@ -51,7 +52,7 @@ fn message(sequence: u32) -> Vec<u8> {
     format!("message {sequence}").into_bytes()
 }
 
-/// A packet from the switch to the signer.
+/// Makes a packet with a sequence number, as the switch sends it to the signer.
 fn stamped(group: u16, epoch: u32, sequence: u32) -> Vec<u8> {
     let message = message(sequence);
     let packet = Packet {
@@ -101,7 +102,7 @@ fn receive(receiver: &mut Receiver, now: Duration, frames: &[Vec<u8>]) {
     }
 }
 
-/// Sequence numbers of messages; those of drops are negative.
+/// Returns the sequence numbers of delivered messages and of drops. The numbers of drops are negative.
 fn delivered(receiver: &mut Receiver) -> Vec<i64> {
     let events = std::iter::from_fn(|| receiver.poll_event());
     let numbers = |event| -> Vec<i64> {
@@ -150,7 +151,7 @@ fn signatures_are_those_of_another_implementation() {
     for sequence in 1..=50 {
         let frames = given(&mut signer, US, stamped(GROUP, 1, sequence));
         assert_eq!(frames[0][LINK], link);
-        // The block, built by hand. Its SHA-256 is signed.
+        // The signer signs the SHA-256 of this block, which the test builds by hand.
         let mut block = [0; 74];
         block[..32].copy_from_slice(&link);
         block[32..64].copy_from_slice(&Sha256::digest(message(sequence)));
@@ -160,7 +161,7 @@ fn signatures_are_those_of_another_implementation() {
         let mut signature = frames[0][SIGNATURE].to_vec();
         signature.reverse();
         let mut signature = Signature::from_compact(&signature).expect("two numbers");
-        // The other implementation accepts only the low s.
+        // The other ECDSA implementation, with which the test verifies, accepts only the low s.
         signature.normalize_s();
         assert!(is_signed_by_key(&block, &signature), "number {sequence}");
         block[73] = 2;
@@ -309,7 +310,8 @@ fn groups_and_epochs_have_chains_of_their_own() {
     assert_eq!(signer.counters().old_epoch, 1);
 }
 
-/// The signer does not see epochs without traffic, and epoch numbers that are times have gaps.
+/// The signer does not see epochs without traffic. Epoch numbers are times, so the numbers of successive epochs may be
+/// far apart.
 #[test]
 fn a_later_epoch_is_new_however_far_it_is_and_an_earlier_one_old() {
     let mut signer = signer(1000);
@@ -350,7 +352,8 @@ fn what_is_not_to_be_linked_is_counted_and_disturbs_nothing() {
         frame[at] = value;
         frame
     };
-    // A wrong byte each: another EtherType, IPv4 options, a fragment, TCP, another port, a request, tags, a shard.
+    // Each case has one wrong byte: another EtherType, IPv4 options, a fragment, TCP, another port, a request, tags, a
+    // shard.
     for (at, value) in [
         (12, 9),
         (14, 0x46),
@@ -396,7 +399,8 @@ fn wrong_digests_are_numbers_without_messages_which_receivers_drop_at_once() {
         let mut last = Vec::new();
         signer.finish(now, &mut |frame| last.push(frame.to_vec()));
         receive(&mut receiver, now, &last);
-        // The time is below the receiver's timeout, so no sequence number was given up.
+        // Less time than the receiver's timeout has passed, so the receiver gave up no sequence number because a packet
+        // was missing.
         let expected = (1..=100).map(|number| if number % 2 == 0 { -number } else { number });
         assert_eq!(delivered(&mut receiver), expected.collect::<Vec<_>>());
         let counters = signer.counters();

@@ -1,4 +1,4 @@
-//! The command line: its commands and options, and the texts of `--help`.
+//! Defines the command line of `reprise`: its commands and options, and the texts of `--help`.
 
 mod aom;
 mod examples;
@@ -36,7 +36,7 @@ pub struct Args {
     pub command: Command,
 }
 
-/// Commands of `aom` that talk to its service and to no switch.
+/// Subcommands of `reprise aom` that send requests to the configuration service and do not contact a switch.
 const ASK_THE_SERVICE: &[&str] = &["group", "member", "epoch"];
 
 /// The options that say which switch a command uses, and how the command becomes the switch's primary controller.
@@ -161,17 +161,17 @@ impl Global {
         &self.address
     }
 
-    /// How long to wait for the primary role: `--wait`, or `usual`.
+    /// How long to wait for the primary role: the value of `--wait`, or `usual` if the option is absent.
     pub fn wait(&self, usual: Duration) -> Duration {
         self.wait_s.map_or(usual, Duration::from_secs)
     }
 
-    /// From now on commands do not wait for the primary role.
+    /// Sets the waiting time to 0, so that commands do not wait for the primary role from now on.
     pub fn never_wait(&mut self) {
         self.wait_s = Some(0);
     }
 
-    /// The switch's address and files for TLS.
+    /// Returns the switch's address, and what the options say about TLS.
     pub fn switch(&self) -> Result<SwitchAddress, Failure> {
         let address = self.address.clone();
         let identity = match (&self.tls_cert, &self.tls_key) {
@@ -235,7 +235,7 @@ pub enum Command {
 /// Commands that `--help` lists together.
 struct Section {
     title: &'static str,
-    /// Whether the commands contact no switch; their help omits the options about a switch.
+    /// Whether the commands work without a switch. If they do, their help omits the options about a switch.
     is_offline: bool,
     commands: clap::Command,
 }
@@ -264,7 +264,8 @@ impl Section {
     }
 }
 
-/// The template of `reprise --help`, with the commands in sections. clap itself lists all commands under one heading.
+/// Returns the template of `reprise --help`, which lists the commands in sections. clap itself lists all commands under
+/// one heading.
 fn help_template(sections: &[Section], styles: &Styles) -> String {
     let header = styles.get_header();
     let names = sections.iter().flat_map(Section::names);
@@ -640,7 +641,7 @@ mod tests {
 
     use super::{Args, Section};
 
-    /// The long help of a command and of all commands below it.
+    /// Returns the long help of a command and of all its subcommands, at every depth.
     fn with_all_below(command: &mut clap::Command) -> Vec<String> {
         let mut helps = vec![command.render_long_help().to_string()];
         for below in command.get_subcommands_mut() {

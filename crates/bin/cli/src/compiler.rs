@@ -120,8 +120,8 @@ impl CompilerArgs {
     }
 }
 
-/// Refuses a missing include folder: after a typo `#include` would find another file or none. As `p4c` or `p4c-bm2-ss`
-/// the binary accepts a missing folder, like p4c itself.
+/// Refuses a missing include folder: after a typo `#include` would find another file or none. If this program is called
+/// as `p4c` or `p4c-bm2-ss`, it accepts a missing folder, like p4c itself.
 pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     match include.iter().find(|folder| !folder.is_dir()) {
         Some(folder) => Err(Failure::new(format!(
@@ -199,7 +199,7 @@ pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     }
 }
 
-/// The last line of output about a program that did not compile.
+/// Makes the failure for a program that did not compile. Its message is the last line of the output about the program.
 pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
     let n = diagnostics.iter().filter(is_error).count();
@@ -207,7 +207,7 @@ pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     Failure::new(format!("{}: not compiled, {n} {errors}", source_name(path)))
 }
 
-/// The JSON, indented and with a final newline.
+/// Returns the program's JSON as text, indented and with a final newline.
 pub fn json_bytes(program: &p4_compiler::bmv2_json::Program) -> Result<Vec<u8>, Failure> {
     let mut text = program.to_json_pretty()?;
     text.push('\n');

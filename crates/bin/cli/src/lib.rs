@@ -1,4 +1,4 @@
-//! `reprise`: the operator's command. A run executes one command.
+//! `reprise`: the command-line program of an operator. Each run executes one command.
 
 #![warn(
     clippy::print_stdout,
@@ -34,7 +34,7 @@ pub fn main() -> ExitCode {
     failure::conclude(run(args), "reprise", json)
 }
 
-/// The command line as clap has it, for manual pages and completions.
+/// The command line as a clap command, from which manual pages and completions are generated.
 pub fn command() -> clap::Command {
     Args::offline_without_switch()
 }

@@ -1,4 +1,4 @@
-//! Runs the program that has the other commands, in place of this one.
+//! Replaces this process by `reprise-conference`, the program that carries out the commands that `reprise` only lists.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
-/// The program with the commands of conferences that people join. Its dependencies are as many as all others of
+/// The program with the commands for conferences that people join. It has as many dependencies as all the rest of
 /// `reprise`.
 const CONFERENCE: &str = "reprise-conference";
 
-/// Runs it with the words of this command line. Returns only if it cannot be run.
+/// Replaces this process by `reprise-conference`, with the arguments of this command line. Returns only if that program
+/// cannot be run.
 pub fn run() -> Result<(), Failure> {
     let own = std::env::current_exe()?;
     let beside = own.with_file_name(CONFERENCE);

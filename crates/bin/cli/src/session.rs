@@ -64,7 +64,7 @@ impl Session {
         Ok(self.program.read(&mut self.client).await?)
     }
 
-    /// Reads the state, but never half of a change that another controller is making.
+    /// Reads the state at a time when no other controller is in the middle of a change.
     pub async fn read_steady(&mut self) -> Result<Snapshot, Failure> {
         let steady = self.program.read_steady(&mut self.client).await?;
         steady.ok_or_else(|| {
@@ -157,7 +157,8 @@ impl Session {
         )))
     }
 
-    /// Finds hosts by ARP from own addresses that are in force.
+    /// Finds hosts by ARP requests. The requests come from the SFU's own addresses, but only from addresses that the
+    /// switch already has.
     pub async fn look_up(
         &mut self,
         own: &[OwnAddress],
@@ -198,7 +199,8 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     Ok(client.await_primary(wait, waits).await?)
 }
 
-/// What was in progress is as after a kill: the next command continues from there.
+/// The failure of an interrupted change. The switch is in the same state as if this process had been killed: the next
+/// command continues from that state.
 fn interrupted() -> Failure {
     Failure::new(
         "interrupted: each group is in its old or its new state, `reprise show` says which, and the next change completes or undoes this one",

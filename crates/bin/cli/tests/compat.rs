@@ -1,4 +1,4 @@
-//! The binary under the names of p4c's programs, as makefiles call it.
+//! Runs the binary under the names of p4c's programs, as makefiles do.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -159,7 +159,7 @@ fn p4info_for_an_older_reader_has_nothing_that_it_does_not_know() {
         "p4c-bm2-ss -I inc prog.p4 --p4runtime-files env.txtpb",
     );
     assert_eq!(bench.read("env.txtpb"), bench.read("old.txtpb"));
-    // The command line takes precedence.
+    // The option takes precedence over the environment variable.
     bench.ok_with(
         &variable,
         "p4c-bm2-ss -I inc prog.p4 --p4runtime-files last.txtpb --p4runtime-version 1.5",

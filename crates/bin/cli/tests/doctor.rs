@@ -11,7 +11,7 @@ fn doctor(arguments: &[&str]) -> Output {
     command.output().expect("reprise starts")
 }
 
-/// The JSON output of a successful run.
+/// Runs `reprise doctor`, which must succeed, and returns its JSON output.
 fn report(arguments: &[&str]) -> Value {
     let output = doctor(&[arguments, &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -58,7 +58,7 @@ fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
         assert!(advice.contains("ip addr flush dev v0"), "{advice}");
 
         ip("link set v0 down");
-        // An interface that is down is reported, but is a failure only where it is named.
+        // `doctor` reports every interface that is down, but fails only if the command line names the interface.
         assert!(doctor(&[]).status.success());
         let output = doctor(&["v1", "v0"]);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -97,7 +97,7 @@ fn xdp_is_native_on_a_veth_and_generic_on_the_loopback() {
             let one = report(&[name]);
             finding(&one["interfaces"][0]["findings"], "kernel engine").clone()
         };
-        // The other end does not yet accept redirected frames.
+        // The other end of the veth pair does not accept redirected frames yet.
         let alone = kernel("v1");
         let advice = alone["advice"].as_str().expect("advice");
         assert!(advice.contains("ethtool -K PEER gro on"), "{alone}");

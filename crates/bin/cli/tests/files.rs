@@ -22,7 +22,7 @@ fn said(output: &Output) -> String {
 
 /// Runs a script with a folder `disk` of `kib` KiB, in the test's own mount namespace.
 fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Output {
-    // The folder could not be removed while the disk is there.
+    // Unmount the disk at the end: the folder cannot be removed while the disk is mounted.
     let mount =
         format!("mkdir disk; mount -t tmpfs -o size={kib}k tmpfs disk; trap 'umount disk' EXIT");
     let output = Command::new("sh")
@@ -133,7 +133,7 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
             "{link}"
         );
     }
-    // A loop of links cannot be a file.
+    // Nothing can be written to a path that is a loop of symbolic links.
     fs::remove_file(at("out/second.json")).expect("removed");
     symlink("sfu.json", at("out/second.json")).expect("a link");
     let output = compile();

@@ -63,7 +63,7 @@ impl Bench {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Standard error of a command that must exit with this code.
+    /// Runs a command that must exit with this code, and returns its standard error.
     fn fails(&self, code: i32, words: &str) -> String {
         let output = self.run(words, "");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

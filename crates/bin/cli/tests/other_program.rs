@@ -1,4 +1,4 @@
-//! Commands of conferences that people join, which another program has.
+//! The commands for conferences that people join: `reprise` runs another program that carries them out.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

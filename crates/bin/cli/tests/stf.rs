@@ -68,7 +68,7 @@ fn reprise(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// Runs a test's text on `PROGRAM`.
+/// Runs a test's text on `PROGRAM`. Returns the exit code, standard output and standard error.
 fn stf(test: &str) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("prog.p4"), PROGRAM).expect("written");
@@ -81,7 +81,7 @@ fn passes(test: &str) {
     assert_eq!(code, Some(0), "{error}");
 }
 
-/// Standard error of a test that must fail.
+/// Runs a test that must fail, and returns its standard error.
 fn fails(test: &str) -> String {
     let (code, out, error) = stf(test);
     assert_eq!(code, Some(1), "{out}");
@@ -90,7 +90,8 @@ fn fails(test: &str) -> String {
 
 #[test]
 fn meters_are_set_in_units_a_microsecond() {
-    // One packet fits the committed bucket, two fit the peak bucket: green, yellow, red.
+    // One packet fits the committed bucket, and two fit the peak bucket. So the three packets are green, yellow and
+    // red.
     passes(
         "meter_set_rates rate 2 0.000001:1 0.000002:2\n\
          meter_get_rates I.rate 2\n\

@@ -1,4 +1,4 @@
-//! The command line: its commands and options, and the texts of `--help`.
+//! Defines the command line: its commands and options, and the texts of `--help`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ Examples, with the service stopped, as its user:
 
 /// Conferences that people join by themselves.
 #[derive(Parser, Debug)]
-// What a user types.
+// `name` is the command that a user types.
 #[command(name = "reprise", version, max_term_width = 100)]
 pub struct Args {
     #[command(flatten)]

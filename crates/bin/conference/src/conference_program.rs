@@ -1,4 +1,4 @@
-//! The conference's P4 program, which the service carries.
+//! The conference's P4 program. Its source is part of this executable.
 
 use conference_service::driver::Program;
 use p4_compiler::{Options, SourceProvider};
@@ -58,7 +58,8 @@ impl SourceProvider for Carried {
     }
 }
 
-/// Compiles it. The paths in it are the same wherever the service is, so the cookie changes with the program only.
+/// Compiles the program. The result has the same paths wherever the service runs, so the cookie changes only if the
+/// program changes.
 pub fn compile() -> Result<Program, Failure> {
     let (name, text) = SOURCES[0];
     let output = p4_compiler::compile(name, text, &Carried, &Options::default());

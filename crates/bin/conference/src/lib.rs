@@ -1,3 +1,4 @@
-//! The command line of `reprise-conference`, beside the program, since the manual is made of it, too.
+//! The command line of `reprise-conference`. It is in a library beside the executable, since the manual is generated
+//! from it, too.
 
 pub mod args;

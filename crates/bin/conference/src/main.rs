@@ -1,5 +1,6 @@
-//! `reprise-conference`: the commands of conferences that people join by themselves. `reprise serve` and the others run it,
-//! so that who needs only a switch and a compiler does not compile an HTTP service.
+//! `reprise-conference`: the commands for conferences that people join by themselves. `reprise serve` and the other
+//! commands of conferences run this program. It is separate from `reprise`, so that users who need only a switch and a
+//! compiler need not compile an HTTP service.
 
 #![warn(
     clippy::print_stdout,

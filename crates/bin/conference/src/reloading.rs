@@ -75,7 +75,8 @@ fn webhook(config: &WebhookConfig) -> Result<Webhook, Failure> {
     })
 }
 
-/// Reads the file again with each signal, for ever. What is wrong with it is logged, and then nothing of it is taken.
+/// Reads the file again at each signal, for ever. If the file has an error, the error is logged, and the whole
+/// configuration stays as it was.
 pub async fn reload_on(
     mut signal: Signal,
     file: PathBuf,
@@ -84,7 +85,7 @@ pub async fn reload_on(
 ) {
     while signal.recv().await.is_some() {
         let path = file.clone();
-        // A file may be on a disk that does not answer.
+        // Read in a thread that may block, since a file may be on a disk that does not answer.
         let again = tokio::task::spawn_blocking(move || read(&path)).await;
         let (new, reloadable) = match again {
             Ok(Ok(read)) => read,

@@ -1,4 +1,4 @@
-//! The Thrift connection to the switch: one call, one answer.
+//! The Thrift connection to the switch, over which each call gets one answer.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -19,7 +19,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::error::{Ended, Error};
 use crate::limits::{ANSWER_S, CHUNK_BYTES, CONNECT_S};
 
-/// What a call is about: it selects the codes of exceptions.
+/// What a call is about. This decides which codes the exceptions of the call can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Table,

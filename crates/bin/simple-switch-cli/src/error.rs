@@ -65,7 +65,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Why the program ends before its input.
+/// Why the program ends before the end of its input.
 #[derive(Debug)]
 pub enum Ended {
     /// There is no switch, or the connection to it failed.

@@ -10,15 +10,16 @@ pub const ANSWER_S: u64 = 120;
 
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Maximum ports or LAGs of a node, which are sent as a text with one character each; a switch has 512 ports.
+/// The numbers of a multicast node's ports and LAGs must be less than this: they are sent as a text with one character
+/// for each number. A switch has 512 ports.
 pub const MAP_BITS_MAX: usize = 65_536;
 
 /// Width of the lines in which `help` lists names, as in BMv2's command line.
 pub const COLUMNS: usize = 80;
 
-/// Attempts of the interrupt handler to lock the output. A reader that has stopped reading may block the output for
-/// ever.
+/// How often the handler of SIGINT tries to lock the output before it gives up. A reader that has stopped reading may
+/// block the output for ever.
 pub const INTERRUPT_TRIES: u32 = 20;
 
-/// Pause between two attempts.
+/// Pause between two attempts of the handler of SIGINT to lock the output.
 pub const INTERRUPT_RETRY: Duration = Duration::from_millis(10);

@@ -77,7 +77,7 @@ impl Lines {
             }
             Self::Pipe(input, number) => {
                 out.text(PROMPT)?;
-                // The writer of the next command may wait for this answer.
+                // Whoever writes the next command may first wait for the answer to the last one.
                 if !input.buffer().contains(&b'\n') {
                     out.flush()?;
                 }

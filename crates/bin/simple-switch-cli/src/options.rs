@@ -1,4 +1,4 @@
-//! The command line.
+//! The options of the command line.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! Standard output, buffered until someone may wait for it, and standard error. Text from a program's author or the
-//! switch cannot send control sequences to the terminal.
+//! Writes to standard output, with a buffer that is flushed when someone may wait for the output, and to standard
+//! error. Control sequences in text from a program's author or the switch do not reach the terminal.
 
 use std::fmt::Arguments;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -71,7 +71,7 @@ pub fn error_line(line: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Tabs stay, because they separate the parts of a line.
+/// Makes one printable line of a text. Tabs stay, because they separate the parts of a line.
 fn one_line(text: &str) -> String {
     let parts: Vec<_> = text.split('\t').map(printable::line).collect();
     parts.join("\t")

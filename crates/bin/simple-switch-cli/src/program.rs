@@ -203,14 +203,14 @@ fn binding(of: &Value) -> Result<Option<String>, String> {
 
 impl Program {
     /// # Errors
-    /// It is not BMv2 JSON; the text says where.
+    /// The bytes are not the BMv2 JSON of a program; the text says where they are wrong.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
         let json: Value = bmv2_json::from_slice(json).map_err(|error| error.to_string())?;
         Self::new(&json)
     }
 
     /// # Errors
-    /// It is not BMv2 JSON; the text says where.
+    /// The value is not the BMv2 JSON of a program; the text says where it is wrong.
     pub fn new(json: &Value) -> Result<Self, String> {
         let mut program = Self::default();
         for it in list(json, "actions") {

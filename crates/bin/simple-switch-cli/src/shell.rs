@@ -103,7 +103,8 @@ fn connect(options: &Options, out: &Output) -> Result<Session, Ended> {
     Ok(session)
 }
 
-/// A switch started with `--no-p4` has no program; commands can load one.
+/// Says that the switch has no program, and returns an empty one. A switch that was started with `--no-p4` has no
+/// program until a command loads one.
 fn without_program(options: &Options, out: &Output) -> Result<Program, Ended> {
     let name = options.program;
     out.error_line(format_args!(
@@ -129,7 +130,8 @@ fn program_of_switch(session: &mut Session) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// The reason, for standard error: standard output has only a part of it.
+/// Makes of the error a reason to end the program. The reason goes to standard error with the whole message, since
+/// standard output has only a part of it.
 fn said(error: Error) -> Ended {
     match error {
         Error::Ended(ended) => ended,
@@ -138,7 +140,7 @@ fn said(error: Error) -> Ended {
     }
 }
 
-/// Reads the given program and compares its MD5 hash with the switch's.
+/// Reads the given program, and compares its MD5 hash with that of the switch's program.
 fn given_program(session: &mut Session, path: &Path) -> Result<Vec<u8>, Ended> {
     let json = whole_file::read(path, crate::program::FILE_BYTES_MAX);
     let json = json.map_err(|error| Ended::Said(format!("{}: {error}", path.display())))?;

@@ -51,7 +51,7 @@ fn in_base(sign: Sign, digits: &str, base: u32) -> Option<BigInt> {
     Some(BigInt::from_biguint(sign, magnitude))
 }
 
-/// Parses an i32 of the protocol; `format_of` names it in the error.
+/// Parses a number that the protocol carries as i32. `format_of` says in the error what the number is.
 pub fn i32_of(text: &str, format_of: &str) -> Result<i32, Error> {
     let bad = || Error::input(format!("Bad format for {format_of}"));
     let number = decimal(text).ok_or_else(bad)?;
@@ -152,7 +152,8 @@ fn halves<'a>(text: &'a str, by: &str) -> Option<(&'a str, &'a str)> {
     (!other.contains(by)).then_some((one, other))
 }
 
-/// Whether the range starts with the highest bit set and ends without it.
+/// Whether the start of the range has its highest bit set, and the end has not. In a signed field this is a range from
+/// a negative number to one that is not negative.
 fn is_negative_first(start: &[u8], end: &[u8], bits: u32) -> bool {
     let is_negative = |end: &[u8]| {
         let first = end.first().copied().unwrap_or_default();
@@ -201,8 +202,7 @@ fn match_field(field: &KeyField, text: &str) -> Result<MatchParam, Error> {
         MatchType::Range => {
             let (start, end) = two("range", "->", "range start and range end")?;
             let (start, end) = (value(start)?, value(end)?);
-            // In a signed field negative numbers come first; only the switch knows the field's
-            // sign.
+            // In a signed field negative numbers come first. Only the switch knows whether the field is signed.
             if start > end && !is_negative_first(&start, &end, field.bits) {
                 return Err(Error::match_key(format!(
                     "start is greater than end in expression {text}"

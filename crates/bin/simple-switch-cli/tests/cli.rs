@@ -1,5 +1,5 @@
-//! The program against servers that a test scripts: behaviour that a real switch lacks or shows rarely.
-//! `tests/bmv2_cli` tests against a switch.
+//! Runs the program against servers that a test scripts. They do what a real switch never or rarely does.
+//! `tests/bmv2_cli` runs the program against a switch.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -112,7 +112,7 @@ impl Server {
         Self { port, held }
     }
 
-    /// Sends these bytes in answer to the first call, whatever it is.
+    /// Starts a server that answers the first call with these bytes, whatever the call is. Returns the server's port.
     fn that_only(sends: &'static [u8]) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -427,15 +427,15 @@ fn an_interrupt_ends_it_while_nobody_takes_its_output() {
             let _ = written.send(());
         }
     });
-    // Wait until the program reads no more input, because it is blocked on its output. A shorter pause may only mean
-    // that it waits for a processor.
+    // Wait until the program reads no more input, because it is blocked on its output. During a shorter pause the
+    // program may only wait for a processor.
     while is_written.recv_timeout(Duration::from_secs(5)).is_ok() {}
     interrupt(&child);
     assert_eq!(child.wait().unwrap().signal(), Some(2));
     writer.join().unwrap();
 }
 
-/// A state that takes a while to write.
+/// Size of a switch state that takes a while to write.
 const STATE_BYTES: usize = 8 << 20;
 
 /// Answers every call with a state, and reports each call to the test first.
@@ -516,7 +516,7 @@ fn without_a_reader_it_ends_quietly() {
     assert_eq!(first, "Obtaining JSON from switch...\n");
     drop(stdout);
     let writer = thread::spawn(move || {
-        // Until the reader is gone.
+        // Write until the program, which reads these lines, has ended.
         while stdin.write_all(b"register_read seen 1\n").is_ok() {}
     });
     let ended = child.wait_with_output().unwrap();

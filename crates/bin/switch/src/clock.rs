@@ -1,10 +1,10 @@
-//! The event loop's clock: the machine's, or a virtual one for captures.
+//! The event loop's clock: the machine's monotonic clock, or a virtual clock when captures are replayed.
 
 use std::time::{Duration, Instant};
 
 use dataplane::Nanos;
 
-/// Nanoseconds since the loop was made.
+/// Counts nanoseconds since the event loop was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Clock {
     Monotonic {
@@ -31,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// How long to wait until `at`. A virtual clock is set to `at` instead.
+    /// Returns how long to wait until `at`. A virtual clock is set forward to `at` instead, and the wait is zero.
     pub(crate) fn until(&mut self, at: Nanos) -> Duration {
         match self {
             Clock::Monotonic { .. } => Duration::from_nanos(at.saturating_sub(self.now())),

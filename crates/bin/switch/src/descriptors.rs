@@ -31,6 +31,6 @@ fn soft_limit(limits: &str) -> Option<u64> {
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max open files"))?;
-    // "unlimited" is no number, so it is no limit either.
+    // The word "unlimited" does not parse as a number; the result is then `None`, which means no limit.
     line.split_whitespace().next()?.parse().ok()
 }

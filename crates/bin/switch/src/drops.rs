@@ -20,7 +20,7 @@ const DECIDED: [&str; 8] = [
     "digest_not_wanted",
 ];
 
-/// A counter: the port's number, or none for the switch, and the reason.
+/// Identifies a drop counter by the port's number, or `None` for a counter of the whole switch, and the reason.
 type Counter = (Option<u16>, &'static str);
 
 /// Checks the counters every `interval`, until the switch stops.

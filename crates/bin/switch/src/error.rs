@@ -1,4 +1,4 @@
-//! Why the switch cannot start or go on: one message each.
+//! The reasons why the switch cannot start or cannot continue, each with a message.
 
 use std::io;
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl SwitchError {
         }
     }
 
-    /// Whether another process has what the switch needs, and may be about to exit.
+    /// Whether another process holds a port or an address that the switch needs; that process may be about to exit.
     pub(crate) fn is_held(&self) -> bool {
         match self {
             SwitchError::Port(error) => is_held_port(error),

@@ -219,7 +219,7 @@ impl Mailbox {
         &self.waker
     }
 
-    /// The waker for another thread.
+    /// Returns the loop's waker, for use in another thread.
     pub(crate) fn shared_waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }

@@ -6,13 +6,14 @@
 //! one after the other:
 //!
 //! - The interface is gone. The port counts what it cannot send.
-//! - Every loop has a [`LostPort`] in its place, and the old sockets are closed.
+//! - A [`LostPort`] has replaced the port in every loop, and the old sockets are closed.
 //! - An interface of that name exists, and the port is opened.
 //! - Every loop has the new port.
 //!
-//! If an interface goes while its port is being opened, opening fails. If the interface goes later, the kernel reports
-//! that to the monitor, which has listened since before the opening. A bound port follows its interface's index even if
-//! the interface is renamed; a lost port waits for the name from the command line.
+//! If an interface is removed while its port is being opened, opening fails. If the interface is removed later, the
+//! kernel reports that to the monitor, which has listened since before the opening. A bound port follows its
+//! interface's index even if the interface is renamed; a lost port waits for an interface with the name from the
+//! command line.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -31,21 +32,23 @@ use crate::error::SwitchError;
 use crate::handle::LoopHandle;
 use crate::ports::{Opening, since_1970_ns};
 
-/// How often to retry opening a lost port without an event. An interface that exists may be impossible to open for a
-/// reason whose end causes no event: too few queues, too little memory, or another switch that uses it. At the same
-/// interval the interfaces' queues are counted, and a kernel that refused to report the interfaces is asked again.
+/// How often to retry opening a lost port even if no event comes. An interface may exist and still be impossible to
+/// open: too few queues, too little memory, or another switch that uses it. When such a reason ends, the kernel sends
+/// no event. At the same interval the interfaces' queues are counted, and a kernel that refused to report the
+/// interfaces is asked again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State and history of a port's interface, which the event loops read.
 #[derive(Debug, Default)]
 pub(crate) struct LinkStatus {
-    /// A [`LinkState`].
+    /// A [`LinkState`] as a number.
     state: AtomicU8,
     down_events: AtomicU64,
     up_events: AtomicU64,
     lost_events: AtomicU64,
     unserved_queues: AtomicU32,
-    /// Nanoseconds since the Unix epoch of the last transition, or of the first look; 0 before that.
+    /// Time of the last transition, or of the first look at the interface, in nanoseconds since the Unix epoch; 0
+    /// before the first look.
     changed_ns: AtomicU64,
     /// How often the link has gone down or come up.
     transitions: AtomicU64,
@@ -192,8 +195,8 @@ impl Interfaces {
         Ok(Interfaces { thread, stop })
     }
 
-    /// Ends the thread; the event loops must have ended, so that it waits for none. Returns the port whose loss stopped
-    /// the switch, if any.
+    /// Ends the thread. The event loops must have ended before, so that the thread waits for none of them. Returns the
+    /// port whose loss stopped the switch, if any.
     pub(crate) fn stop(self) -> Option<String> {
         self.stop.is_stopped.store(true, Ordering::Release);
         self.stop.waker.wake();
@@ -227,7 +230,7 @@ impl Place {
         }
     }
 
-    /// The interface's current name, or the one on the command line if it has none.
+    /// Returns the interface's current name, or its name on the command line if the interface has no name now.
     fn interface(&self) -> String {
         let now = self.port.status.interface();
         if now.is_empty() {
@@ -248,7 +251,7 @@ struct Watch {
     handle: LoopHandle,
     exits_on_loss: bool,
     stop: Arc<Stop>,
-    /// Whether the whole state must be read, because the events do not give it.
+    /// Whether the whole state of the interfaces must be read, because the events do not contain it.
     is_to_look: bool,
     /// Whether the kernel has refused to report the interfaces.
     is_unwatched: bool,
@@ -444,7 +447,8 @@ impl Watch {
                 id, bound, program, ..
             } = &self.ports[place].port;
             let is_detached = program.as_ref().is_some_and(XdpInterface::is_detached);
-            // An interface that is gone is left to the event that the kernel sends for it.
+            // If the interface is gone, the port is replaced when the kernel's event for the removal is handled, not
+            // here.
             let is_there = bound.is_some_and(|it| packet_io::receive_queues(it).is_some());
             if !is_detached || !is_there {
                 continue;
@@ -587,7 +591,7 @@ impl Watch {
         );
         self.ports[place].refusal = None;
         self.ports[place].n_queues = self.ports[place].port.served_queues;
-        // The next look at all interfaces finds this one's carrier and addresses.
+        // When all interfaces are read next, this interface's carrier and addresses are found.
         self.is_to_look = true;
         Ok(())
     }

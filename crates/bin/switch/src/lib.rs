@@ -69,7 +69,7 @@ use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
 
-/// The command line as clap has it, for manual pages and completions.
+/// The command line as a clap command, from which manual pages and completions are generated.
 pub fn command() -> clap::Command {
     Options::command()
 }
@@ -127,7 +127,7 @@ fn of_command_line(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The result of a switch on ports that the caller gave.
+/// The result of running a switch on ports that the caller gave.
 #[derive(Debug, Clone)]
 pub struct Forwarded {
     /// The totals as `--json` prints them.
@@ -277,7 +277,7 @@ struct Prepared {
     in_force: Option<InForce>,
 }
 
-/// The takeover that is in progress, and what later ones need.
+/// The takeover that is in progress, and what later takeovers need.
 struct Takeovers {
     in_progress: Option<TakingOver>,
     socket: Option<TakeoverSocket>,

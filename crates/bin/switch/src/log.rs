@@ -32,14 +32,14 @@ const QUEUE_LINES: usize = 1024;
 /// With this many lines waiting, only warnings are still queued.
 const QUEUE_LINES_OF_INFO: usize = QUEUE_LINES / 2;
 
-/// Lines of one event that are written in a row, however fast they come.
+/// How many lines of one event are written one after the other, however fast they come.
 const BURST_LINES: f64 = 200.0;
 
-/// Lines a second of one event after a burst: some megabytes an hour if it never stops. Each event has a budget of its
-/// own, so that none crowds out another.
+/// How many lines of one event are written per second after a burst: some megabytes an hour if the event never stops.
+/// Each event has its own budget, so that no event crowds out another.
 const LINES_PER_SECOND: f64 = 5.0;
 
-/// The event name under which lines are counted that a slow reader did not take.
+/// If a slow reader does not take a line, the line is counted under this event name.
 const UNREAD: &str = "any";
 
 /// How often dropped lines are reported.

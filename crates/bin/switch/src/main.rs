@@ -1,4 +1,4 @@
-//! The command; the library of the same name implements it.
+//! The executable `reprise-switch`; the library of the same name implements it.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Every counter and latency of the switch for Prometheus: text format 0.0.4 over HTTP, at `/metrics`. Also serves
-//! liveness and readiness ([`health`]).
+//! Serves every counter and latency of the switch to Prometheus: in text format 0.0.4 over HTTP, at `/metrics`. Also
+//! serves liveness and readiness ([`health`]).
 
 mod health;
 mod recent;
@@ -91,7 +91,7 @@ async fn answer(State(served): State<Arc<Served>>) -> Response {
     }
 }
 
-/// `None` if the switch has stopped.
+/// The text with all metrics; `None` if the switch has stopped.
 pub(crate) async fn text(served: &Served) -> Option<String> {
     let device = served.server.device();
     let counted = device.counted().await.ok()?;
@@ -160,7 +160,7 @@ fn escape(value: &str) -> String {
     value.replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Seconds without the rounding of a floating-point number.
+/// Formats nanoseconds as seconds, without the rounding of a floating-point number.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }

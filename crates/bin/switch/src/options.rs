@@ -22,13 +22,14 @@ use crate::log::{LogFormat, LogLevel};
 use crate::metrics::Selection;
 use crate::program::LoadedProgram;
 
-/// P4Runtime's port at IANA, on the loopback interface, since whoever reaches it controls the switch.
+/// The port that IANA has assigned to P4Runtime, on the loopback interface, since whoever reaches this address controls
+/// the switch.
 pub(crate) const DEFAULT_GRPC_ADDRESS: &str = "127.0.0.1:9559";
 
 /// Keys that may follow a generator's file.
 const GENERATOR_KEYS: [&str; 6] = ["port", "rate", "period", "count", "name", "start"];
 
-/// Maximum packets a second of a generator: its clock has nanoseconds.
+/// The maximum rate of a generator in packets per second; a generator's clock counts nanoseconds.
 const MAX_RATE_PPS: u64 = 1_000_000_000;
 
 const EXAMPLES: &str = "\
@@ -73,7 +74,7 @@ code 0. SIGUSR1 and SIGUSR2 are ignored, and logged.
 Exit code 1: it could not start or go on; 2: the command line is wrong; 3: the interface of a
 port was removed (--exit-on-port-loss).";
 
-/// Which build this is.
+/// The version and the commit of this build.
 pub(crate) const VERSION: &str =
     concat!(env!("CARGO_PKG_VERSION"), " (", env!("REPRISE_COMMIT"), ")");
 
@@ -296,7 +297,7 @@ pub(crate) struct GrpcAccess {
 }
 
 impl GrpcAccess {
-    /// The TLS files, if a certificate is given.
+    /// Returns the paths of the TLS files, if a certificate is given.
     pub(crate) fn tls_files(&self) -> Option<tls::ServerFiles> {
         Some(tls::ServerFiles {
             certificate: self.tls_cert.clone()?,
@@ -360,7 +361,7 @@ pub(crate) struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// In nanoseconds; `None` if frames are kept however old they are.
+    /// The age in nanoseconds beyond which frames are dropped; `None` if frames are kept however old they are.
     pub(crate) fn age_max_ns(&self) -> Option<u64> {
         let age_max_ns = self.max_age_ms.saturating_mul(1_000_000);
         (age_max_ns > 0).then_some(age_max_ns)
@@ -414,7 +415,7 @@ pub(crate) enum PortSource {
 }
 
 impl PortSource {
-    /// The interface's name, if the port has one.
+    /// Returns the interface's name, if the port is on an interface.
     pub(crate) fn interface(&self) -> Option<&str> {
         match self {
             PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => Some(interface),
@@ -432,7 +433,7 @@ pub(crate) struct GenerateOption {
     pub(crate) port: PortId,
     pub(crate) pace: Pace,
     pub(crate) count: Option<u64>,
-    /// Whether it starts with the switch.
+    /// Whether the generator starts together with the switch.
     pub(crate) starts_now: bool,
 }
 
@@ -463,7 +464,7 @@ impl Options {
                 PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => {
                     format!("interface \"{interface}\"")
                 }
-                // Each port 0 takes another free port.
+                // With UDP port 0 the kernel chooses a free port, each time another one.
                 PortSource::Udp(address) if address.port() != 0 => format!("address {address}"),
                 PortSource::Udp(_) | PortSource::Capture { .. } => continue,
             };
@@ -608,7 +609,7 @@ impl Options {
     }
 
     /// A generator that waits for a command needs P4Runtime to start it. A generator beside a replay must end, so that
-    /// the replay can.
+    /// the replay can end too.
     fn check_generators(&self) -> Result<(), UsageError> {
         for GenerateOption {
             text,
@@ -667,12 +668,13 @@ impl Options {
         Ok(())
     }
 
-    /// Checks that each server has an address of its own. Each port 0 takes another free port.
+    /// Checks that each server has an address of its own. TCP port 0 is no conflict, since the kernel then chooses a
+    /// free port.
     fn check_addresses(&self) -> Result<(), UsageError> {
         let (Some(Address::Ip(grpc)), Some(metrics)) = (self.grpc_address(), self.metrics) else {
             return Ok(());
         };
-        // An IPv6 wildcard address covers those of IPv4.
+        // An IPv6 wildcard address also covers all IPv4 addresses.
         let covers = |all: IpAddr, one: IpAddr| {
             all == one || (all.is_unspecified() && (all.is_ipv6() || one.is_ipv4()))
         };
@@ -747,7 +749,7 @@ impl Options {
         ))
     }
 
-    /// The program's counters that the metrics include.
+    /// Returns the selection of the program's counters that the metrics include.
     pub(crate) fn metrics_selection(&self) -> Selection {
         Selection {
             counters: self.metrics_counters.clone(),
@@ -757,7 +759,7 @@ impl Options {
         }
     }
 
-    /// P4Runtime's address, if it is served.
+    /// Returns the address at which P4Runtime is served; `None` if P4Runtime is not served.
     pub(crate) fn grpc_address(&self) -> Option<Address> {
         match &self.grpc {
             Some(GrpcOption::At(address)) => Some(Address::Ip(*address)),
@@ -768,7 +770,7 @@ impl Options {
         }
     }
 
-    /// Thrift's address, if it is served.
+    /// Returns the address at which Thrift is served; `None` if Thrift is not served.
     pub(crate) fn thrift_address(&self) -> Option<Address> {
         let socket = self.thrift_socket.clone().map(Address::Unix);
         let at = |port| Address::Ip(SocketAddr::new(self.thrift_addr, port));
@@ -790,7 +792,7 @@ impl Options {
     }
 }
 
-/// More than 2^20 slots are gigabytes of kernel memory.
+/// Parses the number of slots of a receive ring. More than 2^20 slots would take gigabytes of kernel memory.
 fn ring_slots(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(slots @ 1..=1_048_576) => Ok(slots),
@@ -803,7 +805,8 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
     named.unwrap_or_else(|| Ok(PathBuf::from(text)))
 }
 
-/// A user who may write to a socket's file may connect.
+/// Parses the permissions of a Unix socket. At least one user must be allowed to write, since only users who may write
+/// to a socket's file may connect.
 fn socket_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode @ 0..=0o777) if mode & 0o222 != 0 => Ok(mode),
@@ -815,7 +818,7 @@ fn socket_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A queue without room for one packet would drop every packet.
+/// Accepts numbers from 1, since a queue without room for one packet would drop every packet.
 fn at_least_one() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
 }

@@ -5,7 +5,7 @@ use dataplane::{ControlError, Offload, PayloadExtern, PortId, Switch};
 /// What is added; `reprise-switch` itself adds nothing.
 #[derive(Default)]
 pub struct Parts {
-    /// Externs that change payloads, with the names by which programs call them. Each worker has its own.
+    /// Externs that change payloads, with the names by which programs call them. Each worker has externs of its own.
     pub payload_externs: Vec<(String, MadePayloadExtern)>,
     /// Makes the offload of a worker from the worker's number.
     pub offload: Option<Box<dyn Fn(u64) -> Offloaded>>,
@@ -18,7 +18,7 @@ pub type MadePayloadExtern = Box<dyn Fn() -> Box<dyn PayloadExtern>>;
 pub struct Offloaded {
     /// Starts when the switch begins to forward.
     pub offload: Box<dyn Offload>,
-    /// Ports whose frames the offload receives and sends; the frames that it punts arrive through them.
+    /// Ports whose frames the offload receives and sends; the frames that the offload punts arrive through these ports.
     pub ports: Vec<PortId>,
 }
 

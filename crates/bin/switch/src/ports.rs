@@ -23,7 +23,7 @@ pub(crate) struct OpenPort {
     /// The port as the ready line shows it.
     pub(crate) described: String,
     pub(crate) port: Box<dyn Port>,
-    /// The state of its interface, if that is watched.
+    /// The state of the port's interface, if the interface is watched.
     pub(crate) link: Option<Arc<LinkStatus>>,
     /// How many receive queues of its interface this port and the other workers' ports serve together; `None` where the
     /// kernel distributes the frames of all queues.
@@ -44,7 +44,7 @@ impl OpenPort {
 pub(crate) struct Opening {
     option: PortOption,
     rx_ring: Option<usize>,
-    /// Folder for programs that go on without the switch.
+    /// Folder for programs in the kernel that go on forwarding when the switch has ended.
     kept: Option<PathBuf>,
     way_out: WayOut,
     n_workers: usize,
@@ -167,7 +167,7 @@ impl Opening {
             .collect()
     }
 
-    /// The port to watch, if it is on an interface.
+    /// Returns what is needed to watch the port's interface, if the port is on an interface.
     fn watched(&self, opened: &[OpenPort]) -> Option<Watched> {
         let interface = self.option.source.interface()?.to_owned();
         let first = opened.first()?;
@@ -296,7 +296,7 @@ pub(crate) fn since_1970_ns() -> u64 {
     now.map_or(0, |now| now.as_nanos() as u64)
 }
 
-/// A port that the caller has opened.
+/// Makes an [`OpenPort`] of a port that the caller has opened.
 pub(crate) fn given(id: PortId, port: Box<dyn Port>) -> OpenPort {
     let name = port.name().to_owned();
     OpenPort {

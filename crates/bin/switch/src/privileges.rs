@@ -1,5 +1,5 @@
-//! Reduces the process's privileges once its ports, files and addresses are open. It keeps those that are needed to
-//! open the port of a lost interface again, or to load a new program.
+//! Reduces the process's privileges once its ports, files and addresses are open. The process keeps the privileges that
+//! are needed to open the port of a lost interface again, or to load a new program.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -63,7 +63,7 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// False for a missing file, which will be made in its folder.
+/// Whether a file belongs to another user. Returns false for a missing file, which will be made in its folder.
 fn is_of_another(path: &Path) -> bool {
     let own = privileges::user();
     fs::metadata(path).is_ok_and(|file| file.uid() != own)

@@ -1,13 +1,14 @@
-//! What a service manager is told, if there is one that asks (sd_notify(3)): systemd with `Type=notify`.
+//! Tells a service manager what the switch does, if the service manager asks for that (sd_notify(3)), as systemd does
+//! with `Type=notify`.
 
 use sd_notify::NotifyState;
 
-/// The switch forwards.
+/// Tells the service manager that the switch forwards.
 pub(crate) fn ready() {
     notify(NotifyState::Ready);
 }
 
-/// Another process is this service now.
+/// Tells the service manager that another process is the service's main process now.
 pub(crate) fn main_process_is(process: u32) {
     notify(NotifyState::MainPid(process));
 }

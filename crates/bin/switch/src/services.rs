@@ -1,4 +1,4 @@
-//! The threads beside the event loop: P4Runtime and gNMI, Thrift, metrics, signals.
+//! The threads beside the event loop: they serve P4Runtime and gNMI, Thrift and metrics, and handle signals.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -37,10 +37,10 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 /// Threads for gRPC. They only encode and decode; the event loop does the work on the switch.
 const N_THREADS: usize = 2;
 
-/// Default permissions of a Unix socket: its owner's only.
+/// Default permissions of a Unix socket: only its owner may connect.
 const SOCKET_MODE: u32 = 0o600;
 
-/// Failed entries that are listed one by one; the others are counted.
+/// How many failed entries are listed one by one; further failed entries are only counted.
 const ENTRY_ERRORS_SHOWN: usize = 10;
 
 /// A bound listener that is not served yet.
@@ -49,16 +49,17 @@ enum Bound {
     Unix(UnixListener, SocketFile),
 }
 
-/// A listening socket for, or of, another process.
+/// A listening socket that this process passes to another process, or that another process has passed to it.
 pub(crate) struct PassedListener {
-    /// The name of its service.
+    /// The name of the service for which the socket listens.
     pub(crate) service: String,
     pub(crate) address: Address,
     pub(crate) descriptor: OwnedFd,
 }
 
 impl PassedListener {
-    /// Whether it serves what the command line asks for. Port 0 is any port.
+    /// Whether this socket is for this service and listens at this address, which the command line gives. Port 0 on the
+    /// command line stands for any port.
     fn is_for(&self, service: Service, address: &Address) -> bool {
         let is_at = match (address, &self.address) {
             (Address::Ip(wanted), Address::Ip(found)) if wanted.port() == 0 => {
@@ -126,7 +127,7 @@ impl Listeners {
         })
     }
 
-    /// Duplicates of the listening sockets, for a process that takes over.
+    /// Returns duplicates of the listening sockets, for a process that takes over from this one.
     pub(crate) fn duplicates(&self) -> io::Result<Vec<PassedListener>> {
         let services = [
             (Service::P4Runtime, &self.p4runtime),
@@ -340,7 +341,7 @@ impl Services {
         let (handle, server) = (self.handle.clone(), self.server.clone());
         let served = Served::new(handle, server, selection, recent, engine);
         let router = metrics::router(served);
-        // Ends with the runtime: Prometheus repeats a request that is cut off.
+        // This task ends with the runtime. If that cuts a request off, Prometheus repeats the request.
         self.runtime.spawn(async move {
             let connections = metrics::BoundedListener::new(listener);
             if let Err(error) = axum::serve(connections, router).await {
@@ -383,13 +384,14 @@ impl Services {
             }
             self.runtime.spawn(server.publish(socket));
         }
-        // Ends with the runtime: a client repeats a request that is cut off.
+        // This task ends with the runtime. If that cuts a request off, the client repeats the request.
         self.runtime
             .spawn(server.serve(listener, std::future::pending()));
         Ok(())
     }
 
-    /// Makes a listener for the runtime, and keeps a socket's file for its removal at the end.
+    /// Makes a listener for the runtime. Keeps the path of a Unix socket's file, so that the file is removed at the
+    /// end.
     fn listener_of(
         &mut self,
         service: Service,
@@ -505,7 +507,7 @@ async fn set_up(
     })
 }
 
-/// Sets a program without P4Info, which P4Runtime controllers cannot use.
+/// Sets a program that has no P4Info; P4Runtime controllers cannot use such a program.
 async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<(), SwitchError> {
     let checked = Program::from_json_str_with(json, &device.payload_signatures())
         .map_err(|error| error.to_string())
@@ -708,7 +710,7 @@ fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Without /proc the mask is unknown, and SIGHUP stops the switch in order.
+    // Without /proc the mask is unknown; SIGHUP then stops the switch like the other signals.
     mask.is_some_and(|mask| mask & 1 != 0)
 }
 

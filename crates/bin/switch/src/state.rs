@@ -47,7 +47,8 @@ impl StateAtStart {
         }
     }
 
-    /// The contents of a state file that the switch of another process has open until this process has taken over.
+    /// Takes the contents of a state file that the switch of another process has open until this process has taken
+    /// over.
     pub(crate) fn of_other_process(path: &Path, contents: Contents) -> Self {
         Self {
             kept: KeptFile::new(path.to_owned(), Place::OfOtherProcess),

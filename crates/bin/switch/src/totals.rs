@@ -121,7 +121,7 @@ impl Totals {
         }
     }
 
-    /// One line of JSON, without its line end.
+    /// Returns the totals as one line of JSON, without a line end.
     pub(crate) fn to_json(&self) -> String {
         let object = |counts: &[(&'static str, u64)]| -> Value {
             let members = counts

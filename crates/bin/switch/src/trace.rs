@@ -26,7 +26,7 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
         ),
         None => return Ok(None),
     };
-    // A live trace shows each line when it happens; a replay is over soon.
+    // A live trace shows each line as soon as it is complete. A replay is over soon, so its trace may be buffered.
     let out: Box<dyn Write + Send> = if options.after_replay() == AfterReplay::End {
         Box::new(BufWriter::new(out))
     } else {
@@ -54,7 +54,7 @@ pub(crate) struct TraceEnd {
 
 impl TraceEnd {
     /// # Errors
-    /// Part of the trace could not be written. A closed standard output is no error, since its reader had enough.
+    /// Part of the trace could not be written. A closed standard output is no error, since its reader wants no more.
     pub(crate) fn result(self) -> Result<(), SwitchError> {
         let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         match (error.take(), self.path) {

@@ -93,7 +93,7 @@ pub(crate) fn finish(loops: &mut [EventLoop]) -> (Totals, Result<(), LoopError>)
     (totals, result)
 }
 
-/// Stops all workers when one panics: its part of the traffic would be lost silently.
+/// Stops all workers when one panics, since otherwise that worker's part of the traffic would be lost silently.
 struct StopsAll<'a>(&'a LoopHandle);
 
 impl Drop for StopsAll<'_> {

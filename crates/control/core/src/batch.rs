@@ -1,5 +1,6 @@
-//! A batch of updates. A worker executes a batch in pieces, so that frames may pass between two pieces. An undivided
-//! batch is a single piece, which is executed completely or not at all.
+//! A batch of updates. A worker (a thread with its own instance of the switch) executes a batch in pieces, so that
+//! frames may pass between two pieces. An undivided batch is a single piece, which is executed completely or not at
+//! all.
 
 use std::sync::Arc;
 
@@ -49,14 +50,15 @@ pub enum Atomicity {
     /// All other operations are attempted.
     #[default]
     ContinueOnError,
-    /// Later operations are not attempted; the last result is the refused operation's.
+    /// Later operations are not attempted; the last result is that of the refused operation.
     StopAtError,
-    /// No operation is done: earlier operations are undone exactly, later operations are not attempted, and the result
-    /// of all of them is `Aborted`. A worker executes the batch in one piece, so a pass of a packet sees all of the
-    /// batch or nothing of it. But one pass of a packet may come before the batch and the packet's next pass after it.
+    /// None of the batch's operations takes effect: earlier operations are undone exactly, later operations are not
+    /// attempted, and the result of all these other operations is `Aborted`. A worker executes the batch in one piece,
+    /// so a packet's pass through ingress and egress sees all of the batch or nothing of it. But a packet that makes
+    /// two passes may make the first pass before the batch and the second pass after it.
     Whole,
-    /// Like `Whole`, but executed when no packet is between two passes, so that every packet is processed entirely
-    /// before or entirely after it.
+    /// Like `Whole`, but executed when no packet is between two passes through ingress and egress, so that every packet
+    /// is processed entirely before or entirely after the batch.
     WholeForPackets,
 }
 
@@ -92,8 +94,8 @@ impl Running {
         }
     }
 
-    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, a single operation that counts as more, or an undivided
-    /// batch. Returns the number of updates that the piece counts as.
+    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, a single operation that costs more than this, or an
+    /// undivided batch. Returns the cost of the piece in updates.
     pub(crate) fn go_on(&mut self, state: &mut WorkerState<'_>) -> usize {
         let batch = Arc::clone(&self.batch);
         if batch.atomicity.is_undivided() && !self.is_over {
@@ -112,7 +114,8 @@ impl Running {
     }
 
     /// Executes the operations before the first one that changes a packet generator, in a switch that does not forward
-    /// yet. Packet generators belong to the switch that forwards, so [`Running::go_on`] executes the others there.
+    /// yet. Packet generators belong to the switch that forwards, so [`Running::go_on`] executes the remaining
+    /// operations in that switch.
     pub(crate) fn go_ahead(&mut self, state: &mut WorkerState<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())

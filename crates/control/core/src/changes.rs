@@ -1,4 +1,5 @@
-//! Changes of the device. Followers get them in the order of the calls, and mirror the device's state with them.
+//! Changes that control calls make to the device. Followers (the subscribers to changes) get the changes in the order
+//! of the calls, and use them to keep a copy of the device's state up to date.
 //!
 //! A follower subscribes first ([`crate::Device::changes`]) and then reads everything. [`crate::Reading::change`] is
 //! the number of the last change that the reading includes, so the follower applies only changes with higher numbers.
@@ -30,10 +31,11 @@ pub struct Change {
 /// What a call has changed.
 #[derive(Debug, Clone)]
 pub enum Changed {
-    /// Everything: a new pipeline forwards. Its state includes the updates that were written to it while it was saved.
+    /// Everything: a new pipeline forwards. Its state includes the updates that were written to it while it was saved
+    /// and waited for its commit.
     Pipeline,
-    /// A batch was written. The operations whose result (at the same index) is no error were executed. Results missing
-    /// at the end belong to operations that were not attempted.
+    /// A batch was written. An operation was executed if its result (at the same index) is not an error. Results
+    /// missing at the end belong to operations that were not attempted.
     Written(Arc<Batch>, Arc<[OperationResult]>),
 }
 
@@ -74,7 +76,7 @@ struct State {
     n_followers: usize,
     /// The newest changes, in order.
     kept: VecDeque<Change>,
-    /// Sum of the sizes of `kept`.
+    /// Sum of the sizes of the changes in `kept`, in updates.
     n_updates: usize,
     is_over: bool,
 }

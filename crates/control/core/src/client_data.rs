@@ -15,7 +15,7 @@ pub struct EntryKey {
     pub table: TableId,
     /// One match for each key field, in the order of the table's key.
     pub key: Vec<MatchField>,
-    /// 0 where the table has no priorities.
+    /// The entry's priority; 0 if the table has no priorities.
     pub priority: i32,
 }
 
@@ -25,16 +25,16 @@ pub struct EntryKey {
 pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
-    /// A number that the client stores (P4Runtime's `controller_metadata`). In entities that have none, what `form` is in
-    /// the others.
+    /// A number that the client stores (P4Runtime's `controller_metadata`). In an entity that has no
+    /// `controller_metadata`, this number has the meaning that `form` has in other entities.
     pub number: u64,
-    /// How the client wrote the entity, which a read gives back in the same way: in fields that the protocol has
-    /// deprecated, or in those that replace them.
+    /// Whether the client wrote the entity in fields that the protocol has deprecated, or in the fields that replace
+    /// them. A read returns the entity in the same fields.
     pub form: u32,
 }
 
-/// The digests to which a client has subscribed: the settings of the subscription, by the digest's name. Each worker
-/// has an equal copy.
+/// The digests to which a client has subscribed. Maps each digest's name to the settings of its subscription. Each
+/// worker has an equal copy of this map.
 pub(crate) type Digests = BTreeMap<String, ClientData>;
 
 /// Client data of table entries, default actions, multicast groups and clone sessions. An entity without client data
@@ -97,7 +97,7 @@ fn of<K: Eq + Hash>(map: &HashMap<K, ClientData>, key: K) -> ClientData {
     map.get(&key).cloned().unwrap_or_default()
 }
 
-/// Stores the data; a default value is removed, so that it takes no memory.
+/// Stores the data under the key. If the data is the default value, removes the key instead, which saves memory.
 fn set<K: Eq + Hash>(map: &mut HashMap<K, ClientData>, key: K, client_data: ClientData) {
     if client_data == ClientData::default() {
         map.remove(&key);

@@ -7,7 +7,8 @@ use crate::switch_handle::{PortStatus, SwitchContext};
 /// All counters at one moment.
 #[derive(Debug, Clone)]
 pub struct Counted {
-    /// The time on the event loop's clock at the reading. With several workers, the latest of their times.
+    /// The time on the event loop's clock when the counters were read. With several workers, this is the latest of
+    /// their times.
     pub now: Nanos,
     /// Number of workers in the sum.
     pub n_workers: usize,

@@ -19,14 +19,14 @@ use crate::store::{Store, blocking};
 use crate::switch_handle::{LinkSender, Subscriber, SwitchContext, SwitchHandle, Work};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
-/// The state that every protocol of a switch shares.
+/// The state of a switch that the servers of all protocols share.
 pub struct Device {
     handle: Arc<dyn SwitchHandle>,
     registers: Registers,
     /// A lock that a writer holds alone and readers share. A read may take several visits to the switch's thread,
     /// between which frames pass. The lock keeps such a read from seeing half a write.
     order: Arc<RwLock<()>>,
-    /// The last pipeline's unique number.
+    /// The unique number of the pipeline that was made last.
     generation: AtomicU64,
     committed: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) saved: Mutex<Option<Arc<Pipeline>>>,
@@ -122,7 +122,8 @@ impl Device {
         self.handle.payload_signatures()
     }
 
-    /// Checks that the workers can run a program as one switch. Returns it with `view`, the protocol's data.
+    /// Checks that all workers together can run a program as if they were one switch. Returns the program together with
+    /// `view`, the protocol's data.
     ///
     /// # Errors
     /// `FailedPrecondition`: what a packet reads would depend on the worker that processes it.
@@ -137,8 +138,8 @@ impl Device {
     }
 
     /// Waits for exclusive access, under which nobody else reads, writes or sets a pipeline, and runs a call as a task
-    /// of the caller's Tokio runtime. If the caller drops the future while it waits, nothing happens. Once the call
-    /// runs, it runs to its end, even without its caller.
+    /// of the caller's Tokio runtime. If the caller drops the future while it waits for access, nothing happens. Once
+    /// the call runs, it runs to its end, even if the caller drops the future.
     ///
     /// # Errors
     /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store could not store the changes of earlier
@@ -158,7 +159,8 @@ impl Device {
         carried_out(call(exclusive)).await
     }
 
-    /// Whether the store has every change that was answered as done; `None` if the device has no store.
+    /// Whether the store contains the changes of all calls that were answered with success; `None` if the device has no
+    /// store.
     pub fn is_stored(&self) -> Option<bool> {
         self.store().map(|store| store.is_current())
     }
@@ -203,14 +205,14 @@ impl Device {
         Arc::clone(&self.order)
     }
 
-    /// Follows every change from now on.
+    /// Subscribes to every change from now on.
     pub fn changes(&self) -> Changes {
         self.changes.follow()
     }
 
     /// Reads from every worker's switch, or from a saved pipeline's only switch, without exclusive access. The counters
-    /// include the offload's. `n_updates`: the cost of `work`, which counts against an event-loop iteration's limit of
-    /// updates.
+    /// include the offload's counts. `n_updates` is the cost of `work` in updates. It counts against the limit of
+    /// updates that an event-loop iteration executes.
     ///
     /// # Errors
     /// [`Error::Replaced`], [`Error::Stopped`].

@@ -64,7 +64,7 @@ impl Exclusive {
         &self.device
     }
 
-    /// Reads from a pipeline while the access lasts.
+    /// Makes a `Reading`, with which the caller reads from a pipeline while the access lasts.
     pub fn reading(&self, pipeline: &Arc<Pipeline>) -> Reading {
         Reading::new(Arc::clone(&self.device), Arc::clone(pipeline), None)
     }
@@ -136,8 +136,8 @@ impl Exclusive {
         self.make_ready(checked, Vec::new).await
     }
 
-    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes these operations. The operations are
-    /// first tried in a switch that forwards nothing.
+    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes the effects of these operations. The
+    /// operations are first tried in a switch that forwards nothing.
     ///
     /// # Errors
     /// The error of the first operation that fails; [`Error::Stopped`].
@@ -246,7 +246,7 @@ impl Exclusive {
     }
 
     /// Compiles a program for every worker and executes the operations. The workers' programs are compiled one after
-    /// the other, so that this takes at most one processor from the workers that forward.
+    /// the other, so that the compilation takes at most one processor away from the workers that forward.
     async fn make_ready(
         &self,
         checked: Checked,
@@ -295,8 +295,8 @@ impl Ready {
     }
 }
 
-/// Whether to replace the program now: the offload has stopped, and either the queues are empty or the worker has
-/// waited long enough for them.
+/// Whether the worker may replace the program now. It may as soon as the offload has stopped and either the engine's
+/// queues are empty or the worker has waited long enough for them to become empty.
 fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
     if !switch.withdraw_offload() {
         return false;
@@ -322,8 +322,8 @@ fn try_out(
     Ok(batch.operations)
 }
 
-/// Lets every worker execute a batch at a moment when no packet in that worker is between two passes, or lets no worker
-/// execute it.
+/// Lets every worker execute a batch at a moment when no packet in that worker is between two passes through ingress
+/// and egress, or lets no worker execute the batch.
 #[derive(Clone)]
 struct Gate {
     /// `None` lets every batch through at once.
@@ -378,7 +378,7 @@ fn packets_between() -> Error {
     ControlError::new(ControlErrorKind::Unimplemented, message).into()
 }
 
-/// A pipeline that is saved but not stored yet.
+/// A saved pipeline (one that waits for its commit) that the store does not have yet.
 #[must_use = "exclusive access ends with it, and others may begin before the pipeline is stored"]
 pub struct Saved(Exclusive, Arc<Pipeline>);
 

@@ -1,9 +1,10 @@
 //! The control plane of a switch, without any protocol: the part that the servers of P4Runtime, Thrift and gNMI share.
 //!
 //! A [`Device`] takes calls from any thread. It has one switch for each worker, and each switch belongs to a thread of
-//! its own ([`SwitchHandle`]). Operations use the program's ids ([`dataplane::Program::table`] and its like) and the
-//! data plane's values. An error has a kind ([`Error`], [`dataplane::ControlErrorKind`]). The crates of the protocols
-//! handle authorization, connections, and messages with the protocol's own ids.
+//! its own ([`SwitchHandle`]). Operations use the program's ids, which [`dataplane::Program::table`] and similar
+//! methods find by name, and values in the data plane's form. An error has a kind ([`Error`],
+//! [`dataplane::ControlErrorKind`]). The crates of the protocols handle authorization, connections, and messages with
+//! the protocol's own ids.
 //!
 //! # The steps of a call that changes something
 //!
@@ -17,9 +18,10 @@
 //! | 6. All workers have answered. The store makes the result durable ([`Store`]) before the call is answered. | the new state | | killed: after a restart all of it or nothing |
 //! | 7. The change gets a number and is published ([`Device::changes`]); the access ends. | the new state | the new state | |
 //!
-//! - **A batch** ([`Batch`]) is executed in order. A packet sees an update completely or not at all, except that array
-//!   cells change one by one. No frame passes within [`limits::UPDATES_PER_PIECE`] updates. A refused update changes
-//!   nothing. [`Atomicity`] says whether later updates are still attempted and whether earlier ones are undone.
+//! - **A batch** ([`Batch`]) is executed in order. A packet sees an update completely or not at all, except that
+//!   array cells change one by one. A piece of the batch has [`limits::UPDATES_PER_PIECE`] updates, and no frame passes
+//!   while a worker executes a piece. A refused update changes nothing. [`Atomicity`] says whether later updates are
+//!   still attempted and whether earlier ones are undone.
 //! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: no
 //!   frame passes during step 5, and all workers get the same result.
 //! - **A pipeline** is prepared between steps 3 and 4 ([`Ready`]), on a thread that does not forward: it is compiled
@@ -34,17 +36,19 @@
 //!   the workers execute that operation and all later ones in pieces after the exchange.
 //! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece
 //!   ends. So packets in the offload never see part of an update that takes several calls, and they see a new pipeline
-//!   with all its initial state. The unit is the piece and not the batch, because the offload punts some packets to the
-//!   engine, which sees each piece, and the offload and the engine must agree while frames pass. A read first collects
-//!   the offload's counts. A drain also waits for packets in the offload.
+//!   with all its initial state. The offload does not wait for the end of the whole batch, because it punts some
+//!   packets
+//!   to the engine. The engine sees the effect of each piece, and the offload and the engine must agree while frames
+//!   pass. A read first collects the offload's counts. A drain also waits for packets in the offload.
 //! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without
 //!   a pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every
 //!   worker has it.
 //! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
 //!   ([`Error::Replaced`]). Once the work has started, this can happen only if some code replaces programs without the
 //!   device.
-//! - **A read** ([`Device::reading`]) waits until no call has exclusive access, and holds off such calls until it is
-//!   dropped. A large read is many visits to the workers with frames in between, so counters change meanwhile.
+//! - **A read** ([`Device::reading`]) waits until no call has exclusive access. Until the reading is dropped, no call
+//!   gets exclusive access. A large read visits each worker's thread many times, and frames pass between two visits, so
+//!   counters change during the read.
 //! - **Frames** pass between pieces: an event loop executes a bounded number of updates in an iteration, whichever
 //!   protocol wrote them.
 //!

@@ -1,16 +1,18 @@
 //! Every limit of control calls, with its unit and its reason.
 
-/// Updates that a worker executes as one piece of a batch, without a frame in between. A replica of a group or a
-/// session counts as an update. An event-loop iteration executes a few pieces, in some 0.1 ms, and then lets frames
-/// pass.
+/// Updates that a worker executes as one piece of a batch, without a frame in between. A replica of a multicast group
+/// or of a clone session counts as an update. An event-loop iteration executes a few pieces, in some 0.1 ms, and then
+/// lets frames pass.
 pub const UPDATES_PER_PIECE: usize = 64;
 
-/// The most updates of an undivided batch: they take some 10 ms, in which frames wait in the kernel. A replica counts
-/// as an update, and so do [`CELLS_PER_UPDATE`] cells.
+/// The maximum number of updates in an undivided batch (a batch that a worker executes in one piece). So many updates
+/// take some 10 ms, in which frames wait in the kernel. A replica counts as an update, and [`CELLS_PER_UPDATE`] cells
+/// together count as an update.
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
-/// How many times a worker looks for a moment without a packet between two passes. It looks about once in an event-loop
-/// iteration; all these iterations take some 100 ms. Then the batch is refused.
+/// How many times a worker checks that no packet is between two passes through ingress and egress. It checks about once
+/// in an event-loop iteration; all these iterations take some 100 ms. If there was such a packet at every check, the
+/// batch is refused.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
 /// How many times a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
@@ -29,10 +31,10 @@ pub const CELLS_PER_VISIT: u64 = 1_024;
 /// switch's thread reads. A visit takes 0.1 ms and counts as this many updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 
-/// Successful updates to a saved pipeline that are kept until its commit replays them. An SFU with as many viewers as
-/// it can have needs a fraction of them for its viewers and all its register cells.
+/// How many successful updates to a saved pipeline are kept until the pipeline's commit replays them. An SFU with as
+/// many viewers as it can have needs a fraction of this number for its viewers and all its register cells.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
-/// Updates that are kept as changes for slow followers, some 10 MB. A follower that is further behind gets an error and
-/// must read all state again. A replica counts as an update.
+/// How many updates are kept as changes for slow followers; they take some 10 MB. A follower that is further behind
+/// gets an error and must read all state again. A replica counts as an update.
 pub const CHANGED_UPDATES_KEPT_MAX: usize = 65_536;

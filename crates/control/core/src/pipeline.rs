@@ -19,7 +19,7 @@ use crate::store::{JsonOrigin, Origin, OriginOf, Slot};
 /// Protocol data of a pipeline, such as the P4Info of P4Runtime.
 pub(crate) type View = Arc<dyn Any + Send + Sync>;
 
-/// A program that all workers can run as one switch; [`crate::Device::check`] returns it.
+/// A program that all workers together can run as if they were one switch; [`crate::Device::check`] returns it.
 #[derive(Clone)]
 pub struct Checked {
     pub(crate) program: Program,
@@ -57,7 +57,7 @@ impl Checked {
         self.with_config(json).with_origin(origin)
     }
 
-    /// The protocol data; `None` if it has another type.
+    /// Returns the protocol data; `None` if the data has another type than `V`.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.view).downcast().ok()
     }
@@ -76,7 +76,8 @@ pub struct Pipeline {
     client_data: Mutex<ClientDataMap>,
     /// The digest subscriptions of each worker.
     digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
-    /// Set if the pipeline is saved: reads and writes then go to the switch in it.
+    /// Set if the pipeline is saved, which means that it waits for its commit. Reads and writes then go to the shadow's
+    /// switch.
     shadow: Option<Mutex<Shadow>>,
 }
 
@@ -100,7 +101,7 @@ pub fn blank_switch(program: &Program) -> Switch {
 }
 
 impl Pipeline {
-    /// The program, with names, ids and widths for operations.
+    /// The program, which has the names, ids and widths that operations need.
     pub fn program(&self) -> &Program {
         &self.checked.program
     }
@@ -121,7 +122,7 @@ impl Pipeline {
         &self.checked
     }
 
-    /// The protocol data; `None` if it has another type.
+    /// Returns the protocol data; `None` if the data has another type than `V`.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.checked.view).downcast().ok()
     }
@@ -167,7 +168,8 @@ impl Pipeline {
         }
     }
 
-    /// Calls `work` with a worker's state. Reads return the first worker's client data, so only this worker's is kept.
+    /// Calls `work` with a worker's state. Reads return the first worker's client data, so only the first worker's
+    /// client data is kept.
     pub(crate) fn with_state<R>(
         &self,
         (worker, n_workers): (usize, usize),
@@ -200,7 +202,8 @@ impl Pipeline {
         Arc::clone(&all[worker])
     }
 
-    /// The digests to which a client has subscribed: the client data of the subscription, by the digest's name.
+    /// Returns the digests to which a client has subscribed, as a map from each digest's name to the client data of its
+    /// subscription.
     pub fn digests(&self) -> BTreeMap<String, ClientData> {
         lock(&self.digests_of(0)).clone()
     }
@@ -215,8 +218,8 @@ impl Pipeline {
         Some(work(&lock(self.shadow.as_ref()?).switch))
     }
 
-    /// Executes updates in the switch of a saved pipeline, and keeps them for its commit; `None` if the pipeline
-    /// forwards.
+    /// Executes a batch in the switch of a saved pipeline, and keeps the updates so that the pipeline's commit can
+    /// repeat them; returns `None` if the pipeline forwards.
     pub(crate) fn write_saved(
         &self,
         batch: &Batch,
@@ -253,7 +256,7 @@ impl Pipeline {
         })
     }
 
-    /// The operations written to a saved pipeline so far, for its commit.
+    /// Returns the operations written to a saved pipeline so far, which the pipeline's commit repeats.
     pub(crate) fn written(&self) -> Vec<Operation> {
         let shadow = self.shadow.as_ref();
         shadow.map_or_else(Vec::new, |shadow| lock(shadow).written.clone())

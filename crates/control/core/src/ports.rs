@@ -41,8 +41,8 @@ impl Port {
 }
 
 impl Device {
-    /// Returns every port in command-line order, without exclusive access, including the offload's counts. Ports are
-    /// reported as enabled or disabled as the last finished call left them.
+    /// Returns every port in command-line order, without exclusive access. The counters include the offload's counts. A
+    /// port is reported as enabled or disabled as the last finished call has set it.
     ///
     /// # Errors
     /// [`Error::Stopped`].

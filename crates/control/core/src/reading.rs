@@ -1,4 +1,4 @@
-//! Reads while nobody writes: the combined state of all workers, in portions that do not hold up frames.
+//! Reads the combined state of all workers while nobody writes, in portions so small that they do not hold up frames.
 //!
 //! Large state is read in several visits to the workers' threads, with frames in between. State that is equal in all
 //! workers is read from the first worker; counts are summed. Secret arguments of actions and secret cells of registers
@@ -67,7 +67,7 @@ impl Reading {
         }
     }
 
-    /// Includes secrets. Only for data that goes back to the switch and to nobody else.
+    /// Makes the reading return secrets too. Use it only for data that goes back to the switch and to nobody else.
     #[must_use]
     pub fn with_secrets(self) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl Reading {
         self.change
     }
 
-    /// Lets writers in while the caller cannot go on reading. Later reads may see their changes.
+    /// Lets writers in while the caller cannot go on reading. Later reads may see the changes of these writers.
     pub fn let_writes_in(&mut self) {
         self.no_writes = None;
     }
@@ -206,7 +206,8 @@ impl Reading {
         Ok(sums)
     }
 
-    /// Reads the next cells of a meter array, like `counter_cells`: the rates, and the summed counts.
+    /// Reads the next cells of a meter array, like `counter_cells`. Returns each cell's rates, and its counts summed
+    /// over all workers.
     ///
     /// # Errors
     /// `NotFound`, `OutOfRange`.

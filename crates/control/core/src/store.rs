@@ -12,7 +12,7 @@ use dataplane::PortId;
 use crate::batch::Batch;
 use crate::error::{Error, OperationResult};
 
-/// What a store needs to rebuild a pipeline after a restart. The protocol that set the pipeline implements it.
+/// What a store needs to rebuild a pipeline after a restart. The protocol that set the pipeline implements this trait.
 pub trait Origin: Send + Sync + 'static {
     /// The protocol's name, by which it recognises its own pipelines.
     fn kind(&self) -> &'static str;
@@ -20,9 +20,9 @@ pub trait Origin: Send + Sync + 'static {
     /// The pipeline in the protocol's own format.
     fn config(&self) -> Vec<u8>;
 
-    /// State that the protocol learned from writes and needs to interpret them, such as numbers that it assigned. The
-    /// state has a number, which rises with each change; number 0 is the empty state. `None` if the state's number is
-    /// not above `after`.
+    /// Returns the state that the protocol learned from writes and needs in order to interpret these writes, such as
+    /// numbers that the protocol assigned. The state has a number, which rises with each change of the state; number 0
+    /// means the empty state. Returns `None` if the state's number is not above `after`.
     fn learned(&self, after: u64) -> Option<(u64, Vec<u8>)> {
         let _ = after;
         None
@@ -47,7 +47,8 @@ impl Origin for JsonOrigin {
     }
 }
 
-/// One of the two places for a pipeline that a device has. A pipeline is set in a slot, and batches are written to it.
+/// One of a device's two slots for pipelines. A pipeline is set in a slot, and batches are written to the pipeline in a
+/// slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
     /// The pipeline that forwards.
@@ -59,7 +60,7 @@ pub enum Slot {
 /// A pipeline's origin; `None` if the pipeline was set without an origin.
 pub type OriginOf = Option<Arc<dyn Origin>>;
 
-/// The result of a call. An operation of a batch was executed if its own result is no error. Results missing at the
+/// The result of a call. An operation of a batch was executed if its own result is not an error. Results missing at the
 /// end belong to operations that were not attempted.
 #[derive(Clone)]
 pub enum Kept {
@@ -95,7 +96,7 @@ pub trait Store: Send + Sync + 'static {
     /// call changes anything.
     ///
     /// # Errors
-    /// The store cannot do it yet; nothing is lost.
+    /// The store still cannot make these results durable. None of them is lost.
     fn catch_up(&self) -> Result<(), StoreError>;
 
     /// Makes the result of a call durable, completely or not at all. If this fails, the store holds the result in
@@ -105,7 +106,8 @@ pub trait Store: Send + Sync + 'static {
     /// The result is not durable.
     fn keep(&self, kept: Kept) -> Result<(), StoreError>;
 
-    /// Whether a switch that starts from this store now would have every change that was answered as done.
+    /// Whether a switch that starts from this store now would have the changes of all calls that were answered with
+    /// success.
     fn is_current(&self) -> bool {
         true
     }

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 pub type Work = Box<dyn FnOnce(&mut SwitchContext<'_>) + Send>;
 
 /// Access to the threads that own the switches, one for each worker. A worker is a switch of its own with a part of the
-/// traffic. A change that all workers must have is submitted to each.
+/// traffic. A change that all workers must have is submitted to each worker.
 pub trait SwitchHandle: Send + Sync + 'static {
     /// Number of workers; constant for the life of the handle.
     fn n_workers(&self) -> usize {
@@ -27,14 +27,14 @@ pub trait SwitchHandle: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Runs `work` soon, between passes, on the thread of the worker with this number, counted from 0, and wakes the
-    /// worker's event loop.
+    /// Queues `work` for the worker with this number (counted from 0), and wakes the worker's event loop. The loop runs
+    /// `work` soon, on the worker's thread, but never during a packet's pass through ingress and egress.
     ///
     /// A worker's work runs in the order of submission. P4Runtime's server relies on this order: a former primary's
-    /// writes end before its successor's begin. Unfinished work ([`SwitchContext::rest`]) continues before any other.
-    /// After some hundred updates ([`SwitchContext::n_updates`]) the event loop lets frames pass. After the work, the
-    /// loop transmits the frames that the switch has made, and calls [`DrainWaiters::notify`]. If the switch has
-    /// stopped, `work` is dropped without being run. `submit` itself never blocks.
+    /// writes end before its successor's writes begin. Unfinished work ([`SwitchContext::rest`]) continues before any
+    /// other work. After some hundred updates ([`SwitchContext::n_updates`]) the event loop lets frames pass. After the
+    /// work, the loop transmits the frames that the switch has made, and calls [`DrainWaiters::notify`]. If the switch
+    /// has stopped, `work` is dropped without being run. `submit` itself never blocks.
     fn submit(&self, worker: usize, work: Work);
 
     /// Subscribes a channel to all events of one kind in every worker, from now on.
@@ -96,7 +96,7 @@ impl<T> Clone for NoticeSender<T> {
 }
 
 impl<T> NoticeSender<T> {
-    /// Makes both ends of a channel for `n_notices` waiting notices.
+    /// Makes both ends of a channel in which at most `n_notices` notices wait for the receiver.
     pub fn channel(n_notices: usize) -> (Self, Receiver<T>) {
         let (notices, receiver) = channel(n_notices);
         let lost = Arc::default();
@@ -235,11 +235,11 @@ pub struct PortStatus {
     pub link_up_events: u64,
     /// How often the interface was removed.
     pub lost_events: u64,
-    /// Receive queues of the interface that the port does not serve.
+    /// Number of the interface's receive queues that the port does not serve.
     pub unserved_queues: u32,
     /// The interface's current name.
     pub interface: String,
-    /// Whether the offload forwards at the port now; `None` if no offload serves it.
+    /// Whether the offload forwards at the port now; `None` if no offload serves the port.
     pub is_offloaded: Option<bool>,
     /// Whether a control call has disabled the port ([`Switch::set_port_enabled`]).
     pub is_disabled: bool,
@@ -255,7 +255,8 @@ pub struct PortStatus {
 }
 
 impl PortStatus {
-    /// The link state that clients are told: down while the port is disabled, otherwise the interface's state.
+    /// The link state that clients are told: lost if the interface was removed, otherwise down while the port is
+    /// disabled, otherwise the interface's state.
     pub fn reported_link(&self) -> LinkState {
         match self.link {
             LinkState::Lost => LinkState::Lost,
@@ -292,7 +293,8 @@ pub struct DrainWaiters {
 }
 
 impl DrainWaiters {
-    /// Notifies `done` once, when `token` is drained.
+    /// Adds a caller that waits. `done` is notified once, when all packets for which `token` waits have left the
+    /// switch.
     pub fn push(&mut self, token: DrainToken, done: oneshot::Sender<()>) {
         self.waiting.push((token, done));
     }

@@ -1,4 +1,5 @@
-//! Checks which programs several workers can run as one switch, and counts the workers that have finished some work.
+//! Checks whether several workers together can run a program as if they were one switch, and counts the workers that
+//! have finished some work.
 //!
 //! A worker is a switch of its own with a part of the traffic. All workers have the same entries, groups and sessions,
 //! though they may execute a write at different moments. Counts are summed over the workers.
@@ -14,15 +15,15 @@ use crate::error::OperationResult;
 /// How several workers keep the registers and meters that packets write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Registers {
-    /// The switch has one set. Several workers could not share it, so with several workers a program with such
-    /// registers or meters is refused.
+    /// The switch has one set of them. Several workers could not share this set, so with several workers a program with
+    /// such registers or meters is refused.
     #[default]
     OfTheSwitch,
-    /// Each worker has a set of its own. A program with `@shared` registers is refused all the same.
+    /// Each worker has a set of its own. With several workers, a program with `@shared` registers is still refused.
     PerWorker,
 }
 
-/// Checks that this many workers can run the program as one switch.
+/// Checks that this many workers together can run the program as if they were one switch.
 ///
 /// # Errors
 /// With this program, the values that a packet reads would depend on the worker that processes it.

@@ -1,6 +1,6 @@
-//! `Get`: values of leaves, or nodes as JSON.
+//! Answers `Get`: with the values of leaves, or with nodes as JSON.
 //!
-//! Source: gNMI specification 0.10.0, 2.3.1, 3.3; RFC 7951, 4.
+//! Source: gNMI specification 0.10.0, sections 2.3.1 and 3.3; RFC 7951, section 4.
 
 use gnmi_proto::gnmi::get_request::DataType;
 use gnmi_proto::gnmi::{GetRequest, GetResponse, ModelData, Notification, Update};
@@ -103,7 +103,7 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-/// Refuses more than `PATHS_MAX` of something in a request.
+/// Refuses a request that has more than `PATHS_MAX` of the things that `what` names.
 pub(crate) fn expect_few(what: &str, n_found: usize) -> Result<(), Status> {
     if n_found <= PATHS_MAX {
         Ok(())
@@ -261,7 +261,7 @@ fn qualified(name: &str, module: Module, is_first: bool, encoded: Encoded) -> St
     }
 }
 
-/// The JSON of the root or of the container of all interfaces.
+/// Returns the JSON of the root or of the container of all interfaces.
 fn above(snapshot: &Snapshot, node: &Node, wanted: &Wanted, encoded: Encoded) -> Json {
     let list = snapshot.interfaces.iter();
     let list = list.map(|interface| members(interface, node, wanted, encoded, false));

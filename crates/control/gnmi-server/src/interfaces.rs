@@ -14,7 +14,7 @@ pub(crate) struct Interface {
 }
 
 pub(crate) struct Snapshot {
-    /// The interfaces, in every snapshot in the order of the ports on the command line.
+    /// The interfaces. In every snapshot they have the order of the ports on the command line.
     pub interfaces: Vec<Interface>,
     /// Nanoseconds since 1970.
     pub taken_ns: i64,
@@ -81,7 +81,7 @@ fn named(ports: Vec<Port>) -> Vec<Interface> {
     ports.into_iter().map(interface).collect()
 }
 
-/// Nanoseconds since 1970, as in gNMI (2.2.1).
+/// Returns the nanoseconds since 1970, as timestamps have them in the gNMI specification (section 2.2.1).
 pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)

@@ -1,6 +1,6 @@
 //! Resolves the paths of requests to nodes and interfaces, and builds the paths of answers.
 //!
-//! Source: gNMI specification 0.10.0, 2.2.2, 2.4, 2.7, 3.3.4; gNMI path conventions 0.4.0.
+//! Source: gNMI specification 0.10.0, sections 2.2.2, 2.4, 2.7 and 3.3.4; gNMI path conventions 0.4.0.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(crate) struct Query {
     /// At least one node. No node is below another.
     pub nodes: Vec<&'static Node>,
     pub name: Name,
-    /// The path has one node and no wildcard.
+    /// Whether the path has one node and no wildcard.
     pub is_exact: bool,
     /// The path as text, for messages.
     pub text: String,
@@ -54,12 +54,12 @@ impl PathError {
         }
     }
 
-    /// The status for a reader (3.3.1).
+    /// Returns the status for a client that reads (gNMI specification, section 3.3.1).
     pub(crate) fn read(self) -> Status {
         self.status(Code::InvalidArgument)
     }
 
-    /// The status for a writer (3.4.7).
+    /// Returns the status for a client that writes (gNMI specification, section 3.4.7).
     pub(crate) fn written(self) -> Status {
         self.status(Code::NotFound)
     }
@@ -72,7 +72,7 @@ const ANY_NUMBER: &str = "...";
 /// The key of the interface list.
 const KEY: &str = "name";
 
-/// The accepted origins: none, the specification's, and one that some collectors send.
+/// The accepted origins: an empty origin, the specification's origin, and an origin that some collectors send.
 const ORIGINS: [&str; 3] = ["", "openconfig", "openconfig-interfaces"];
 
 /// Model prefixes that some clients put in front of element names.
@@ -167,7 +167,7 @@ impl Query {
     }
 }
 
-/// The interface that the keys of a path select.
+/// Returns the name of the interface that the keys of a path select.
 fn key_of(elems: &[&PathElem], text: &str) -> Result<Name, PathError> {
     let mut name = Name::Every;
     for elem in elems.iter().filter(|elem| !elem.key.is_empty()) {
@@ -189,7 +189,8 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
         return path.is_empty();
     };
     if elem.name == ANY_NUMBER {
-        // Consecutive `...` are equivalent to one: trying each of them would multiply the attempts.
+        // Consecutive `...` are equivalent to one `...`. Only the last is tried, because trying each of them would
+        // multiply the attempts.
         if rest.first().is_some_and(|next| next.name == ANY_NUMBER) {
             return matches(rest, path);
         }
@@ -268,7 +269,8 @@ pub(crate) fn of_leaf(leaf: &[&str], name: &str) -> Path {
     of_node(&[INTERFACE, leaf].concat(), Some(name))
 }
 
-/// The prefix of an answer. It repeats target and origin, but no elements: paths are complete (2.2.2.1).
+/// Returns the prefix of an answer. The prefix repeats target and origin, but has no elements, because the paths in an
+/// answer are complete (gNMI specification, section 2.2.2.1).
 pub(crate) fn answer_prefix(asked: Option<&Path>) -> Option<Path> {
     let asked = asked.filter(|prefix| !prefix.target.is_empty() || !prefix.origin.is_empty())?;
     Some(Path {

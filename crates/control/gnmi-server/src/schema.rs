@@ -32,7 +32,7 @@ impl Module {
     }
 }
 
-/// The kind of a leaf's data (3.3.1).
+/// The kind of a leaf's data (gNMI specification, 3.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Configuration: readable and writable.
@@ -54,7 +54,8 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// The value for a port; `None` if it is unknown. `name` is the name that gNMI's interface of the port has.
+    /// The value for a port; `None` if it is unknown. `name` is the name of the gNMI interface that represents the
+    /// port.
     pub(crate) fn read(&self, name: &str, port: &Port) -> Option<Value> {
         (self.read)(name, port)
     }
@@ -69,7 +70,7 @@ pub(crate) const INTERFACE: &[&str] = &["interfaces", "interface"];
 /// The type of every port, whatever kind of interface is beneath: all frames are Ethernet frames.
 const TYPE: &str = "iana-if-type:ethernetCsmacd";
 
-/// Bytes before the payload in a frame. OpenConfig's MTU includes them, the kernel's does not.
+/// Bytes before the payload in a frame. OpenConfig's MTU includes these bytes; the kernel's MTU does not.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
 const fn leaf(
@@ -138,7 +139,7 @@ fn drops(port: &Port, reasons: &[&str]) -> u64 {
     of_reasons.map(|(_, n_frames)| n_frames).sum()
 }
 
-/// Reasons of discards: there was no room, or the link was down. The frame had no error.
+/// The drop reasons that count as discards: there was no room, or the link was down. The frame itself had no error.
 const RX_DISCARDS: &[&str] = &["rx_ring_full", "rx_no_buffer"];
 const TX_DISCARDS: &[&str] = &["tx_no_room", "tx_link_down"];
 
@@ -275,7 +276,7 @@ pub(crate) static LEAVES: [Leaf; 29] = {
     ]
 };
 
-/// Nodes of the models that the switch does not implement. A request for them is not malformed.
+/// Nodes that the models have but the switch does not implement. A request for such a node is not malformed.
 const ABSENT: &[&[&str]] = &[
     &["hold-time"],
     &["penalty-based-aied"],

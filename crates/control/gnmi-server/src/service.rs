@@ -25,13 +25,14 @@ use crate::{get, set, subscribe};
 
 const ORGANIZATION: &str = "OpenConfig working group";
 
-/// gNMI for a device. Clones share everything.
+/// The gNMI service of a device. Clones share all state.
 #[derive(Clone)]
 pub struct Gnmi(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub interfaces: Interfaces,
-    /// Permits for subscriptions, and for the values that they read.
+    /// Permits that bound the work of all subscriptions. Each subscription takes one of these permits, and permits of
+    /// `values_per_second` for the values that it reads.
     pub subscriptions: Arc<Semaphore>,
     pub values_per_second: Arc<Semaphore>,
     /// True once subscriptions must end.
@@ -48,7 +49,7 @@ impl Gnmi {
         }))
     }
 
-    /// The service to add to a gRPC server. Several servers may have it.
+    /// Returns the service, which can be added to one or several gRPC servers.
     pub fn service(&self) -> GNmiServer<Self> {
         GNmiServer::new(self.clone()).max_decoding_message_size(REQUEST_BYTES_MAX)
     }
@@ -67,8 +68,8 @@ impl Shared {
     }
 }
 
-/// Refuses extensions that would change the meaning of a request. Ignores others, since an extension must not change
-/// the base operation (2.8).
+/// Refuses extensions that would change the meaning of a request. Ignores all other extensions, since an extension must
+/// not change the base operation (gNMI specification, 2.8).
 pub(crate) fn expect_no_extension(extensions: &[Extension]) -> Result<(), Status> {
     let known = extensions.iter().find_map(|extension| {
         Some(match extension.ext.as_ref()? {

@@ -1,4 +1,5 @@
-//! `Set`: enables and disables ports. All ports of a request change under one exclusive access to the device, or none.
+//! `Set`: enables and disables ports. Either all ports of a request change, under one exclusive access to the device,
+//! or none of them changes.
 //!
 //! Source: gNMI specification 0.10.0, 3.4.
 
@@ -139,7 +140,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Resets the deleted leaves to their defaults. Ports cannot be deleted (3.4.6).
+    /// Resets the deleted leaves to their defaults. Ports cannot be deleted (gNMI specification, section 3.4.6).
     fn delete(&mut self, query: &Query) -> Result<(), Status> {
         let is_state = |node: &&&Node| {
             let below = node.below_interface();

@@ -81,13 +81,13 @@ pub(crate) async fn serve(
 struct Watch {
     name: Name,
     leaves: Vec<&'static Leaf>,
-    /// The interval of reading.
+    /// The interval at which the leaves are read.
     every: Option<Duration>,
     /// Also reads the leaves when a port has changed.
     is_on_notice: bool,
     /// Sends only changed values.
     is_of_changes: bool,
-    /// The interval of sending unchanged values too.
+    /// The interval at which unchanged values are sent too.
     heartbeat: Option<Duration>,
     next_look: Option<Instant>,
     next_heartbeat: Option<Instant>,
@@ -119,7 +119,7 @@ impl Watch {
         self.next_look.into_iter().chain(self.next_heartbeat).min()
     }
 
-    /// What the watch must send now; `None` if it need not even read its leaves.
+    /// Returns what the watch must send now; `None` if the watch need not even read its leaves.
     fn due(&mut self, now: Instant, has_notice: bool) -> Option<Scope> {
         let is_look = is_due(&mut self.next_look, self.every, now);
         let is_heartbeat = is_due(&mut self.next_heartbeat, self.heartbeat, now);
@@ -192,7 +192,7 @@ fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<V
     Ok(all)
 }
 
-/// The watches of a streamed subscription (3.5.1.5.2).
+/// Makes the watches of a streamed subscription (gNMI specification, section 3.5.1.5.2).
 fn streamed(
     subscription: &Subscription,
     query: &Query,

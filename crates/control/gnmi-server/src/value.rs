@@ -43,8 +43,9 @@ impl Encoded {
         Err(Status::unimplemented(message))
     }
 
-    /// The encoding of a subscription. JSON becomes PROTO: a request without an encoding looks like one for JSON, and
-    /// controllers that omit it expect scalars. A client sees the encoding from the field that is set (2.3).
+    /// Returns the encoding in which a subscription's values are sent. JSON is replaced by PROTO, because a request
+    /// without an encoding looks like a request for JSON, and controllers that omit the encoding expect scalars. A
+    /// client sees the encoding of a value from the field of the message that is set (gNMI specification, section 2.3).
     pub(crate) fn subscribed(encoding: i32) -> Result<Self, Status> {
         Ok(match Self::asked(encoding)? {
             Self::Json => Self::Proto,

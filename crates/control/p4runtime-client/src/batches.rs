@@ -5,8 +5,9 @@ use p4runtime_proto::p4::v1::{Update, entity};
 
 use crate::limits::WRITE_BATCH_UPDATES;
 
-/// Divides updates into requests of [`WRITE_BATCH_UPDATES`] at most, in their order. A replica counts as an update, as
-/// in the switch's limit of a batch that is done as a whole; an update with more replicas is alone.
+/// Divides updates into requests of at most [`WRITE_BATCH_UPDATES`] updates, and keeps the order of the updates. A
+/// replica counts as an update, as in the switch's limit for a batch that is done as a whole. An update with more
+/// replicas than [`WRITE_BATCH_UPDATES`] gets a request of its own.
 pub fn batches(mut updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     std::iter::from_fn(move || {
         let mut sum = 0;
@@ -74,7 +75,8 @@ mod tests {
             lens(&vec![Update::default(); WRITE_BATCH_UPDATES + 1]),
             [WRITE_BATCH_UPDATES, 1]
         );
-        // 64 participants who all receive each other: each sum is below the limit.
+        // The groups of 64 participants who all receive each other. In each request the sum of the sizes is below the
+        // limit.
         assert_eq!(lens(&vec![group(63); 64]), [31, 31, 2]);
         assert_eq!(
             lens(&[group(3), group(WRITE_BATCH_UPDATES), group(3)]),

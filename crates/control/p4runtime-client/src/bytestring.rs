@@ -17,14 +17,14 @@ pub fn bytes(value: impl Into<u64>) -> Vec<u8> {
     canonical(&value.into().to_be_bytes())
 }
 
-/// The number of a byte string; `None` above 64 bits.
+/// Returns the number that a byte string encodes; `None` if the number needs more than 64 bits.
 pub fn number(bytes: &[u8]) -> Option<u64> {
     let digits = canonical(bytes);
     let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
     (digits.len() <= 8).then(|| digits.iter().fold(0, add))
 }
 
-/// As [`number`], up to 128 bits.
+/// Like [`number`], for numbers of up to 128 bits.
 pub fn wide_number(bytes: &[u8]) -> Option<u128> {
     let digits = canonical(bytes);
     let add = |value: u128, byte: &u8| value << 8 | u128::from(*byte);
@@ -40,7 +40,8 @@ pub fn canonical(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Two's complement of a negative number, as `encodeNum` of P4's tutorials makes it; `None` if it does not fit.
+/// Returns the two's complement of a negative number, as `encodeNum` of P4's tutorials makes it; `None` if the number
+/// does not fit into `bits`.
 pub fn twos_complement(negative: i64, bits: u32) -> Option<Vec<u8>> {
     if bits < i64::BITS && negative < -(1_i64 << (bits - 1)) {
         return None;
@@ -58,7 +59,7 @@ pub fn n_bits(canonical: &[u8]) -> u32 {
     (canonical.len() as u32 * u8::BITS).saturating_sub(zeros)
 }
 
-/// A mask of `n` leading ones in a width of `bits`.
+/// Returns a mask of `bits` bits, of which the first `n` bits are ones and the others zeros.
 pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     let n_bytes = bits.div_ceil(u8::BITS);
     let padding = n_bytes * u8::BITS - bits;
@@ -88,7 +89,7 @@ pub enum Misfit {
 /// IPv4 and IPv6 addresses.
 ///
 /// # Errors
-/// The text is no value, or needs more bits.
+/// The text is neither a number nor an address of this width, or it is a number that needs more bits.
 pub fn parse(text: &str, bits: u32) -> Result<Vec<u8>, Misfit> {
     let address = match bits {
         MAC_BITS => mac(text).map(|it| it.to_vec()),

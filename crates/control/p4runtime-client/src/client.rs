@@ -35,7 +35,7 @@ pub use arbitration::Bid;
 pub use reader::Reader;
 use arbitration::{Primary, Seen, uint128};
 
-/// The reason in an error for a client that has no stream, because it did not become primary.
+/// The reason that an error gives if the client has no stream because it never became primary.
 const NEVER_OPENED: &str = "never opened";
 
 /// A connection to one switch.
@@ -49,7 +49,7 @@ impl Client {
     /// Connects to a switch.
     ///
     /// # Errors
-    /// The address or a file for TLS is invalid, nothing answers there, or the two sides disagree about TLS.
+    /// The address or a file for TLS is invalid, nothing answers at the address, or the two sides disagree about TLS.
     pub async fn connect(switch: &SwitchAddress, device_id: u64) -> Result<Client, ClientError> {
         Client::open(switch, device_id, Reconnects::Always).await
     }
@@ -120,8 +120,8 @@ impl Client {
     /// Reads entities in requests of bounded size, and passes them to `each`, one response message at a time.
     ///
     /// # Errors
-    /// The switch refused the read, or the next message did not arrive in time; `each` has received the messages before
-    /// it.
+    /// The switch refused the read, or the next message did not arrive in time; `each` has received all earlier
+    /// messages.
     pub async fn read_each(
         &mut self,
         entities: Vec<Entity>,
@@ -130,17 +130,18 @@ impl Client {
         self.reader.read_each(entities, each).await
     }
 
-    /// Writes one batch. After an error, any part of it may be done.
+    /// Writes one batch. After an error, any of the batch's updates may have been executed.
     ///
     /// # Errors
-    /// The client is not primary, or the switch refused updates: the error says how many, and names the first.
+    /// The client is not primary, or the switch refused updates: the error says how many, and names the first refused
+    /// update.
     pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
         let atomicity = Atomicity::ContinueOnError;
         let response = self.send(updates.clone(), atomicity).await?;
         response.map_err(|status| self.reader.peer.write_error(&updates, &status))
     }
 
-    /// Writes a batch. If updates fail, the error has the result of each.
+    /// Writes a batch. If updates fail, the error has the result of each update.
     ///
     /// # Errors
     /// The client is not primary, or the switch refused updates.
@@ -202,7 +203,7 @@ impl Client {
         config.p4info.ok_or(ClientError::NoP4Info)
     }
 
-    /// The pipeline as it was set.
+    /// Returns the pipeline config as it was set.
     ///
     /// # Errors
     /// The switch has no pipeline, lacks the requested P4Info, or has another device number.
@@ -261,7 +262,7 @@ impl Client {
         self.load(p4info, device_config, None).await
     }
 
-    /// As `set_pipeline`, with a cookie that [`Client::pipeline`] returns later.
+    /// Like `set_pipeline`, with a cookie that [`Client::pipeline`] returns later.
     ///
     /// # Errors
     /// The client is not primary, or the switch cannot run the program.
@@ -289,7 +290,7 @@ impl Client {
         self.configure(Action::VerifyAndCommit, Some(config)).await
     }
 
-    /// Sends any action on the pipeline.
+    /// Sends a `SetForwardingPipelineConfig` request with any action.
     ///
     /// # Errors
     /// The client is not primary, or the switch refused the action and changed nothing.
@@ -312,7 +313,7 @@ impl Client {
         Ok(())
     }
 
-    /// Every counter of the switch itself, apart from those of the program.
+    /// Returns every counter of the switch itself. The program's counters are not among them.
     ///
     /// # Errors
     /// The call failed.
@@ -333,8 +334,8 @@ impl Client {
         Ok(answer.await?.instance)
     }
 
-    /// Waits until every packet that was in the switch at the call has left, so that no packet uses state that was
-    /// removed before.
+    /// Waits until every packet that was in the switch at the call has left. Then no packet still uses state that was
+    /// removed before the call.
     ///
     /// # Errors
     /// The call failed, or the switch did not drain in time.
@@ -376,7 +377,7 @@ impl Client {
         primary.stream.send(update, closed).await
     }
 
-    /// Waits for the next packet-in; `None` if there is none until `until`.
+    /// Waits for the next packet-in; `None` if none arrives before the time `until`.
     ///
     /// # Errors
     /// The stream is closed, another controller became primary, or a packet-out was refused.
@@ -403,8 +404,8 @@ impl Client {
         }
     }
 
-    /// Waits for the next message of the stream, except arbitration. Never resolves if the client is not primary.
-    /// Cancel-safe: dropping the future loses no message.
+    /// Waits for the next message of the stream that is not about arbitration. Never resolves if the client is not
+    /// primary. Cancel-safe: dropping the future loses no message.
     ///
     /// # Errors
     /// The stream is closed, or another controller became primary. The client is then no longer primary.

@@ -115,7 +115,7 @@ impl SwitchAddress {
 }
 
 impl TlsFiles {
-    /// A warning if other users of this machine can read the private key.
+    /// Returns a warning if other users of this machine can read the private key.
     pub fn key_open_to_others(&self) -> Option<String> {
         let (_, key) = self.identity.as_ref()?;
         tls::key_open_to_others(key)
@@ -228,7 +228,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection that checks the result of its first read, bytes or an error, for TLS trouble.
+/// A connection that looks for signs of a TLS failure in the result of its first read (bytes or an error).
 struct Transport {
     stream: Box<dyn Duplex>,
     /// The TLS handshake; `None` without TLS.

@@ -53,7 +53,7 @@ pub fn of_engine(entry: PreType) -> Entity {
     ))
 }
 
-/// An action with its parameters, by their ids.
+/// Makes an action from its id and its parameters. A parameter is a pair of the parameter's id and its value.
 pub fn action(action_id: u32, params: impl IntoIterator<Item = (u32, Vec<u8>)>) -> Action {
     let param = |(param_id, value)| action::Param { param_id, value };
     Action {
@@ -69,7 +69,7 @@ pub fn table_action(action: Action) -> TableAction {
     }
 }
 
-/// A wildcard for a table's entries.
+/// Makes a wildcard that stands for all entries of a table.
 pub fn every_entry(table_id: u32) -> TableEntry {
     TableEntry {
         table_id,
@@ -77,7 +77,7 @@ pub fn every_entry(table_id: u32) -> TableEntry {
     }
 }
 
-/// A table's default entry.
+/// Makes the message that stands for a table's default entry.
 pub fn default_entry(table_id: u32) -> TableEntry {
     TableEntry {
         is_default_action: true,
@@ -144,7 +144,7 @@ pub fn replica(port: u16, instance: u32) -> Replica {
     }
 }
 
-/// The port of a replica; `None` if it has none or the port exceeds 16 bits.
+/// Returns the port of a replica; `None` if the replica has no port or the port's number exceeds 16 bits.
 #[expect(
     deprecated,
     reason = "an older controller may have written the deprecated field"

@@ -225,7 +225,8 @@ impl Peer {
                 address: self.address.clone(),
                 reason: http_status(&message),
             },
-            // Every session first asks for the pipeline. Here a server of another protocol has closed the connection.
+            // Every session first asks for the pipeline. If this first call fails in this way, a server of another
+            // protocol has closed the connection.
             Code::Unknown if what == PIPELINE && message == NO_HTTP => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: "an answer that is not HTTP".to_owned(),

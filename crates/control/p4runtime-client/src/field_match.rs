@@ -21,23 +21,23 @@ pub enum Match {
 }
 
 impl Match {
-    /// A prefix of `len` bits in a width of `bits`; `None` if everything matches.
+    /// Makes a match of the first `len` bits of a field of `bits` bits; `None` if every value matches.
     pub fn lpm(value: &[u8], len: u32, bits: u32) -> Option<Match> {
         (len > 0).then(|| Match::Lpm(and(value, &ones(len, bits)), len.cast_signed()))
     }
 
-    /// A value under a mask; `None` if everything matches.
+    /// Makes a match of a value under a mask; `None` if every value matches.
     pub fn ternary(value: &[u8], mask: &[u8]) -> Option<Match> {
         (mask != [0]).then(|| Match::Ternary(and(value, mask), mask.to_vec()))
     }
 
-    /// A range in a width of `bits`; `None` if everything matches.
+    /// Makes a match of a range of values of a field of `bits` bits; `None` if every value matches.
     pub fn range(low: Vec<u8>, high: Vec<u8>, bits: u32) -> Option<Match> {
         let is_any = low == [0] && high == ones(bits, bits);
         (!is_any).then_some(Match::Range(low, high))
     }
 
-    /// The match in a message; `None` if its kind is specific to a target.
+    /// Returns the match that a message holds; `None` if the kind of the match is specific to a target.
     pub fn of(field: &FieldMatch) -> Option<Match> {
         use FieldMatchType as T;
         Some(match field.field_match_type.as_ref()? {
@@ -50,7 +50,7 @@ impl Match {
         })
     }
 
-    /// The message with this match for a field.
+    /// Makes the message that holds this match for the field with this id.
     pub fn field(self, field_id: u32) -> FieldMatch {
         use FieldMatchType as T;
         let field = match self {
@@ -67,8 +67,9 @@ impl Match {
     }
 }
 
-/// Whether a range can be valid. P4Info does not mark signed fields, whose negative numbers have the highest bit set
-/// and are the lowest; the switch must check such a range.
+/// Whether a range can be valid. P4Info does not mark signed fields. In a signed field, numbers with the highest bit
+/// set are negative and lower than all others. So a range from such a number to a number without this bit may be valid,
+/// and the switch must check it.
 pub fn may_be_range(low: &[u8], high: &[u8], bits: u32) -> bool {
     let is_negative = |end: &[u8]| bits > 0 && and(end, &ones(1, bits)) != [0];
     (low.len(), low) <= (high.len(), high) || is_negative(low) && !is_negative(high)
@@ -82,7 +83,8 @@ mod tests {
     fn a_range_begins_at_its_lowest_value_which_may_be_negative() {
         assert!(may_be_range(&[255], &[1, 0], 16) && may_be_range(&[7], &[7], 16));
         assert!(!may_be_range(&[1, 0], &[255], 16));
-        // In two's complement from -3 to 3, and unsigned from 3 to 253.
+        // The first range goes from -3 to 3 if the field is signed. The second range goes from 3 to 253 if the field is
+        // unsigned.
         assert!(may_be_range(&[0xfd], &[3], 8) && may_be_range(&[3], &[0xfd], 8));
         assert!(!may_be_range(&[0xfe], &[0xfd], 8));
     }

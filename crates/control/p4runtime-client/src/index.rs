@@ -168,13 +168,13 @@ impl P4InfoIndex {
         self.absence.map_or(Ok(()), |why| Err(why.to_owned()))
     }
 
-    /// The shortest name of an object; its id if the P4Info lacks it.
+    /// Returns the shortest name of an object, or the object's id if the P4Info lacks the object.
     pub fn short(&self, object: Object, id: u32) -> String {
         self.preamble(object, id)
             .map_or_else(|| format!("{id:#x}"), |it| alias(it).to_owned())
     }
 
-    /// The full name of an object; its id if the P4Info lacks it.
+    /// Returns the full name of an object, or the object's id if the P4Info lacks the object.
     pub fn full(&self, object: Object, id: u32) -> String {
         self.preamble(object, id)
             .map_or_else(|| format!("{id:#x}"), |it| it.name.clone())
@@ -195,7 +195,7 @@ impl P4InfoIndex {
         refs.filter_map(|it| self.action_by_id(it.id)).collect()
     }
 
-    /// The actions allowed in members of an action profile: those of its tables.
+    /// Returns the actions allowed in members of an action profile, which are the actions of the profile's tables.
     pub fn actions_of_profile(&self, profile: &config::ActionProfile) -> Vec<&config::Action> {
         let mut actions: Vec<&config::Action> = Vec::new();
         for table in profile
@@ -265,7 +265,8 @@ impl P4InfoIndex {
         }
     }
 
-    /// The type of a bitstring in a register's cell or a digest's member; `name` is the member's or the object's.
+    /// The type of a bitstring in a register's cell or a digest's member; `name` is the name of the member or of the
+    /// object.
     pub fn data_type(&self, spec: Option<&TypeSpec>, name: &str) -> ValueType {
         match spec {
             Some(TypeSpec::Bitstring(it)) => ValueType {

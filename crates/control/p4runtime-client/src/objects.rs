@@ -39,7 +39,7 @@ pub enum ObjectError {
 /// Finds the object in a list that has this name or alias.
 ///
 /// # Errors
-/// The list has none.
+/// The list has no object of this name or alias.
 pub fn named<'p, T>(
     kind: &'static str,
     name: &str,
@@ -94,7 +94,7 @@ pub struct Row {
 pub struct Count {
     /// Number of packets.
     pub packets: u64,
-    /// Number of bytes, of whole frames.
+    /// Number of bytes; all bytes of a frame count.
     pub bytes: u64,
 }
 
@@ -206,8 +206,8 @@ impl Table {
         }
     }
 
-    /// Parses an entry of this table; `None` if it is another table's, a default action, or of
-    /// another shape, or has a value above 64 bits.
+    /// Parses an entry of this table; `None` if the entry belongs to another table, is a default action, has another
+    /// shape than this table's entries, or has a value above 64 bits.
     pub fn row(&self, entity: &Entity) -> Option<Row> {
         let (key, args) = self.values(entity)?;
         let Some(Kind::TableEntry(entry)) = &entity.entity else {
@@ -222,8 +222,8 @@ impl Table {
         })
     }
 
-    /// The key's values and the action's arguments of an entry of this table; `None` if it is another table's, a default
-    /// action, or of another shape, or has a value above 128 bits.
+    /// Returns the values of an entry's key and the arguments of its action; `None` if the entry belongs to another
+    /// table, is a default action, has another shape than this table's entries, or has a value above 128 bits.
     pub fn values(&self, entity: &Entity) -> Option<(Vec<u128>, Vec<u128>)> {
         let Some(Kind::TableEntry(entry)) = &entity.entity else {
             return None;
@@ -299,12 +299,12 @@ impl Array {
         })
     }
 
-    /// One register cell, for a read.
+    /// Makes an entity that reads one register cell.
     pub fn cell(&self, index: u32) -> Entity {
         self.register_cell(index, None)
     }
 
-    /// Index and value of a register cell that was read; `None` if it is not of this register.
+    /// Returns index and value of a register cell that was read; `None` if the entity is not a cell of this register.
     pub fn cell_value(&self, entity: &Entity) -> Option<(u32, u64)> {
         let Some(Kind::RegisterEntry(entry)) = &entity.entity else {
             return None;
@@ -316,7 +316,7 @@ impl Array {
         (entry.register_id == self.id).then_some((index, number(value)?))
     }
 
-    /// Writes one register cell.
+    /// Makes an update that writes one register cell.
     pub fn write(&self, index: u32, value: u64) -> Update {
         let data = Some(p4_data::Data::Bitstring(bytes(value)));
         modify(self.register_cell(index, Some(P4Data { data })))
@@ -330,12 +330,12 @@ impl Array {
         }))
     }
 
-    /// One counter cell, for a read.
+    /// Makes an entity that reads one counter cell.
     pub fn count(&self, index: u32) -> Entity {
         self.counter_cell(index, None)
     }
 
-    /// Index and value of a counter cell that was read; `None` if it is not of this counter.
+    /// Returns index and value of a counter cell that was read; `None` if the entity is not a cell of this counter.
     pub fn count_value(&self, entity: &Entity) -> Option<(u32, Count)> {
         let Some(Kind::CounterEntry(entry)) = &entity.entity else {
             return None;
@@ -345,7 +345,7 @@ impl Array {
         (entry.counter_id == self.id).then_some((index, count))
     }
 
-    /// Sets one counter cell to 0.
+    /// Makes an update that sets one counter cell to 0.
     pub fn reset(&self, index: u32) -> Update {
         modify(self.counter_cell(index, Some(CounterData::default())))
     }

@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind for a width in P4Info. A string has no width there.
+    /// The kind for a width in P4Info. A string has no width in P4Info.
     pub fn of_bitwidth(bitwidth: i32) -> Kind {
         match u32::try_from(bitwidth) {
             Ok(0) | Err(_) => Kind::Text,
@@ -234,7 +234,7 @@ fn string_text(text: &str) -> String {
     }
 }
 
-/// A text in quotes, with escapes for what a line cannot have.
+/// Puts a text in quotes, and escapes the characters that a line cannot have.
 pub fn quoted(text: &str) -> String {
     let mut all = String::from("\"");
     for c in text.chars() {
@@ -250,8 +250,8 @@ pub fn quoted(text: &str) -> String {
     all + "\""
 }
 
-/// Chooses a style by width and name. A value of 48 bits is an address; a value of 32 or 128 bits is one if its name
-/// says so. A value of 16 bits whose name has "type", such as an EtherType, is shown in hexadecimal.
+/// Chooses a style by width and name. A value of 48 bits is an address; a value of 32 or 128 bits is an address if its
+/// name says so. A value of 16 bits whose name has "type", such as an EtherType, is shown in hexadecimal.
 fn by_name(bits: u32, name: &str) -> Style {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let whole = name.to_ascii_lowercase();
@@ -291,7 +291,7 @@ impl ValueType {
     /// Parses a value. A quoted text is never a number or the name of an enum's member.
     ///
     /// # Errors
-    /// The text is no value of this type: what was expected, and what was found.
+    /// The text is not a value of this type. The message says what was expected, and what was found.
     pub fn bytes(&self, text: &str, is_quoted: bool) -> Result<Vec<u8>, String> {
         let mut members = self.members.iter();
         let named = members.find(|(name, _)| !is_quoted && name == text);

@@ -16,7 +16,7 @@ use crate::limits::{ROLES_MAX, STREAMS_MAX};
 use crate::roles::{Access, RoleConfig, RoleName, role_config};
 use crate::stream::StreamSender;
 
-/// An open stream. Numbers are never reused.
+/// The number of an open stream. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u64);
 
@@ -57,7 +57,8 @@ pub(crate) enum Notify {
     Sender,
     /// All controllers of the role, because the role has no primary now.
     All,
-    /// The other controllers of the role at once; the sender, which is primary now, after the writes in progress.
+    /// The other controllers of the role get the notification at once. The sender, which is primary now, gets it after
+    /// the writes in progress.
     OthersThenPrimary,
 }
 

@@ -1,10 +1,10 @@
-//! Repairs the `:authority` that gRPC's C library sends over a Unix socket: the socket's path with `%2F` for each
-//! slash. Such a path is no valid authority of a URI (RFC 3986, section 3.2), so the HTTP/2 library would refuse the
-//! call. Nobody reads the authority, so each `%` becomes `-`: the lengths stay the same, and so the HPACK encoding (RFC
-//! 7541) stays valid.
+//! Repairs the `:authority` that gRPC's C library sends over a Unix socket. The library sends the socket's path with
+//! `%2F` for each slash. Such a path is not a valid authority of a URI (RFC 3986, section 3.2), so the HTTP/2 library
+//! would refuse the call. Nobody reads the authority, so the repair replaces each `%` by `-`. This keeps all lengths,
+//! so the HPACK encoding (RFC 7541) stays valid.
 //!
-//! The repair changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, where
-//! neither name nor value has Huffman coding. The C library writes them so.
+//! The repair changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, and only if
+//! neither name nor value has Huffman coding. The C library writes the authority in this form.
 
 /// The start of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

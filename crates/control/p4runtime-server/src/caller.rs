@@ -32,7 +32,7 @@ impl Caller {
         &self.0.connection
     }
 
-    /// The caller's free bytes of one kind, out of `max`, which must be the same in each call.
+    /// Returns the caller's free bytes of one kind. At first `max` bytes are free; `max` must be the same in each call.
     pub(crate) fn free(&self, kind: Kind, max: usize) -> Arc<Semaphore> {
         let free = match kind {
             Kind::Answers => &self.0.free_for_answers,

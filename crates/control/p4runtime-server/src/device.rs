@@ -48,7 +48,8 @@ pub struct ServerLimits {
     pub answers: BytesMax,
     /// The longest time for which a client may take nothing of an answer.
     pub answer_stall: Duration,
-    /// How long a Read of many entities blocks writes before it lets them in between two of its filters.
+    /// How long a Read of many entities blocks writes. After this time the Read lets writes in before it handles the
+    /// next filter (an entity in its request).
     pub read_alone: Duration,
     pub handshake: Duration,
     /// The limit for the messages of one connection. Messages above the limit wait. `None` means no limit.
@@ -264,7 +265,7 @@ impl Device {
         Target::of(&self.control.committed()?)
     }
 
-    /// Checks a pipeline config, and that the workers can run the program as one switch.
+    /// Checks a pipeline config, and checks that all workers together can run the program as if they were one switch.
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
         let text: Arc<[u8]> = bmv2_json_text(&config.p4_device_config)?.into();
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
@@ -387,8 +388,8 @@ pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Er
     done
 }
 
-/// Splits a batch: the operations that can be attempted, and for each update, in order, its error if it cannot be
-/// attempted.
+/// Splits a batch. Returns the operations that can be attempted, and a list that has for each update, in order, the
+/// error if the update cannot be attempted.
 fn parted(
     operations: Vec<EntityResult<Operation>>,
     atomicity: Atomicity,

@@ -65,7 +65,8 @@ impl Kind {
         self.waiting.len() >= size
     }
 
-    /// Takes all waiting digests as a list. Keeps a copy until its acknowledgement, unless the timeout for this is 0.
+    /// Takes all waiting digests as a list. Keeps a copy of the list until the list is acknowledged, unless the timeout
+    /// for the acknowledgement is 0.
     fn list(&mut self, list_id: u64, now: Instant) -> Vec<Numbers> {
         let digests = std::mem::take(&mut self.waiting);
         self.since = None;
@@ -90,7 +91,8 @@ impl Kind {
         }
     }
 
-    /// Forgets unacknowledged lists after their timeout, and the oldest lists as long as there are too many digests.
+    /// Forgets lists that were not acknowledged before their timeout. If too many digests are known, also forgets the
+    /// oldest lists until there are few enough.
     fn expire(&mut self, now: Instant) {
         while let Some((list_id, since)) = self.sent.front().copied() {
             let is_over = now.saturating_duration_since(since) >= self.config.ack_timeout;

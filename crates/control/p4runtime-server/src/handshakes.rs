@@ -83,7 +83,7 @@ pub(crate) async fn accept(
 }
 
 impl Handshakes {
-    /// Returns `None` if the handshake fails, and logs the reason.
+    /// Performs the TLS handshake of a connection. If the handshake fails, logs the reason and returns `None`.
     async fn shake_hands(
         self,
         connection: Connection,

@@ -1,5 +1,5 @@
-//! Maps tonic's status `INTERNAL` for a request that cannot be decoded to `INVALID_ARGUMENT`: the fault is the
-//! client's.
+//! Answers a request that cannot be decoded with the status `INVALID_ARGUMENT`, because the mistake is the client's.
+//! tonic itself would answer with `INTERNAL`.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -48,7 +48,7 @@ where
     }
 }
 
-/// If a call fails before its response starts, the headers contain the status.
+/// Corrects the status of a failed call. If a call fails before its response starts, the headers contain the status.
 fn corrected(response: http::Response<Body>) -> http::Response<Body> {
     match Status::from_header_map(response.headers()) {
         Some(status) if status.code() == Code::Internal => refused(status).into_http(),

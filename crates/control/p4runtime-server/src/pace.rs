@@ -46,7 +46,7 @@ mod tests {
             let expected = Duration::from_secs(1) * n / RATE;
             assert_eq!(at - began, expected, "{n}");
         }
-        // A long pause earns no more than one burst.
+        // After a long pause a connection may send no more than one burst at once.
         let later = began + Duration::from_secs(1_000);
         let n_at_once = (0..3 * RATE).filter(|_| pace.admit_at(later, rate) <= later);
         assert_eq!(n_at_once.count(), RATE as usize + 1);

@@ -29,8 +29,8 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
 use crate::secrets;
 
-/// Serves one `Read`: sends the entities, and the errors at the end. Lets writers in while the client is slow to take
-/// answers, and between two filters if writers have been blocked for `alone`.
+/// Serves one `Read`: sends the entities, and the errors at the end. Writes are blocked meanwhile. They are let in
+/// while the client is slow to take answers, and between two filters if they have been blocked for `alone`.
 pub(crate) async fn read(
     reading: Reading,
     alone: Duration,
@@ -97,7 +97,7 @@ impl Reader<'_> {
         let mut results = Vec::with_capacity(requests.len());
         let mut shut_out = Instant::now();
         for request in requests {
-            // Thousands of wildcards in one call take minutes.
+            // A call with thousands of wildcards takes minutes, and writes must not wait for all of them.
             if shut_out.elapsed() >= self.alone {
                 self.reading.let_writes_in();
                 self.reading.shut_writes_out().await;
@@ -503,7 +503,7 @@ impl Reader<'_> {
         self.push_all(found.collect()).await
     }
 
-    /// The reading, or an error if the client has gone.
+    /// Returns `self.reading`, or an error if the client has gone.
     fn reading(&self) -> EntityResult<&Reading> {
         let answers = self.answers.as_ref();
         if answers.is_some_and(AnswerSender::is_closed) {
@@ -544,7 +544,7 @@ impl Reader<'_> {
     }
 }
 
-/// The part of a table that the filter can match.
+/// Returns a cursor over the part of a table that the filter can match.
 fn cursor(table: &Table, filter: &table_entry::Filter) -> Cursor {
     match &filter.key {
         Some(key) if !table.has_priority => Cursor::Key(key.clone()),
@@ -552,7 +552,8 @@ fn cursor(table: &Table, filter: &table_entry::Filter) -> Cursor {
     }
 }
 
-/// One profile, or all if the id is 0. `part` is the id of a member or group, which requires a profile's id.
+/// Returns the profile with this id, or all profiles if the id is 0. `part` is the id of a member or group, or 0. The
+/// id of a member or group requires the id of a profile.
 fn select_profiles(pipeline: &Pipeline, id: u32, part: u32) -> EntityResult<Vec<&Profile>> {
     match (id, part) {
         (0, 0) => Ok(pipeline.profiles().collect()),
@@ -563,7 +564,7 @@ fn select_profiles(pipeline: &Pipeline, id: u32, part: u32) -> EntityResult<Vec<
     }
 }
 
-/// One array, or all if the id is 0. An index requires an id.
+/// Returns the object with this id, or all objects if the id is 0. An index requires the id of an object.
 fn select<'a, T>(
     id: u32,
     index: Option<Index>,

@@ -1,9 +1,10 @@
-//! `RECONCILE_AND_COMMIT`: converts the state of a pipeline to operations for its successor.
+//! `RECONCILE_AND_COMMIT`: converts the state of a pipeline to operations for the pipeline that replaces it.
 //!
 //! Everything that controllers have written is carried over, matched by P4Info ids, with current counts and registers.
-//! Entries that the program declares come from the new program. If an object with entries, members, rates or a default
-//! action is gone or has changed, the state cannot be preserved. Counts and registers of missing objects or cells are
-//! dropped. The counts and buckets of meters and the times of entries' last hits are not preserved.
+//! Constant entries are not carried over; they come from the new program. The new program's other initial entries are
+//! replaced by the old pipeline's entries. If an object with entries, members, rates or a default action is gone or has
+//! changed, the state cannot be preserved. Counts and registers of missing objects or cells are dropped. The counts and
+//! buckets of meters and the times of entries' last hits are not preserved.
 //!
 //! `@secret` values are carried over to the same program only: another program could lack the annotation, or put a
 //! secret key into a packet.
@@ -125,7 +126,7 @@ fn replication(of: Replication) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
 }
 
-/// Requests a table's entries with everything that a client can write.
+/// Makes a filter that requests a table's entries with everything that a client can write.
 fn entries(table: &Table) -> Kind {
     Kind::TableEntry(TableEntry {
         table_id: table.id,
@@ -135,7 +136,7 @@ fn entries(table: &Table) -> Kind {
     })
 }
 
-/// The tables whose default action differs from the program's.
+/// Returns the tables whose current default action differs from the default action in the program.
 async fn other_defaults<'a>(
     exclusive: &Exclusive,
     old: &'a Target,
@@ -155,8 +156,8 @@ async fn other_defaults<'a>(
         .map(|(table, _)| table))
 }
 
-/// Deletes the new program's initial entries, except constant ones. The old pipeline's entries are inserted
-/// afterwards.
+/// Returns operations that delete the new program's initial entries, except constant ones. The old pipeline's entries
+/// are inserted afterwards.
 fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
     let switch = blank_switch(new.program());
     let of_table = |table: &Table| {

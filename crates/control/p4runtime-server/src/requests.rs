@@ -1,5 +1,5 @@
-//! Limits for incoming requests: bytes, messages per second, and time between two pieces. Each request also counts as a
-//! call in progress of its connection.
+//! Limits for incoming requests: their bytes, their messages per second, and the time between two pieces of a request.
+//! Each request is also counted among the calls in progress of its connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -31,7 +31,7 @@ const STREAM_METHODS: [&str; 2] = ["/StreamChannel", "/Subscribe"];
 #[derive(Clone)]
 pub(crate) struct Bounding {
     pub(crate) bytes: Bytes,
-    /// The longest pause within a request.
+    /// The longest pause that is allowed within a request.
     pub(crate) stall: Duration,
     pub(crate) rate: Option<PerSecond>,
 }
@@ -99,7 +99,7 @@ where
     }
 }
 
-/// Bytes held for the message that is being received or processed.
+/// The bytes that are reserved for the message that is being received or processed.
 type HeldForMessage = Arc<Mutex<Option<Held>>>;
 
 struct RequestBody {
@@ -165,7 +165,7 @@ impl Message {
 }
 
 impl RequestBody {
-    /// Follows the messages in `data`, and restarts the stall timeout.
+    /// Tracks where the messages in `data` begin and end, and restarts the stall timeout.
     fn follow(&mut self, mut data: &[u8]) -> Result<(), Status> {
         self.deadline.as_mut().reset(Instant::now() + self.stall);
         while !data.is_empty() {
@@ -185,7 +185,7 @@ impl RequestBody {
                 "expected a stream message of at most {STREAM_MESSAGE_BYTES_MAX} bytes, found {n_bytes}"
             )));
         }
-        // The codec refuses messages above this limit, so nothing is held for them.
+        // The codec refuses messages above this limit, so no bytes are reserved for them.
         if n_bytes > REQUEST_BYTES_MAX {
             return Ok(());
         }

@@ -99,7 +99,8 @@ pub(crate) fn role_config(config: &Any) -> EntityResult<RoleConfig> {
         .map_err(|error| EntityError::invalid(format!("the role config is malformed: {error}")))
 }
 
-/// What the controllers of a role may do. The value is replaced when any role's config changes it.
+/// What the controllers of a role may do. A new value replaces this one whenever the config of any role changes what
+/// they may do.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Access {
     pub(crate) role: RoleName,

@@ -1,5 +1,5 @@
 //! Hides secret key fields (`@secret`) from readers: an `exact` field reads as zero, and a field with another match
-//! kind reads as if it were omitted. [`control::Reading`] hides arguments and registers.
+//! kind reads as if it were omitted. [`control::Reading`] hides secret arguments of actions and secret registers.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
@@ -9,8 +9,8 @@ use p4runtime_proto::p4::v1::{Action, Entity, TableAction, TableEntry};
 use crate::pipeline::{Pipeline, Table};
 
 /// Describes the object to which an entity with a secret belongs, for an error message; `None` if the entity has no
-/// secret. A constant entry has none, since it is written in the program, and neither has a register cell of zero, its
-/// initial value.
+/// secret. A constant entry has no secret, since it is written in the program. A register cell that is zero has no
+/// secret either, since zero is its initial value.
 pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     match entity.entity.as_ref()? {
         Kind::TableEntry(entry) if !entry.is_const => {
@@ -36,7 +36,7 @@ pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     }
 }
 
-/// The actions that an entry calls directly, not through an action profile.
+/// Returns the actions that an entry itself contains, not those of a member or group to which the entry refers.
 fn calls(action: &TableAction) -> impl Iterator<Item = &Action> {
     let (one, set) = match &action.r#type {
         Some(ActionType::Action(call)) => (Some(call), None),

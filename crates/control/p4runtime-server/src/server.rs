@@ -64,9 +64,9 @@ struct Queues {
 /// A stored pipeline and the writes that followed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// As [`control::Origin::config`] returned it.
+    /// The config of the pipeline, as [`control::Origin::config`] returned it.
     pub config: Vec<u8>,
-    /// As [`control::Origin::learned`] returned it. May be empty.
+    /// What [`control::Origin::learned`] returned for the pipeline. May be empty.
     pub learned: Vec<u8>,
     /// The writes, in an order in which they can be applied.
     pub operations: Vec<Operation>,
@@ -113,12 +113,12 @@ impl Server {
         &self.device.control
     }
 
-    /// The bytes that the server holds now: of requests, and of answers to Reads.
+    /// Returns how many bytes of requests, and how many bytes of answers to Reads, the server holds now.
     pub fn bytes_held(&self) -> (usize, usize) {
         (self.device.requests.n_held(), self.device.answers.n_held())
     }
 
-    /// Packet-ins, digests and idle timeouts that reached no controller, by reason.
+    /// Returns, for each reason, how many packet-ins, digests and idle timeouts reached no controller.
     pub fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
         self.device.controller_drops()
     }
@@ -147,7 +147,7 @@ impl Server {
         set.map_err(|_| SetPipelineError::Stopped)
     }
 
-    /// Restores the committed pipeline and its entries, before any other call.
+    /// Restores the committed pipeline and its entries. Must be called before any other call.
     ///
     /// # Errors
     /// The switch refuses the pipeline or an operation. In this case some of the operations may have been applied.
@@ -194,7 +194,7 @@ impl Server {
         self.device.write(request.clone(), None).await
     }
 
-    /// Reads what the filters match without a controller, as [`Server::write`] writes.
+    /// Reads the entities that the filters match. Like [`Server::write`], this needs no controller.
     ///
     /// # Errors
     /// There is no pipeline, the switch has stopped, or a filter is refused.
@@ -204,7 +204,8 @@ impl Server {
         find(reading, &target.pipeline, filters).await
     }
 
-    /// As [`Server::serve`], with another gRPC service on the same listener, under the same limits.
+    /// Serves like [`Server::serve`], and serves another gRPC service too, on the same listener and under the same
+    /// limits.
     ///
     /// # Errors
     /// As [`Server::serve`].

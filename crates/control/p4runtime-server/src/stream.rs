@@ -72,7 +72,7 @@ struct Others {
     read: tokio::sync::Notify,
 }
 
-/// The end from which the transport takes the controller's messages.
+/// The receiving end of the queue, from which the transport takes the messages to the controller.
 pub(crate) struct StreamReceiver {
     messages: UnboundedReceiver<Message>,
     waiting: Arc<Waiting>,
@@ -142,7 +142,7 @@ impl StreamSender {
         self.send(Err(status));
     }
 
-    /// Waits until the controller has left fewer than `UNREAD_MESSAGES_MAX` answers and errors unread.
+    /// Waits until fewer than `UNREAD_MESSAGES_MAX` answers and errors wait for the controller to read them.
     async fn room(&self) {
         let Others { n_waiting, read } = &*self.others;
         while n_waiting.load(Ordering::Relaxed) >= UNREAD_MESSAGES_MAX && !self.messages.is_closed()
@@ -233,7 +233,8 @@ async fn handle_requests(
                 arbitrate(device, client, &update, sender)?;
             }
             Some(RequestUpdate::Packet(packet)) => {
-                // While this waits for a permit, further packet-outs wait at the controller.
+                // While this task waits for a permit, it reads no further requests, so further packet-outs wait at the
+                // controller.
                 let Ok(permit) = Arc::clone(&device.packet_outs).acquire_owned().await else {
                     return Err(Status::unavailable("the switch stops"));
                 };

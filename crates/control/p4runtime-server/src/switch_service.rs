@@ -148,7 +148,7 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
             to_cpu: counters.to_cpu,
             inside: counted.inside,
         }),
-        // About the number of cores, so it fits.
+        // The number of workers is about the number of cores, so it fits.
         workers: u32::try_from(counted.n_workers).unwrap_or(u32::MAX),
         latencies: latencies(counted.latencies.report()),
     }

@@ -1,4 +1,5 @@
-//! Cells of arrays, stored as disjoint ranges of equal cells. So a write of a million cells is one value in the file.
+//! Stores the cells of arrays as disjoint ranges of cells with equal values. So a write of one value to a million cells
+//! is one value in the file.
 
 use std::ops::Range;
 

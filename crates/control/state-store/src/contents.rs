@@ -34,11 +34,11 @@ pub struct OpenTo {
 /// A pipeline and the operations that were written to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPipeline {
-    /// [`control::Origin::kind`].
+    /// What [`control::Origin::kind`] returned for the pipeline.
     pub kind: String,
-    /// [`control::Origin::config`].
+    /// What [`control::Origin::config`] returned for the pipeline.
     pub config: Vec<u8>,
-    /// The last [`control::Origin::learned`]; empty if there is none.
+    /// The last state that [`control::Origin::learned`] returned for the pipeline; empty if there is none.
     pub learned: Vec<u8>,
     /// The operations, in an order that a switch with the pipeline accepts.
     pub operations: Vec<Operation>,

@@ -27,8 +27,8 @@ pub const FORMAT: u32 = 3;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
-/// For each slot (the forwarding pipeline or the saved one): its encoded kind and config, and the origin's learned
-/// state.
+/// For each slot (the forwarding pipeline or the saved one): the encoded kind and config of the pipeline, and the state
+/// that `control::Origin::learned` returned last.
 pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
     TableDefinition::new("pipelines");
 
@@ -122,7 +122,7 @@ impl Identity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
     bytes: u64,
-    /// Numbers that differ in an earlier copy of the file.
+    /// The transaction numbers, which are different in an earlier copy of the file.
     transactions: Option<Transactions>,
 }
 
@@ -136,13 +136,13 @@ impl Left {
 }
 
 struct Opened {
-    /// How this process left the file.
+    /// The properties that the file had when this process last wrote to it.
     left: Left,
     /// `None` after a failure, until the file can be opened again.
     database: Option<Database>,
     /// Changes that could not be stored; the next call stores them first.
     behind: Vec<Kept>,
-    /// For each slot, the number of the origin's learned state that was stored last.
+    /// For each slot, the number that `Origin::learned` returned with the learned state that was stored last.
     learned: [u64; 2],
 }
 
@@ -205,7 +205,7 @@ impl StateFile {
         }
     }
 
-    /// Checks that a restarted switch would find what this process writes: an error if the file was removed, moved,
+    /// Checks that a restarted switch would find what this process writes. Fails if the file was removed, moved,
     /// replaced or overwritten.
     fn expect_there(&self, left: Left) -> std::result::Result<(), StoreError> {
         let path = self.path.display();
@@ -321,8 +321,8 @@ fn make(path: &Path) -> std::result::Result<(), OpenError> {
     Ok(File::open(folder)?.sync_all()?)
 }
 
-/// Removes other users' permissions from the file, which an older version or a careless copy may have left. Returns the
-/// former permissions, or `None` if the file was private already.
+/// Removes other users' permissions from the file. An older version or a careless copy may have left such permissions.
+/// Returns the former permissions, or `None` if the file was private already.
 fn keep_to_owner(path: &Path) -> Option<OpenTo> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     if mode & !OWNERS == 0 {
@@ -344,7 +344,7 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-/// Opens again, without checking its pages, a file that this process has opened before.
+/// Reopens a file that this process has opened before. Does not check the file's pages.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
     Database::open(path).map_err(|error| not_opened(path, error))
 }
@@ -400,7 +400,8 @@ fn expect_format(path: &Path, database: &Database) -> std::result::Result<(), Op
     }
 }
 
-/// Stores changes in one transaction. Returns, for each slot, the number of the learned state that is stored now.
+/// Stores changes in one transaction. Returns, for each slot, the number that `Origin::learned` returned with the
+/// learned state that is stored now.
 fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Result<[u64; 2]> {
     let transaction = database.begin_write()?;
     {

@@ -19,13 +19,13 @@ pub(crate) enum Refusal {
 pub(crate) type Answered = Result<Answer, Refusal>;
 
 impl Refusal {
-    /// The arguments do not fit the call.
+    /// Makes the failure of a call whose arguments do not fit the call.
     pub(crate) fn protocol(message: String) -> Self {
         let kind = FailureKind::Protocol;
         Self::Failed(Failure { kind, message })
     }
 
-    /// The call cannot be carried out, and its service has no code for the reason.
+    /// Makes the failure of a call that cannot be carried out for a reason for which its service has no code.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let (kind, message) = (FailureKind::Internal, message.into());
         Self::Failed(Failure { kind, message })
@@ -79,7 +79,7 @@ impl Answer {
         Self::encoded(Type::Struct, |writer| value.write(writer))
     }
 
-    /// Encodes a list of few structures.
+    /// Encodes a short list of structures.
     pub(crate) fn structures(values: &[impl Structure]) -> Self {
         let mut writer = Writer::default();
         values.iter().for_each(|value| value.write(&mut writer));

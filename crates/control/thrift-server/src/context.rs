@@ -27,9 +27,9 @@ pub(crate) struct Context {
     pub(crate) device: Arc<Device>,
     pub(crate) notifications: Notifications,
     pub(crate) multicast: tokio::sync::Mutex<Multicast>,
-    /// Guesses of the lowest free id, by pipeline, profile, and member (false) or group (true).
+    /// For each pipeline, profile and kind of id (false for members, true for groups): a guess of the lowest free id.
     free_ids: Mutex<HashMap<(u64, usize, bool), u32>>,
-    /// Permits for long calls and answers.
+    /// Bounds the long calls and answers in progress: each takes a permit.
     pub(crate) long_calls: Arc<Semaphore>,
 }
 
@@ -50,14 +50,14 @@ impl Context {
         Ok(self.device.pipeline()?)
     }
 
-    /// A guess of the lowest free id.
+    /// Returns a guess of the lowest free id.
     pub(crate) fn free_id(&self, of: (u64, usize, bool)) -> u32 {
         let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
         free.retain(|(generation, ..), _| *generation == of.0);
         *free.entry(of).or_default()
     }
 
-    /// Records that no lower id is free.
+    /// Records that no id below `id` is free.
     pub(crate) fn set_free_id(&self, of: (u64, usize, bool), id: u32) {
         let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
         free.insert(of, id);

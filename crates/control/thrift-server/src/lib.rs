@@ -1,9 +1,9 @@
 //! BMv2's Thrift services over [`control`]: Standard, SimplePreLAG and SimpleSwitch on one port, as `simple_switch`
 //! serves them and `simple_switch_CLI` calls them.
 //!
-//! This server and P4Runtime's write through one [`control::Device`], so each reads what the other has written. Calls,
-//! field numbers and codes are BMv2's; `docs/thrift.md` lists the differences of every call. The notifications that
-//! BMv2 publishes by nanomsg are here too (`notifications`), since some calls acknowledge them.
+//! This server and the P4Runtime server write through one [`control::Device`], so each of them reads what the other has
+//! written. Calls, field numbers and codes are BMv2's; `docs/thrift.md` lists the differences of every call. The
+//! notifications that BMv2 publishes by nanomsg are here too (`notifications`), since some calls acknowledge them.
 //!
 //! BMv2's event log and debugger are not implemented.
 //!

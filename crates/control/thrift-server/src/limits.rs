@@ -7,11 +7,12 @@ pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
 /// How many longer calls and possibly long answers (all entries of a table, for example) may be in progress together.
 pub const LONG_CALLS_MAX: usize = 2;
 
-/// Open connections: scripts open one per run, and forget to close some.
+/// The largest number of open connections. Scripts open one connection per run, and forget to close some.
 pub const CONNECTIONS_MAX: usize = 128;
 
-/// How long a started call may take to arrive, counted from when there is room for it, because a long call keeps others
-/// waiting for room. Between calls a connection may be silent forever, since the client may be a person. Seconds.
+/// How long a started call may take to arrive. The time counts only from when there is room for the call, because other
+/// long calls may keep it waiting for room. Between calls a connection may be silent forever, since the client may be a
+/// person. Seconds.
 pub const ARRIVAL_S: u64 = 60;
 
 /// The longest time for which a client may take nothing of an answer. Seconds.
@@ -42,7 +43,8 @@ pub const MESSAGES_WAITING_MAX: usize = 256;
 /// [`MESSAGES_WAITING_MAX`] this bounds the memory of all subscribers' messages.
 pub const LEARN_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Samples of a learn list without acknowledgement. If there are more, the oldest may be sent again.
+/// The largest number of samples of a learn list that wait for their acknowledgement. If there are more, the oldest may
+/// be sent again.
 pub const SAMPLES_UNACKNOWLEDGED_MAX: usize = 65_536;
 
 /// Digests and idle entries in the queues from the switch.

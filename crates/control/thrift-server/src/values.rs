@@ -5,7 +5,7 @@ pub(crate) fn n_bytes(bits: u32) -> usize {
     bits.div_ceil(8) as usize
 }
 
-/// The lowest `bits` of a number, extended with zeros if it is shorter.
+/// Returns the lowest `bits` bits of a number, extended with zeros if the number is shorter.
 pub(crate) fn cut(bytes: &[u8], bits: u32) -> Vec<u8> {
     let n_bytes = n_bytes(bits);
     let kept = &bytes[bytes.len().saturating_sub(n_bytes)..];
@@ -48,7 +48,7 @@ pub(crate) fn and(value: &[u8], mask: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// A mask of `bits` whose highest `n_ones` are set.
+/// Makes a mask of `bits` bits, of which the highest `n_ones` are set.
 pub(crate) fn prefix_mask(n_ones: u32, bits: u32) -> Vec<u8> {
     let n_unused = n_bytes(bits) * 8 - bits as usize;
     let bit = |place: usize| place >= n_unused && place < n_unused + n_ones as usize;

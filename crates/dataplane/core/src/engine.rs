@@ -1,10 +1,11 @@
 //! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing between them.
 //!
-//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*. It keeps frames and header
-//! vectors wherever it likes (host memory, a ring shared with the kernel, a card); the traffic manager holds packets as
-//! opaque [`PacketHandle`]s and never looks inside. The traffic manager owns queues, copies, drops, limits, port
-//! counters and the order of passes, for every engine alike. The switch owns tables, externs and counters, in
-//! [`State`]. So two engines can differ only in what one pass does to one packet.
+//! An engine is made for a verified [`crate::Program`]. It runs *passes*: a pass is one run of a packet through ingress
+//! or through egress. The engine keeps frames and header vectors wherever it likes (host memory, a ring shared with the
+//! kernel, a card); the traffic manager holds packets as opaque [`PacketHandle`]s and never looks inside. The traffic
+//! manager owns queues, copies, drops, limits, port counters and the order of passes, for every engine alike. The
+//! switch owns tables, externs and counters, in [`State`]. So two engines can differ only in what one pass does to one
+//! packet.
 //!
 //! The path of a packet through an engine:
 //!
@@ -19,20 +20,23 @@
 //! ```
 //!
 //! The switch is the only caller. It calls in this order:
-//! - [`EngineFactory::load`] makes an engine for the program in a state; every later call has the same state.
+//! - [`EngineFactory::load`] makes an engine for the program that a [`State`] holds; the switch gives the same state
+//!   to every later call.
 //! - `receive` returns a handle. The handle is valid until `discard`, or until the packet's last copy has left.
 //! - `prefetch` may come between `receive` and `ingress`, any number of times. It has no observable effect.
-//! - `ingress` runs once for a packet that comes to ingress. Then come, in this order and only as its outcome asks:
-//!   `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
-//! - `egress` runs once for each copy. Instead, `fan_out` may run for several copies, and `rounds` for a recirculating
-//!   packet. Then come, as the outcome asks: `clone_egress`, then one of `deparse`, `discard`.
+//! - `ingress` runs once for a packet that comes to ingress. Its outcome decides which of these calls follow, in this
+//!   order: `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
+//! - `egress` runs once for each copy. Instead, `fan_out` may run for several copies, and `rounds` for a
+//!   recirculating packet. The outcome decides which of these calls follow: `clone_egress`, then one of `deparse`,
+//!   `discard`.
 //! - After `deparse` come `frame`, any number of times, then `recirculate` (and `ingress` again) or `discard`.
 //! - `changed` reports changes of tables, profiles, value sets and calculations between two passes, after the change
 //!   is in the state.
 //!
 //! An engine must
-//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and requests, table, counter
-//!    and register state, digests. The interpreter's module `expression` defines what P4 leaves undefined;
+//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts, what a pass asks for
+//!    (such as a clone), table, counter and register state, digests. The interpreter's module `expression` defines what
+//!    P4 leaves undefined;
 //! 2. show each control-plane write to a pass wholly or not at all. Writes come between passes; [`Engine::changed`]
 //!    reports them, so that the engine updates what it derived from tables;
 //! 3. make a clone or replica without copying the payload, and in steady state without allocating;
@@ -43,7 +47,7 @@
 //! batches them for the extern; copies that ask for no change keep sharing their payload.
 //!
 //! An engine may run the passes of all copies of a packet in one call: [`Engine::fan_out`] and [`Engine::rounds`]. The
-//! observable result is the same as pass by pass.
+//! observable result is the same as if the engine ran one pass per call.
 
 mod change;
 mod fan_out;
@@ -65,8 +69,9 @@ use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it ([`crate::Program::ir`]).
 ///
-/// Expressions have infinite precision and are truncated where they are stored. The types say what an operation gives
-/// where P4 leaves it undefined; the interpreter defines the semantics of everything else.
+/// Expressions are computed with infinite precision, and their results are truncated where they are stored. Where P4
+/// leaves the result of an operation undefined, the documentation of these types says what the result is; the
+/// interpreter defines the semantics of everything else.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
@@ -93,15 +98,15 @@ pub enum InstanceType {
     Resubmitted = 6,
 }
 
-/// The traffic manager's part of the metadata of an ingress pass.
+/// The metadata that the traffic manager gives to an ingress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressInput {
-    /// The port that received the root frame.
+    /// The port that received the root frame, which is the received frame that this packet comes from.
     pub ingress_port: PortId,
     /// How the packet came to be.
     pub instance_type: InstanceType,
-    /// When the frame arrived. `None` for a recirculated or resubmitted packet, whose metadata holds the port and the
-    /// time only if its field list preserves them.
+    /// When the frame arrived. `None` for a recirculated or resubmitted packet: its metadata holds the port and the
+    /// time only if the field list of the recirculation or resubmission preserves them.
     pub arrived: Option<Nanos>,
     /// The length that counters and meters use.
     pub ingress_bytes: usize,
@@ -121,7 +126,7 @@ pub enum IngressVerdict {
 }
 
 /// The result of an ingress pass. The traffic manager makes the clone first, then the digest, then follows the verdict.
-/// A packet that failed an `assert` makes neither.
+/// A packet that failed an `assert` makes no clone and no digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressOutcome {
     /// What happens to the packet itself.
@@ -134,7 +139,7 @@ pub struct IngressOutcome {
     pub priority: u64,
 }
 
-/// The traffic manager's part of the metadata of an egress pass.
+/// The metadata that the traffic manager gives to an egress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressInput {
     /// The output port.
@@ -145,7 +150,7 @@ pub struct EgressInput {
     pub instance_type: InstanceType,
     /// `egress_rid` of a copy; `None` leaves the program's value.
     pub instance: Option<u16>,
-    /// When the root frame arrived.
+    /// When the root frame (the received frame that this packet comes from) arrived.
     pub arrived: Nanos,
     /// When the packet was queued.
     pub enqueued: Nanos,
@@ -171,7 +176,8 @@ pub enum EgressVerdict {
 /// The result of an egress pass. The traffic manager makes the clone first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressOutcome {
-    /// The packet that ran. If the given handle stood for several copies, this is a handle of this copy alone.
+    /// The packet that the pass ran for. If the given handle stood for several copies, this is a handle of this copy
+    /// alone.
     pub packet: PacketHandle,
     /// What happens to the packet itself.
     pub verdict: EgressVerdict,
@@ -220,7 +226,8 @@ impl PayloadIds {
     }
 }
 
-/// A part of the program that an engine leaves to the interpreter, or an offload to the engine.
+/// A part of the program that an engine cannot run and leaves to the interpreter, or that an offload cannot run and
+/// leaves to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// An action, a parser state or a source line.
@@ -229,8 +236,8 @@ pub struct Interpreted {
     pub reason: String,
 }
 
-/// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). Fixed for the
-/// life of a switch.
+/// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). A switch keeps
+/// the same factory for its whole life.
 pub trait EngineFactory: Send + Sync {
     /// The engine's name, as the command-line option `--engine` takes it.
     fn name(&self) -> &'static str;
@@ -242,8 +249,8 @@ pub trait EngineFactory: Send + Sync {
     }
 
     /// Makes an engine for the state's program. The memory of tables, externs and counters (not of table entries) keeps
-    /// its address while the engine lives. Another [`State`] may take over that memory, and the identity of this state
-    /// with it.
+    /// its address while the engine lives. Another [`State`] may take over that memory; it then also takes over this
+    /// state's identity ([`State::identity`]).
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 
@@ -251,12 +258,12 @@ pub trait EngineFactory: Send + Sync {
 ///
 /// Memory safety does not depend on the caller. An engine that keeps addresses checks its arguments: it panics on a
 /// state other than the one it was loaded for ([`State::identity`]) and on a handle of a discarded packet. No public
-/// method of a state moves the memory of its tables and arrays. Only this crate does, and it reports the change before
-/// the next pass ([`Engine::changed`]).
+/// method of a state moves the memory of its tables and arrays. Only this crate moves that memory, and it reports the
+/// change before the next pass ([`Engine::changed`]).
 pub trait Engine: Send {
     /// Whether the traffic manager may queue all copies of a packet as one item, and pass a packet from ingress to
-    /// egress without a queue if nothing else waits. The observable result is the same in both cases. The interpreter
-    /// returns false, because it is the reference.
+    /// egress without a queue if nothing else waits. The observable result is the same whether the traffic manager does
+    /// this or not. The interpreter returns false, because it is the reference.
     fn fuses_fanout(&self) -> bool {
         false
     }
@@ -273,7 +280,7 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
-    /// How many frames ahead [`Engine::prefetch`] should be called; 0 is never.
+    /// How many frames ahead [`Engine::prefetch`] should be called; 0 means never.
     fn prefetch_depth(&self) -> usize {
         0
     }
@@ -294,8 +301,8 @@ pub trait Engine: Send {
     /// Makes the digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// Makes the clone that the ingress pass asked for. The clone has the headers as they arrived, which the engine
-    /// parses again, and the metadata of its field list. `input` is the input of the ingress pass.
+    /// Makes the clone that the ingress pass asked for. The engine parses the frame again, so the clone has the headers
+    /// as they arrived, and the metadata that its field list preserves. `input` is the input of the ingress pass.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -309,7 +316,8 @@ pub trait Engine: Send {
     /// packet.
     fn replicate(&mut self, packet: PacketHandle, copies: u32);
 
-    /// After ingress, turns the packet back into the frame that arrived, with the metadata of its field list.
+    /// After ingress, turns the packet back into the frame that arrived, with the metadata that its field list
+    /// preserves.
     fn resubmit(&mut self, packet: PacketHandle);
 
     /// Runs the egress control. If the handle stands for several packets, runs it for one of them.
@@ -320,9 +328,9 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> EgressOutcome;
 
-    /// Runs egress for several of the packets that a handle stands for, as [`one_by_one`] does. Stops when `copies`
-    /// gives no further copy, and returns `None`; or after a packet that does something other than leave, and returns
-    /// that packet's outcome.
+    /// Runs egress for several of the packets that a handle stands for, as [`one_by_one`] does. Returns `None` when
+    /// `copies` gives no further copy. If a packet does something other than leave, stops after this packet and returns
+    /// its outcome.
     fn fan_out(
         &mut self,
         state: &mut State,
@@ -371,7 +379,7 @@ pub trait Engine: Send {
     /// Ends a packet, or one of the packets that the handle stands for.
     fn discard(&mut self, packet: PacketHandle);
 
-    /// Reports a control call's change, so that the engine updates what it derived.
+    /// Reports a control call's change, so that the engine updates the data that it derived from the state.
     fn changed(&mut self, state: &mut State, change: &Change<'_>) {
         let _ = (state, change);
     }

@@ -8,18 +8,18 @@
 //!
 //! The contract. An offload must
 //! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state, drop reasons. It has
-//!    no queues, so order and timing are its own: of one port's packets, those that it forwards and those that it punts
-//!    may overtake each other.
+//! no queues, so order and timing may differ from the engine's: the packets of one port that the offload forwards and
+//! those that it punts may overtake each other.
 //! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
 //!    offload counts nothing for it. Punting is always correct. Frames of packet generators, packet-outs and the
 //!    engine's output never pass an offload.
 //! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
-//!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
-//!    until the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if
-//!    the program is loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the
-//!    engine forwards everything.
-//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. It
-//!    says what the offload must read again, not which call was made. Refused calls are not reported.
+//! what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything until
+//! the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if the
+//! program is loaded again. An offload whose preparation is slow prepares in the background before the load
+//! ([`Offload::prepare`]), while the engine forwards everything.
+//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
+//! argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
 //!    of them or none. The switch commits at the end of each control call, or at the end of a batch
 //!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
@@ -30,19 +30,21 @@
 //!    reset: a control call that writes a counter collects first.
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
-//! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register. If the program
-//!    needs the register in both, the offload punts the packets that use it, or refuses the program. For a register of
-//!    its own, the offload reports the cells that packets wrote, except cells with an uncommitted control-plane write.
-//!    Of a meter, engine and offload each have buckets, which are full when the control plane sets the rates; the
-//!    offload's also when it begins to forward. A packet that runs a meter in the offload and is punted later has taken
-//!    tokens there, and takes the engine's tokens too. The engine alone counts it.
-//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
-//!    and every new packet sees all earlier commits. An epoch that was never passed to `begin_drain` counts as drained.
+//! h. *Own a register or leave it alone.* Either only the engine or only the offload may write a register. If the
+//! program needs the register in both, the offload punts the packets that use it, or refuses the program. For a
+//! register of its own, the offload reports the cells that packets wrote, except cells with an uncommitted
+//! control-plane write. For each meter, engine and offload have separate buckets. Both are full when the control plane
+//! sets the rates; the offload's buckets are also full when the offload begins to forward. A packet that runs a meter
+//! in the offload and is punted later has taken tokens from the offload's buckets, and then takes tokens from the
+//! engine's buckets too. The engine alone counts the packet.
+//! i. *Drain.* [`Offload::begin_drain`] gives a number, the epoch, to the packets that are inside.
+//! [`Offload::is_drained`] returns true for the epoch once no packet from before the call is inside and every new
+//! packet sees all commits from before the call. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
-//!    then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next
-//!    program. The control call succeeds, because the engine takes over. If only room is missing, the offload may ask
-//!    to be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so
-//!    that failures are noticed without a control call.
+//! then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next program.
+//! The control call succeeds, because the engine takes over. An offload that only lacks room for the state may ask to
+//! be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so that
+//! failures are noticed without a control call.
 //! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
 //!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
 //!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is
@@ -124,7 +126,7 @@ pub trait Offload: Send {
     /// The offload cannot apply the changes.
     fn commit(&mut self, written: &Written<'_>) -> Result<(), Unable>;
 
-    /// Adds what was counted since the last call.
+    /// Adds what was counted since the last call to the switch's counts.
     ///
     /// # Errors
     /// The offload cannot continue.
@@ -142,7 +144,7 @@ pub trait Offload: Send {
         None
     }
 
-    /// Checks whether the offload can continue, as far as a check costs nothing.
+    /// Checks whether the offload can continue, as far as this is known without extra cost.
     ///
     /// # Errors
     /// The offload cannot continue.
@@ -154,7 +156,7 @@ pub trait Offload: Send {
     /// Whether no packet of this epoch or an older one is inside, and no packet can see the old state.
     fn is_drained(&self, epoch: u64) -> bool;
 
-    /// The next event since the last call, if any.
+    /// Returns the next event that no earlier call has returned, if any.
     fn poll_notice(&mut self) -> Option<OffloadNotice> {
         None
     }
@@ -172,8 +174,8 @@ pub trait Offload: Send {
 pub enum Unable {
     /// The offload failed for this reason. The switch does not load it before the next program.
     Failed(String),
-    /// The written state no longer fits. The switch loads the offload again at once with everything written; the engine
-    /// forwards meanwhile.
+    /// The written state no longer fits in the offload. The switch loads the offload again at once with everything
+    /// written; the engine forwards meanwhile.
     Anew,
 }
 
@@ -240,7 +242,7 @@ pub struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Program, tables, value sets, registers, and the time.
+    /// Returns the state: the program, tables, value sets, registers, and the time.
     pub fn state(&self) -> &'a State {
         self.state
     }
@@ -295,7 +297,7 @@ pub struct Accounts<'a> {
 }
 
 impl Accounts<'_> {
-    /// Frames received on a port and not punted.
+    /// Adds frames that were received on a port and not punted.
     pub fn received(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
         self.state.counters.received += n_packets;
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -304,17 +306,17 @@ impl Accounts<'_> {
         }
     }
 
-    /// Replicas made, except those that original packets become.
+    /// Adds replicas that were made, except those that original packets become.
     pub fn replicated(&mut self, n_packets: u64) {
         self.state.counters.created_by_replication += n_packets;
     }
 
-    /// Clones made.
+    /// Adds clones that were made.
     pub fn cloned(&mut self, n_packets: u64) {
         self.state.counters.created_by_clone += n_packets;
     }
 
-    /// Frames sent on a port.
+    /// Adds frames that were sent on a port.
     pub fn sent(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
         self.state.counters.transmitted += n_packets;
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -323,23 +325,23 @@ impl Accounts<'_> {
         }
     }
 
-    /// Time in the switch of `n_packets` of the frames sent, which all took equally long. All calls together must cover
-    /// as many packets as were sent.
+    /// Records how long `n_packets` of the sent frames were in the switch; all of them took equally long. All calls
+    /// together must cover as many packets as were sent.
     pub fn latency(&mut self, port: PortId, stream: Stream, latency_ns: Nanos, n_packets: u64) {
         self.latencies.record(port, stream, latency_ns, n_packets);
     }
 
-    /// Packets dropped.
+    /// Adds packets that were dropped.
     pub fn dropped(&mut self, reason: DropReason, n_packets: u64) {
         self.state.counters.count_drops(reason, n_packets);
     }
 
-    /// Packets inside now.
+    /// Sets the number of packets that are inside the offload now.
     pub fn inside(&mut self, n_packets: u64) {
         *self.n_inside = n_packets;
     }
 
-    /// Hits and misses of a table.
+    /// Adds hits and misses of a table.
     pub fn table(&mut self, table: TableId, lookups: TableCounters) {
         if let Some(counters) = self.state.counters.tables.get_mut(table.index()) {
             counters.hits += lookups.hits;
@@ -347,7 +349,8 @@ impl Accounts<'_> {
         }
     }
 
-    /// Hits of an entry, and the time of the last hit on the switch's clock; ignored if the entry was removed.
+    /// Adds hits of an entry, and updates the time of the last hit on the switch's clock; ignored if the entry was
+    /// removed.
     pub fn entry(
         &mut self,
         table: TableId,
@@ -360,7 +363,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// Packets and bytes of a counter cell; ignored beyond the end.
+    /// Adds packets and bytes to a counter cell; ignored beyond the end.
     pub fn counter(&mut self, counter: CounterId, index: usize, counted: CounterValue) {
         let cells = self.state.externs.counters.cells_mut(counter);
         if let Some(cell) = cells.get_mut(index) {
@@ -368,14 +371,14 @@ impl Accounts<'_> {
         }
     }
 
-    /// Packets and bytes of a colour that a meter cell gave; ignored beyond the end.
+    /// Adds packets and bytes to which a meter cell gave this colour; ignored beyond the end.
     pub fn meter(&mut self, meter: MeterId, index: usize, color: u8, counted: CounterValue) {
         if let Some(cell) = self.state.externs.meters.get_mut(meter, index) {
             add_colored(&mut cell.counts, color, counted);
         }
     }
 
-    /// Packets and bytes of a colour that an entry's meter gave; ignored if the entry was removed.
+    /// Adds packets and bytes to which an entry's meter gave this colour; ignored if the entry was removed.
     pub fn direct_meter(
         &mut self,
         table: TableId,
@@ -389,18 +392,19 @@ impl Accounts<'_> {
         }
     }
 
-    /// A digest; lost if the control plane's queue is full.
+    /// Puts a digest into the control plane's queue; the digest is lost if the queue is full.
     pub fn digest(&mut self, digest: Digest) {
         self.digests.push(digest, &mut self.state.counters);
     }
 
-    /// Digests that were made but lost inside the offload.
+    /// Adds digests that were made but lost inside the offload.
     pub fn digests_lost(&mut self, n_digests: u64) {
         self.state.counters.digests += n_digests;
         self.state.counters.digests_lost += n_digests;
     }
 
-    /// The current value of a cell of a register that the offload owns; ignored beyond the end.
+    /// Writes the current value of a cell of a register that the offload owns into the switch's register; ignored
+    /// beyond the end.
     pub fn register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.state.set_register(register, index, value);
     }

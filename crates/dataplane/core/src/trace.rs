@@ -23,8 +23,8 @@ use crate::{
     value::{self, Int},
 };
 
-/// The bytes of a value. Most values and names fit into the event itself: memory allocated in one thread and freed in
-/// another would cost more than the rest of the trace.
+/// The bytes of a value. The event itself holds the bytes of short values, as most values are: memory allocated in one
+/// thread and freed in another would cost more than the rest of the trace.
 pub type TraceBytes = SmallVec<[u8; 16]>;
 
 /// A step of a packet.
@@ -90,7 +90,7 @@ pub enum TraceIndex {
 }
 
 impl TraceIndex {
-    /// `cell` is `None` for an index beyond the end of the array.
+    /// Makes the index from the cell that it selects; `cell` is `None` for an index beyond the end of the array.
     pub(crate) fn of(cell: Option<usize>, is_secret: bool) -> Self {
         match cell {
             _ if is_secret => Self::Secret,

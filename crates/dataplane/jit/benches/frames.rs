@@ -1,8 +1,9 @@
 //! Measures what headers cost, depending on how they are edited, and what checksums cost, depending on how they are
 //! updated. Prints CSV: nanoseconds per packet through a whole switch that has no network interfaces.
 //!
-//! The column `headers` counts further headers of eight bytes. In rows named `added`, the program puts them in front of
-//! the others. In rows named `edited`, the frame already has them, and the program changes a field of each.
+//! The column `headers` is the number of additional headers, of eight bytes each. In rows named `added`, the program
+//! puts these headers in front of the others. In rows named `edited`, the frame already has them, and the program
+//! changes a field of each.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +17,7 @@ use dataplane::{PortId, Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use testkit::p4::program_of;
 
-/// Packets of one timing.
+/// The number of packets in one timing.
 const PACKETS: u32 = 4_000;
 /// The number of timings. The shortest counts, because other work on the machine disturbs most timings.
 const ROUNDS: usize = 41;
@@ -31,7 +32,8 @@ header tag_t { bit<16> a; bit<4> b; bit<12> c; bit<32> d; }
 struct meta_t { bit<8> unused; }
 ";
 
-/// A program with tags in front of the other headers.
+/// Returns a P4 program with `n_tags` tag headers in front of the other headers. The parser extracts the first
+/// `parsed_tags` of them.
 fn program(n_tags: usize, parsed_tags: usize, checksums: &[String; 2], ingress: &str) -> Program {
     let tags: String = (0..n_tags).map(|it| format!("tag_t tag{it};")).collect();
     let emits: String = (0..n_tags)
@@ -78,7 +80,7 @@ fn options_of(names: &[&str]) -> NativeOptions {
     options
 }
 
-/// Nanoseconds per packet.
+/// Measures how many nanoseconds the switch takes per packet.
 fn time(program: &Program, options: NativeOptions, frame: &[u8]) -> f64 {
     let factory = NativeFactory { options };
     let mut switch = Switch::with_engine(SwitchConfig::default(), Box::new(factory));

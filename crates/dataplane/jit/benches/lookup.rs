@@ -1,10 +1,11 @@
-//! Measures what a lookup costs in each structure, and in a hash map of the standard library and a
-//! linear search, with 10, 1,000 and 100,000 entries.
+//! Measures what a lookup costs in each structure of `dataplane_jit::lookup`, and for comparison in a hash map of the
+//! standard library and in a linear search, with 10, 1,000 and 100,000 entries.
 //!
-//! `taskset -c 1 cargo bench -p dataplane-jit --bench lookup [-- FILTER]` prints a Markdown table. The keys are 4,096
-//! random keys that hit; rows of one set and one number of entries have the same keys. In the column "one after the
-//! other", the next lookup begins when the last has ended, as in the tables of a packet. In the column "many at once",
-//! the processor may overlap the lookups. Each number is the least of thirty rounds.
+//! `taskset -c 1 cargo bench -p dataplane-jit --bench lookup [-- FILTER]` prints a Markdown table. Each measurement
+//! looks up 4,096 random keys that hit. Rows with the same set (the first column) and the same number of entries use
+//! the same keys. In the column "one after the other", a lookup begins when the previous lookup has ended, as when one
+//! packet goes through several tables. In the column "many at once", the processor may overlap the lookups. Each
+//! number comes from the fastest of thirty rounds.
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement stops at what it did not expect"
@@ -179,7 +180,7 @@ fn exact<const W: usize>(bench: &Bench, set: &str, widths: &[u32], entries: usiz
     writes(set, entries, "ExactMap", start);
 }
 
-/// Prints the cost of removing an entry and inserting it again, the mean of a thousand times.
+/// Prints the mean cost of removing an entry and inserting it again, over a thousand repetitions.
 fn writes(set: &str, entries: usize, name: &str, start: Instant) {
     let ns = start.elapsed().as_nanos() / 1_000;
     println!("| {set} | {entries} | {name}: remove and insert | {ns} | |");
@@ -194,7 +195,7 @@ fn prefix_mask<const W: usize>(bits: u32, len: u32) -> Key<W> {
     mask
 }
 
-/// Adds the exact field above the prefix's, if there is one, to a mask.
+/// Adds to a mask the bits of the exact field that lies above the prefix's field, if the key has such a field.
 fn with_exact<const W: usize>(mut mask: Key<W>, bits: u32, widths: &[u32]) -> Key<W> {
     if let Some(width) = widths.get(1) {
         mask[W - 1] |= low_ones(*width) << (bits % 64);
@@ -206,7 +207,8 @@ fn and<const W: usize>(key: &Key<W>, mask: &Key<W>) -> Key<W> {
     std::array::from_fn(|word| key[word] & mask[word])
 }
 
-/// Measures prefixes of the first field. A second field, if there is one, is exact and has values below 64.
+/// Measures the lookup of prefixes of the first field. If there is a second field, it is matched exactly and has values
+/// below 64.
 fn lpm<const W: usize>(bench: &Bench, set: &str, widths: &[u32], lens: &[u32], entries: usize) {
     if !bench.wants(set) {
         return;

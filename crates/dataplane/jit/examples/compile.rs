@@ -30,14 +30,15 @@ use testkit::repository::files;
 
 const ROUNDS: usize = 3;
 
-/// The result of one program.
+/// What loading one program has given: the time that it took, and the constructs that are left to the interpreter.
 #[derive(Default)]
 struct Loaded {
     took: Option<Duration>,
     interpreted: Vec<Interpreted>,
 }
 
-/// Compiles for the state that a switch makes; the switch's engine is the interpreter, which gets no packet.
+/// Compiles the program when a switch loads it, with the state that the switch has made. The switch then gets the
+/// interpreter as its engine, but no packet is ever sent through the switch.
 struct Timed(Arc<Mutex<Loaded>>);
 
 impl EngineFactory for Timed {

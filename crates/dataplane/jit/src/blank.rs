@@ -1,10 +1,10 @@
 //! Finds, when a program is loaded, which parts of a new packet's block (its header vector, [`crate::layout`]) must be
 //! made blank (zero, headers invalid): the parts that the program may read before it writes them.
 //!
-//! Metadata that nobody reads needs no value. A header that the parser alone fills, and that it reads only after
-//! extracting it, is made blank at the parser's end if it was not extracted. The fields of an invalid header matter
-//! only to code that reads them without a validity check, since `setValid()` zeroes them. Stacks, unions and headers
-//! with varbit fields are made blank before the parser.
+//! Metadata that nobody reads needs no value. Some headers are filled only by the parser, and the parser reads them
+//! only after it has extracted them. Such a header is made blank at the parser's end if it was not extracted. The
+//! fields of an invalid header matter only to code that reads them without a validity check, since `setValid()` zeroes
+//! them. Stacks, unions and headers with varbit fields are made blank before the parser.
 
 use dataplane::engine::ir::{
     ExtractTarget, FieldId, HeaderId, Ir, KeyPart, ParserOp, State, StateId,
@@ -22,7 +22,7 @@ pub(crate) struct Blanks {
 }
 
 impl Blanks {
-    /// Makes everything blank before the parser.
+    /// Returns that everything must be blank before the parser.
     pub(crate) fn everything(ir: &Ir) -> Self {
         Self {
             is_read: vec![true; ir.fields.len()],
@@ -30,7 +30,7 @@ impl Blanks {
         }
     }
 
-    /// Makes blank what the program may read before it writes it.
+    /// Finds the parts that must be blank because the program may read them before it writes them.
     pub(crate) fn of(ir: &Ir, options: NativeOptions) -> Self {
         if !options.parser_specialisation {
             return Self::everything(ir);
@@ -94,7 +94,7 @@ fn early(ir: &Ir) -> Vec<bool> {
     early
 }
 
-/// For each reachable state, the headers that the parser has extracted on every way to the state.
+/// Returns, for each reachable state, the headers that the parser has extracted on every path to the state.
 fn extracted_before(ir: &Ir) -> Vec<Option<Vec<bool>>> {
     let parser = &ir.parser;
     let mut before: Vec<Option<Vec<bool>>> = vec![None; parser.states.len()];

@@ -1,8 +1,9 @@
 //! What generated code reads and writes besides the packet's block.
 //!
 //! A generated function gets two pointers: the [`PassContext`] and the packet's block (its header vector, see
-//! [`crate::layout`]). Both are exclusively its own while it runs. The engine fills the context before a pass and reads
-//! it afterwards; offsets are taken with `offset_of!`, so fields may be added anywhere.
+//! [`crate::layout`]). While the function runs, nothing else accesses what they point to. The engine fills the context
+//! before a pass (a packet's way through ingress or egress) and reads it afterwards. Offsets are taken with
+//! `offset_of!`, so fields may be added anywhere.
 
 use std::ffi::c_void;
 
@@ -11,7 +12,8 @@ use dataplane::engine::{
     ir::{DigestId, FieldListId},
 };
 
-/// What a packet asks of the traffic manager: clones, a multicast group. Kept with the packet from pass to pass.
+/// What a packet asks for in a pass: a clone, a digest, to be resubmitted, recirculated or truncated. Kept with the
+/// packet from pass to pass.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
@@ -112,7 +114,7 @@ pub struct PassContext {
     pub state: *mut c_void,
     /// The engine's packets, for the functions of [`crate::packets`].
     pub packets: *mut c_void,
-    /// The payload change that the last egress pass requested; the extern makes it after the deparser.
+    /// The payload change that the last egress pass requested. The extern carries it out after the deparser.
     pub payload_call: PayloadCall,
 }
 

@@ -1,4 +1,5 @@
-//! The native engine: calls the generated passes ([`crate::passes`]) and handles packets between them.
+//! The native engine: calls the generated passes ([`crate::passes`]) and handles packets between them. A pass is a
+//! packet's way through ingress or egress.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,8 +8,8 @@
 //! | `engine/fan_out.rs` | the copies of one packet in one call, in a scratch packet |
 //! | `engine/rounds.rs` | several rounds of a recirculating packet that makes a clone each time, in one call |
 //!
-//! Each file has the fast path and calls other code for rare cases. The interpreter's `mod.rs` does the same in code
-//! that is written for reading.
+//! Each file has the fast path and calls other code for rare cases. The interpreter's `mod.rs` does the same work in
+//! code that is easier to read.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
 mod egress;
@@ -50,14 +51,17 @@ pub(crate) struct Native {
     /// A block that no packet uses. A packet that comes to ingress again leaves its old block here.
     spare: Box<[u64]>,
     scratch: Scratch,
-    /// Bytes of all headers of the deparser, without varbit fields.
+    /// The length in bytes of all headers that the deparser may emit, without varbit fields.
     headers_len: usize,
-    /// Whether replicas share one place in a queue, and a packet passes egress and deparser in one call.
+    /// Whether the replicas of a packet share one place in a queue, and one call takes a packet through egress and
+    /// deparser.
     fuses_fanout: bool,
     changes_payloads: bool,
-    /// Starts at 1 and increases when a control call changes what the parser reads. Not an epoch of a drain or of AOM.
+    /// Starts at 1 and increases when a call from the control plane changes what the parser reads. This number has
+    /// nothing
+    /// to do with the epochs of a drain and of AOM.
     epoch: u64,
-    /// In a box because generated code has its address.
+    /// In a box because the generated code contains the address of the packets.
     packets: Box<Packets>,
     context: Box<PassContext>,
 }
@@ -138,7 +142,7 @@ impl Native {
         Some(DropReason::ALL[failed])
     }
 
-    /// Completes a clone whose block is written.
+    /// Completes a clone whose block has already been written.
     #[inline]
     fn cloned(&mut self, clone: PacketHandle, copies: CloneCopies) -> Clones {
         let packet = self.packets.pool.packet_mut(clone);
@@ -191,7 +195,8 @@ fn keep_variable(ir: &Ir, layout: &Layout, list: FieldListId, (from, to): (&Pack
     }
 }
 
-/// The requests of the ingress pass that egress inherits. The traffic manager has already carried out the others.
+/// Returns the requests of the ingress pass that egress inherits. The traffic manager has already carried out the
+/// other requests.
 #[inline]
 fn at_egress(requests: &Requests) -> Requests {
     Requests {
@@ -385,7 +390,7 @@ impl Engine for Native {
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> Result<usize, DropReason> {
-        // The context is as egress left it, unless another packet was attached since.
+        // The context is still as egress left it, unless it was made to point to another packet since then.
         if self.packets.current != handle {
             self.attach(state, handle, true);
             self.context.requests = self.packets.pool.packet(handle).requests;

@@ -49,7 +49,7 @@ pub(crate) struct Arguments(*const u64);
 impl Arguments {
     /// # Safety
     /// `entry` is null or leads to the words of an entry that runs the construct's action. The words stay in place as
-    /// long as this lives.
+    /// long as the returned value lives.
     pub(crate) unsafe fn new(entry: *const u64) -> Self {
         Self(entry)
     }

@@ -1,4 +1,4 @@
-//! The topological order of a graph: the nodes of a control, the states of a parser.
+//! Sorts the nodes of a graph topologically: the nodes of a control, or the states of a parser.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -1,11 +1,12 @@
 //! The layout of a packet's header vector: one flat block of 64-bit words, laid out when a program is loaded. This
 //! crate calls it the packet's block.
 //!
-//! The block begins with what every pass touches: one validity byte for each header, then the `nextIndex` of each stack
-//! and the width of each varbit field (32 bits each). The metadata fields follow; those that nobody reads are the last
-//! of them. Then come the header fields in the order of the header ids, so that the elements of a stack are equally
-//! spaced; the headers that must be blank before the parser come first ([`crate::blank`]). All offsets are in bytes
-//! from the beginning of the block.
+//! The block begins with what every pass (a packet's way through ingress or egress) touches: one validity byte for each
+//! header, then the `nextIndex` of each stack and the width of each varbit field (32 bits each). The metadata fields
+//! follow; the last metadata fields are those that nobody reads. Then come the fields of the headers, first of the
+//! headers that must be blank before the parser ([`crate::blank`]), then of the other headers. Both times they are in
+//! the order of the header ids, so that the elements of a stack are equally spaced. All offsets are in bytes from the
+//! beginning of the block.
 //!
 //! A field is *unpacked* or *packed*. An unpacked field takes as many 8-byte words as it needs, the lowest first,
 //! sign-extended to whole words if it is signed and zero-extended otherwise. A packed field stays as it is on the wire,

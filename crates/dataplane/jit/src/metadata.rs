@@ -1,4 +1,5 @@
-//! The metadata that the engine itself reads or writes. Generated code writes all others ([`crate::passes`]).
+//! The metadata fields that the engine itself reads or writes. Generated code writes all other metadata fields
+//! ([`crate::passes`]).
 
 use std::ops::Range;
 
@@ -51,7 +52,7 @@ impl MetadataSlot {
         self.word as usize..(self.word + self.words) as usize
     }
 
-    /// The low 64 bits.
+    /// Reads the low 64 bits of the field.
     #[inline]
     pub(crate) fn get(&self, block: &[u64]) -> u64 {
         match self.words {

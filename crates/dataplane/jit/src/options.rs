@@ -5,8 +5,8 @@
 /// native code and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeOptions {
-    /// Leaves out checks whose outcome is known from the program, reuses field values that are in registers, and merges
-    /// the writes of an action.
+    /// Leaves out checks whose outcome is known from the program, reuses field values that are in processor registers,
+    /// and merges the writes of an action.
     pub action_specialisation: bool,
     /// Caches what a control's tables found, for packets with equal inputs.
     pub microflow_cache: bool,
@@ -20,7 +20,7 @@ pub struct NativeOptions {
     pub parser_specialisation: bool,
     /// Leaves seldom used fields among their header's bytes, and edits them there.
     pub inline_editing: bool,
-    /// Updates a verified checksum from the fields that may have changed since.
+    /// Updates a verified checksum only from the fields that may have changed since the verification.
     pub incremental_checksum: bool,
     /// Queues the copies of one packet as one item, and takes them through egress and deparser in one call. A packet
     /// that finds empty queues goes from ingress to egress without queueing. The headers of a recirculated packet are

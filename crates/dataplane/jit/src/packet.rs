@@ -1,12 +1,12 @@
 //! The packet pool of the native engine, and the bytes that packets carry.
 //!
-//! A packet's frame is its *head*, bytes that belong to this packet alone, and its *payload*, a part of a buffer that
-//! clones and replicas share. A new frame has no head; the deparser writes one, and never touches the payload. The
-//! first [`Packet::consumed`] bytes of a parsed packet are in its header vector (in other files: its block); the bytes
-//! after them are its rest.
+//! A packet's frame consists of two pieces: its *head*, whose bytes belong to this packet alone, and its *payload*,
+//! which is a part of a buffer that clones and replicas share. A new frame has no head; the deparser writes one, and
+//! never touches the payload. The first [`Packet::consumed`] bytes of a parsed packet are in its header vector (other
+//! files call the vector the packet's block). The bytes after them are the packet's *rest*.
 //!
-//! Packets and buffers are reused last in, first out, so that those of a burst stay in the cache. [`crate::layout`]
-//! defines what the vector's words mean.
+//! Packets and buffers are reused last in, first out, so that the packets and buffers of a burst stay in the cache.
+//! [`crate::layout`] defines what the vector's words mean.
 #![expect(
     unsafe_code,
     reason = "a payload is found without a look at its buffer, pass by pass"
@@ -18,22 +18,24 @@ use dataplane::engine::{PacketHandle, PayloadIds};
 
 use crate::context::Requests;
 
-/// How many bytes after a piece of a frame generated code may read, and how many after a head it may write. They are
-/// not part of the frame; generated code moves eight bytes at a time.
+/// Generated code may read this many bytes after the end of a piece of a frame, and may write this many bytes after the
+/// end of a head. These bytes are not part of the frame. They are needed because generated code moves eight bytes at a
+/// time.
 pub(crate) const SLACK_BYTES: usize = 16;
 
-/// Bytes of a buffer: an Ethernet frame with its tags, and `SLACK_BYTES`.
+/// The size of a buffer in bytes. An Ethernet frame with its tags and `SLACK_BYTES` fit into it.
 const BUFFER_BYTES: usize = 2048;
 
-/// Frames begin on a cache line here, and in the memory of the port that they are copied to. So no load crosses a line
-/// when they are copied.
+/// The size of a cache line. Frames begin on a cache line in a buffer, and also in the memory of the port that they are
+/// copied to. So no load crosses a line when they are copied.
 const LINE_BYTES: usize = 64;
 
 /// The highest number of spare buffers for longer frames. Further buffers are freed, so that a burst of long frames
 /// does not keep its memory for ever.
 const SPARE_LONG_BUFFERS_MAX: usize = 256;
 
-/// The highest number of spare packets that keep their memory: twice the replicas of the largest group.
+/// The highest number of spare packets that keep their memory: twice the number of replicas of the largest multicast
+/// group.
 const SPARE_PACKETS_MAX: usize = 16_384;
 
 /// A frame's bytes as they came in.
@@ -96,7 +98,7 @@ impl Payload {
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 
-    /// Removes bytes at the beginning, at most all.
+    /// Removes so many bytes at the beginning, or all bytes if there are fewer.
     fn skip(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
         // SAFETY: the new pointer is at most one byte behind the last byte.
@@ -119,10 +121,12 @@ pub(crate) struct Packet {
     pub consumed: usize,
     /// The field list that the packet keeps when it comes to ingress again, coded by [`Requests::list_code`].
     pub kept_list: u32,
-    /// The engine's `epoch` (a counter in `engine.rs`, not a drain's) when the part of ingress before its control ran
-    /// ahead, if the rest has not run; otherwise 0.
+    /// Not 0 if the part of ingress before the control has run ahead, and the control has not run yet. The value is
+    /// then
+    /// the engine's `epoch` (a counter in `engine.rs`, not the epoch of a drain) at the time when the first part ran.
     pub parsed_ahead: u64,
-    /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once this packet has ended.
+    /// How many packets the handle stands for: this packet, and copies that are not made yet. 0 once this packet has
+    /// ended.
     pub copies: u32,
     pub requests: Requests,
     /// The length that the frame of a recirculated packet would have, if its headers are only in the vector and the
@@ -146,7 +150,7 @@ impl Packet {
         self.copies = 1;
     }
 
-    /// Begins with the frame of another packet, from byte `from` on.
+    /// Begins the packet with the bytes of another packet's frame, from byte `from` on.
     #[inline]
     fn begin_as(&mut self, other: &Packet, from: usize) {
         self.begin();
@@ -192,8 +196,8 @@ impl Packet {
         }
     }
 
-    /// Where the deparser writes `len` bytes of headers, and up to [`SLACK_BYTES`] more: directly into the head, unless
-    /// a part of the rest is there.
+    /// Returns the address to which the deparser writes `len` bytes of headers, and up to [`SLACK_BYTES`] more. This
+    /// address is in the head, unless a part of the rest is there.
     #[inline]
     pub(crate) fn deparse_into(&mut self, scratch: &mut Vec<u8>, len: usize) -> *mut u8 {
         let bytes = if self.consumed < self.head_len {
@@ -286,7 +290,8 @@ impl Pool {
         packet
     }
 
-    /// A packet that this call of the engine already got from [`Pool::packet`]. Not checked again.
+    /// Returns a packet that this call of the engine already got from [`Pool::packet`]. Does not check the handle
+    /// again.
     #[inline]
     pub(crate) fn same_mut(&mut self, handle: PacketHandle) -> &mut Packet {
         &mut self.packets[handle.0 as usize]
@@ -309,7 +314,7 @@ impl Pool {
         Some((first, second))
     }
 
-    /// A new packet with a copy of a frame. Its vector holds old values.
+    /// Makes a new packet with a copy of a frame. The packet's vector still holds the values of an earlier packet.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> PacketHandle {
         let buffer = self.take_buffer(frame.len());
         let bytes = &mut self.buffers[buffer as usize].bytes_mut()[..frame.len()];
@@ -328,15 +333,15 @@ impl Pool {
         handle
     }
 
-    /// A new packet with the frame of packet `of` as it was before the parser. Both packets share the payload; the new
-    /// packet's vector holds old values.
+    /// Makes a new packet with the frame of packet `of` as it was before the parser. Both packets share the payload.
+    /// The new packet's vector still holds the values of an earlier packet.
     pub(crate) fn share_frame(&mut self, of: PacketHandle) -> PacketHandle {
         self.packet(of);
         self.share(of, 0)
     }
 
-    /// A new packet with the rest of packet `of`. Both packets share the payload; the new packet's vector holds old
-    /// values.
+    /// Makes a new packet with the rest of packet `of`. Both packets share the payload. The new packet's vector still
+    /// holds the values of an earlier packet.
     pub(crate) fn share_rest(&mut self, of: PacketHandle) -> PacketHandle {
         let consumed = self.packet(of).consumed;
         self.share(of, consumed)
@@ -408,7 +413,7 @@ impl Pool {
         id
     }
 
-    /// Ends the packet, or one of those that a handle stands for.
+    /// Ends the packet, or one of the packets that the handle stands for.
     #[inline]
     pub(crate) fn discard(&mut self, handle: PacketHandle) {
         self.discard_many(handle, 1);
@@ -631,7 +636,7 @@ mod tests {
         assert_eq!(pool.packet(of).copies, 1);
         assert_eq!(pool.spare_packets.len(), 0);
         pool.discard_many(of, 1);
-        // The copy has the bytes still.
+        // The copy still has the bytes.
         assert_eq!(pool.packet(copy).rest().concat(), [9, 10]);
         assert_eq!(pool.spare_buffers.len(), 0);
         pool.discard(copy);

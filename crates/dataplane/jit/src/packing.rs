@@ -2,7 +2,7 @@
 //!
 //! A packed field costs nothing in the parser and the deparser, which copy its header's bytes. Each access to the field
 //! costs a little more, for byte swaps and shifts. So a field that nobody reads or writes is not extracted
-//! (`parser-specialisation`), and a field that is seldom read or written is edited in place in the packet's head
+//! (`parser-specialisation`), and a field that is seldom read or written is edited in place, among its header's bytes
 //! (`inline-editing`). A field that is used often becomes a word once and is put back once, which PISCES calls
 //! post-pipeline editing. Only speed depends on the choice.
 
@@ -22,8 +22,9 @@ pub(crate) struct Packing {
     packed: Vec<bool>,
 }
 
-/// Costs in instructions: how many more an access to a packed field needs than an access to a word, and how many parser
-/// and deparser each need to convert a word.
+/// Costs in instructions. `read` and `write`: how many more instructions an access to a packed field needs than an
+/// access to a word. `conversion`: how many instructions it takes to convert a word in the parser, and also in the
+/// deparser.
 struct Cost {
     read: u32,
     write: u32,
@@ -52,7 +53,7 @@ impl Cost {
 struct Kind {
     accesses: Counted,
     n_headers: u32,
-    /// How many of parser and deparser handle the field: 0 to 2.
+    /// In how many of the two, parser and deparser, the field is handled: 0 to 2.
     n_conversions: u32,
     /// Whether the field must be a word.
     is_fixed: bool,

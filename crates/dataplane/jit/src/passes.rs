@@ -1,4 +1,5 @@
-//! A pass as code, one function for each way into it:
+//! Generates the code of a pass (a packet's way through ingress or egress). There is one function for each way in which
+//! a pass begins, and two that copy blocks:
 //!
 //! | function | what it does |
 //! |---|---|
@@ -39,8 +40,8 @@ use crate::{
 /// in nanoseconds. Returns [`Plain`] or [`NOT_PLAIN`].
 pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64) -> u64;
 
-/// The first half of [`Arrive`]: everything before the ingress control. Prefetches the record of the packet's flow if
-/// records are prefetched.
+/// The first half of [`Arrive`]: everything before the ingress control. If the ingress control's flow cache is to be
+/// prefetched, prefetches the record of the packet's flow.
 pub(crate) type Begin = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
 
 /// The second half of [`Arrive`]. Takes the context, which points to the bytes that the parser did not consume, and the
@@ -76,16 +77,16 @@ impl Plain {
     }
 }
 
-/// The result of an ingress pass with any other outcome, which is in the context and the block.
+/// The result of an ingress pass whose outcome is not [`Plain`]. The outcome is then in the context and the block.
 pub(crate) const NOT_PLAIN: u64 = u64::MAX;
 
 /// The result of [`ArriveHeaders`] if the headers must become bytes first. Then only the new block and the context have
 /// changed.
 pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
-/// Takes the context; the packet's block; the traffic manager's input; the instance type in it; where the headers go,
-/// or null. Returns the length of the headers that it wrote, or [`NOT_WRITTEN`] if the packet is dropped, cloned,
-/// truncated or recirculated, or if the place for the headers is null.
+/// Takes the context; the packet's block; the traffic manager's input; the input's instance type; the address to which
+/// the headers are written, or null. Returns the length of the headers that it wrote, or [`NOT_WRITTEN`] if the packet
+/// is dropped, cloned, truncated or recirculated, or if the address is null.
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 
@@ -112,7 +113,7 @@ pub(crate) struct Parts {
     pub reparse: Option<FuncId>,
 }
 
-/// Whether a packet's parser and verification may run before another packet's controls, and the options want it.
+/// Whether a packet's parser and verification may run before another packet's controls, and the options ask for this.
 pub(crate) fn may_prefetch(unit: &Unit<'_>, frames: &Frames) -> bool {
     let options = &unit.options;
     let is_asked = options.flow_prefetch && options.fanout_fusion && options.parser_specialisation;
@@ -304,7 +305,7 @@ fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     e.b.ins().select(not_plain, otherwise, plain)
 }
 
-/// A metadata field; 0 where the program has none, or nobody reads it.
+/// Reads a metadata field. Gives 0 if the program lacks the field or nobody reads it.
 fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     match field.filter(|field| e.layout().is_read(*field)) {
         Some(field) => e.field_word(field, 0),
@@ -514,7 +515,7 @@ fn since(e: &mut Emit<'_, '_, '_>, now: Value, then: Value) -> Value {
     e.b.ins().select(is_later, passed, zero)
 }
 
-/// v1model's timestamps are in microseconds.
+/// Converts a time from nanoseconds to microseconds, the unit of v1model's timestamps.
 fn micros(e: &mut Emit<'_, '_, '_>, time: Value) -> Value {
     let thousand = e.constant(1_000);
     e.b.ins().udiv(time, thousand)

@@ -74,7 +74,7 @@ pub struct Runtime {
     arrays: Vec<*mut u64>,
     table_counters: *mut u64,
     meters: Vec<MeterId>,
-    /// In boxes because the code has their addresses.
+    /// In boxes because the generated code contains the addresses of the caches.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     flows: Vec<Box<FlowCache>>,
 }
@@ -83,7 +83,7 @@ pub struct Runtime {
 // the engine from thread to thread; nobody uses the pointers outside of a pass.
 unsafe impl Send for Runtime {}
 
-/// The number of the ingress control's flow cache, if the control has one: that cache is made first.
+/// The number of the ingress control's flow cache, if the control has one. It is 0, because this cache is made first.
 pub(crate) const INGRESS_FLOW: usize = 0;
 
 impl Runtime {
@@ -127,7 +127,7 @@ impl Runtime {
         runtime
     }
 
-    /// Applies a control call's change of a table.
+    /// Applies a change that a call from the control plane has made to a table.
     pub(crate) fn table_changed(
         &mut self,
         state: &mut State,
@@ -138,13 +138,13 @@ impl Runtime {
         self.forget_flows();
     }
 
-    /// Applies a control call's change of an action profile.
+    /// Applies a change that a call from the control plane has made to an action profile.
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         self.tables.profile_changed(profile);
         self.forget_flows();
     }
 
-    /// Whether the ingress control has a flow cache, and packets do not bypass it now.
+    /// Whether the ingress control has a flow cache that packets do not bypass at the moment.
     pub(crate) fn has_ingress_flows(&self) -> bool {
         let flow = self.flows.get(INGRESS_FLOW);
         flow.is_some_and(|flow| !flow.is_asleep())

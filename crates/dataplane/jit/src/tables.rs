@@ -27,9 +27,9 @@ pub(crate) const ENTRY_ACTION: u32 = 0;
 pub(crate) const ENTRY_HIT: u32 = 4;
 /// Offset of an entry's arguments.
 const ENTRY_ARGS: u32 = 8;
-/// The action of an entry that runs nothing.
+/// The action number of an entry that runs no action.
 const NO_ACTION: u32 = u32::MAX;
-/// The action of an entry that must first be resolved by its action profile.
+/// The action number of an entry whose action must first be found through its action profile.
 pub(crate) const RESOLVE: u32 = u32::MAX - 1;
 
 /// The words of a parameter in an entry, counted from the entry's beginning. `None` if the action
@@ -132,7 +132,7 @@ fn head(action: u32, hit: bool) -> u64 {
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// An entry's number in the index. A table has far fewer than 2^32 entries: they would need
+/// An entry's number in the index. A table has far fewer than 2^32 entries: so many entries would need
 /// hundreds of GiB.
 fn index_number(entry: EntryIndex) -> u32 {
     u32::try_from(entry.index()).expect("a table has fewer than 2^32 entries")
@@ -163,7 +163,7 @@ impl NativeTable {
         }
     }
 
-    /// Writes an action and its arguments to an entry's words; `None` runs nothing.
+    /// Writes an action and its arguments to an entry's words. With `None`, the entry runs no action.
     fn write(
         actions: &[ActionId],
         program: &Program,
@@ -277,7 +277,7 @@ impl NativeTables {
         self.records.as_ptr()
     }
 
-    /// Applies a control call's change of a table.
+    /// Applies a change that a call from the control plane has made to a table.
     pub(crate) fn changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
         let program = state.program().clone();
         let native = &mut self.tables[table.index()];
@@ -295,8 +295,9 @@ impl NativeTables {
         self.records[table.index()] = native.record(state);
     }
 
-    /// Makes the tables of an action profile resolve their entries again, after a control call has
-    /// changed the profile.
+    /// Makes the tables of an action profile resolve their entries again, after a call from the control plane has
+    /// changed
+    /// the profile.
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         let sharing = self.tables.iter_mut();
         for table in sharing.filter(|table| table.profile == Some(profile)) {
@@ -312,8 +313,8 @@ impl NativeTables {
         self.resolved.as_ptr()
     }
 
-    /// Stores what an entry, or the default action, of a table with an action profile resolved to,
-    /// and returns its words. With `for_all` (a single member) the words are valid until the profile
+    /// Stores the action to which an entry, or the default action, of a table with an action profile was resolved.
+    /// Returns the action's words. With `for_all` (there is a single member) the words are valid until the profile
     /// changes, otherwise only for this packet.
     pub(crate) fn keep_resolved(
         &mut self,

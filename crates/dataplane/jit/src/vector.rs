@@ -79,7 +79,7 @@ impl Vector {
         unsafe { std::slice::from_raw_parts_mut(self.base.add(range.start as usize), range.len()) }
     }
 
-    /// The words of a field, the lowest first, extended to whole words.
+    /// Calls `run` with the words of a field, the lowest first, extended to whole words.
     pub(crate) fn words<R>(
         &self,
         layout: &Layout,

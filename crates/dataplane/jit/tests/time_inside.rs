@@ -1,6 +1,6 @@
-//! Compares the time that packets have been inside, as programs read it, on the native engine with each of its
-//! optimisations and on the interpreter: with a clock that runs between passes, and with one that stands still while
-//! many passes run at once.
+//! Compares the time that packets have been inside the switch, as programs read it, on the native engine with each of
+//! its optimisations and on the interpreter. The packets run once with a clock that advances between passes, and once
+//! with a clock that stands still while many passes run at once.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,9 +14,9 @@ use dataplane::{
 use dataplane_jit::{NativeFactory, NativeOptions};
 use testkit::p4::program_of;
 
-/// A copy leaves with the field `inside` set to the time that it has been inside, and with `before` set to the value
-/// that `inside` had when the copy last came to ingress. `kind` says what else happens: 1 a multicast, 2 rounds with a
-/// clone each, 3 a resubmission, 4 a clone at ingress, 5 rounds without a clone.
+/// A packet leaves with the field `inside` set to the time that it has been inside the switch, and with `before` set to
+/// the value that `inside` had when the packet last came to ingress. `kind` says what else happens: 1 a multicast, 2
+/// recirculations with a clone each, 3 a resubmission, 4 a clone at ingress, 5 recirculations without a clone.
 const PROGRAM: &str = "#define V1MODEL_NANOSECONDS_INSIDE
 #include <core.p4>
 #include <v1model.p4>
@@ -130,7 +130,7 @@ fn batches() -> Vec<Vec<Vec<u8>>> {
             .map(|(kind, left)| frame(*kind, *left))
             .collect(),
     );
-    // Twice, so that records of the flow cache are used, too.
+    // The batches come twice, so that records of the flow cache are used, too.
     [batches.clone(), batches].concat()
 }
 
@@ -226,7 +226,7 @@ fn the_time_goes_on_through_all_kinds_of_passes_and_is_0_before_egress() {
     assert_eq!(run(&frame(7, 0)), [(20 + 65_536, 0)]);
     let replicas: Vec<_> = (2..22).map(|step| (10 * step, 0)).collect();
     assert_eq!(run(&frame(1, 0)), replicas);
-    // Ingress, egress, the clone's egress, ingress, ...
+    // Each of these takes a time of 10: ingress, egress, the clone's egress, ingress, and so on.
     assert_eq!(run(&frame(2, 2)), [(30, 0), (60, 0), (80, 0)]);
     assert_eq!(run(&frame(3, 0)), [(30, 0)]);
     assert_eq!(run(&frame(4, 0)), [(20, 0), (30, 0)]);

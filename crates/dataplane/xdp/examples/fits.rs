@@ -1,9 +1,11 @@
 //! Prints which programs fit into the kernel, and why others do not: `fits [--stf] [FOLDER]...`, as root.
 //!
-//! A program fits whole if nothing of it is punted, in part if something is, and not at all if nothing of it can run
-//! or the verifier refuses it. With `--stf` only programs with an STF test beside them count; the test's frames also
-//! go through the kernel, and a program whose frames are all punted does not fit. Where kernel and interpreter
-//! differ, this prints the difference and the exit code is 1.
+//! Some constructs of a program cannot be compiled. Such a construct is punted: packets that reach the construct are
+//! left to the engine in user space. A program fits whole if none of its constructs is punted, and in part if some are.
+//! A program does not fit if nothing of it can run in the kernel or if the verifier refuses it. With `--stf` only
+//! programs with an STF test beside them count. The test's frames then also go through the kernel, and a program does
+//! not fit if all these frames are punted. If the kernel treats a frame differently from the interpreter, this prints
+//! the difference and the exit code is 1.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -20,7 +22,8 @@ use testkit::xdp::kernel::Kernel;
 use testkit::xdp::packets::{self, Class};
 use testkit::xdp::program_at;
 
-/// Returns a punted construct without its name, so that constructs can be counted by kind.
+/// Returns the description of a punted construct without the construct's name, so that constructs can be counted by
+/// kind.
 fn kind(place: &str) -> &str {
     place.split(" \"").next().unwrap_or(place)
 }
@@ -34,9 +37,10 @@ fn in_words(left: &[Interpreted]) -> String {
 /// What was found in all folders.
 #[derive(Default)]
 struct Found {
-    /// Number of programs for each kind of punted construct and reason.
+    /// For each pair of a kind of punted construct and a reason for the punt, the number of programs that have this
+    /// pair.
     reasons: BTreeMap<(String, String), usize>,
-    /// For each reason, the number of programs in which it is the only one.
+    /// For each reason, the number of programs in which it is the only reason for punts.
     only: BTreeMap<String, usize>,
     refusals: BTreeMap<String, usize>,
     tests: BTreeMap<Class, usize>,
@@ -81,7 +85,7 @@ impl Found {
 
     /// Judges a program by which of its constructs are punted.
     fn program(&mut self, path: &Path) -> Option<Fit> {
-        // Files that others include are not programs.
+        // Some files are not programs of their own, because other files include them. They are skipped.
         let program = program_at(path).ok()?;
         Some(match Kernel::new(&program) {
             Ok(kernel) => {

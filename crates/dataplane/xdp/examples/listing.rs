@@ -1,4 +1,5 @@
-//! Prints a P4 program as eBPF, and its constructs at which packets are punted: `listing FILE.p4`.
+//! Prints a P4 program as eBPF, and the constructs at which packets are punted (left to the engine in user space):
+//! `listing FILE.p4`.
 
 use std::path::Path;
 

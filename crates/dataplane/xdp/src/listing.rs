@@ -1,4 +1,4 @@
-//! Listings: instructions as LLVM writes them, with their purpose beside them.
+//! Makes listings of compiled programs: each instruction as LLVM writes it, with its purpose beside it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

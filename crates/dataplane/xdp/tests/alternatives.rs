@@ -1,4 +1,5 @@
-//! Copies whose egress reads fields of invalid headers, which are not in the frame: the values are the interpreter's.
+//! Copies whose egress reads fields of invalid headers. These fields are not in the frame, but the kernel must read the
+//! same values as the interpreter.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! `p4/conference.p4` in the kernel: media in IPv4 and IPv6, for receivers in both.
+//! Runs `p4/conference.p4` in the kernel, with media over IPv4 and over IPv6, and with receivers of both versions.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -29,7 +29,7 @@ fn every_copy_is_the_interpreters_whatever_the_versions_of_ip() {
     let mut expected = (0, 0);
     for ip in [Ip::V4, Ip::V6] {
         let media = frame(ip, b"a leg's packet");
-        // With a tag of VLAN 0, too, which is removed.
+        // Also send the frame with a tag of VLAN 0, which the program removes.
         let mut tagged = media.clone();
         tagged.splice(12..12, [0x81, 0, 0, 0]);
         for given in [media, tagged] {
@@ -41,7 +41,7 @@ fn every_copy_is_the_interpreters_whatever_the_versions_of_ip() {
             assert_eq!((seen.n_kernel, seen.n_copies), expected, "{ip:?}");
         }
     }
-    // One byte of the headers wrong, at each place, and frames of every length.
+    // Send frames with one wrong byte in the headers, at each place, and frames of every length.
     for ip in [Ip::V4, Ip::V6] {
         let media = frame(ip, b"another");
         for at in 0..media.len() {

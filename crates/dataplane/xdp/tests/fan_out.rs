@@ -1,5 +1,6 @@
-//! Copies through a device map, over real veth pairs, with hand-written programs: the kernel behaviour on which the
-//! compiled program's fan-out relies. The kernel lets only root outside any user namespace load programs.
+//! Tests the kernel behaviour on which the compiled program relies when it makes copies of a packet. Hand-written
+//! programs make copies through a device map, over real veth pairs. The kernel lets only root outside any user
+//! namespace load programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -73,7 +74,8 @@ impl FanOut {
         self.groups.set_map(0, &group).unwrap();
     }
 
-    /// Receives frames that left by a port, and returns the byte at [`PLACE`]: each copy's number.
+    /// Receives frames that left by a port, and returns the byte of each frame at [`PLACE`], which is the copy's
+    /// number.
     fn places(&mut self, port: usize, n: usize) -> Vec<u8> {
         let frames = receive(&mut self.outside[port], n);
         frames.iter().map(|frame| frame[PLACE]).collect()

@@ -1,5 +1,5 @@
-//! Digests of a program in the kernel, on real veth pairs. The kernel lets only root outside any user namespace load
-//! programs.
+//! Tests the digests of a program that runs in the kernel, on real veth pairs. The kernel lets only root outside any
+//! user namespace load programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,10 +16,10 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::in_root_namespace;
 use testkit::xdp::beside::{Beside, frame};
 
-/// A port without an interface, like the controller's.
+/// The CPU port, which leads to the controller and has no network interface.
 const CPU_PORT: u16 = 9;
 
-/// A message of 32 bytes and the kernel's header of 8 bytes.
+/// The bytes that a digest takes in the kernel's ring: a message of 32 bytes and the kernel's header of 8 bytes.
 const RECORD_BYTES: usize = 40;
 
 /// How many messages fit into the ring, which always keeps a byte free.
@@ -31,7 +31,7 @@ fn arrivals() -> Beside {
     })
 }
 
-/// The digest of frame `number`, with the values that ingress has written.
+/// Returns the digest that frame `number` should cause, with the values that ingress has written.
 fn arrival(number: u32, instance: u16, port: u16) -> Digest {
     let value = |value: u32| {
         let bytes = value.to_be_bytes();
@@ -91,7 +91,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
         assert_eq!(beside.switch.take_offloaded_digests(9), 1);
         assert!(!is_readable(&beside));
         assert_eq!(polled(&mut beside), [arrival(4, 77, 0)]);
-        // Egress increments the field after the digest has read it.
+        // Egress increments the field `instance` after the digest has read it.
         assert_eq!(beside.receive(1, 1)[0][18..20], [0, 78]);
         beside.send(2, [frame(2, 5), frame(9, 6)]);
         assert_eq!([1, 2].map(|port| beside.receive(port, 1).len()), [1, 1]);
@@ -99,7 +99,8 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
         while beside.counters().dropped(DropReason::IngressDrop) < 1 {
             assert!(start.elapsed() < TIMEOUT);
         }
-        // Reading the counters also takes the digests: a digest is counted when it is taken.
+        // Reading the counters also takes the digests out of the ring, because a digest is counted when it is taken
+        // out.
         assert!(!is_readable(&beside));
         let untouched = 0xabab;
         let expected = [arrival(5, untouched, 2), arrival(6, untouched, 2)];
@@ -138,8 +139,9 @@ fn what_a_full_ring_and_a_full_queue_lose_is_counted_and_packets_go_on() {
         let counters = beside.counters();
         let counted = (counters.digests, counters.digests_lost);
         assert_eq!(counted, (n_frames as u64, 100));
-        // The last messages are lost, as in a full queue. The control plane's queue now holds the others, and the
-        // rest of these frames' messages stay in the ring.
+        // The last 100 messages are lost, as in a full queue. The control plane's queue now holds the messages that
+        // fitted into the ring. It has room for all but 10 messages of the next `n_more` frames; these 10 stay in the
+        // ring.
         let n_more = limits::DIGEST_QUEUE_MAX - RING_MESSAGES + 10;
         forwarded(&mut beside, n_more);
         assert_eq!(
@@ -180,7 +182,7 @@ fn what_waits_when_the_program_ends_is_given_and_a_new_program_has_its_own() {
         beside.drain();
         forwarded(&mut beside, 2);
         await_digest(&beside);
-        // While a port is disabled, the engine forwards all frames.
+        // While a port is disabled, the engine in user space forwards all frames.
         beside.switch.set_port_enabled(PortId(2), false);
         assert!(beside.switch.offloaded_digests_fd().is_none());
         let both = [0, 1].map(|number| arrival(number, 7, 0));
@@ -189,7 +191,7 @@ fn what_waits_when_the_program_ends_is_given_and_a_new_program_has_its_own() {
         beside.assert_forwards();
         forwarded(&mut beside, 1);
         await_digest(&beside);
-        // Digests of a replaced program are gone, as in the engine.
+        // Replacing the program discards its digests, as it does in the engine.
         beside.set_program("arrivals.p4");
         beside.assert_forwards();
         assert!(!is_readable(&beside));

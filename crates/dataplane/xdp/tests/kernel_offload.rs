@@ -1,5 +1,5 @@
-//! The program in the kernel beside a switch, on real veth pairs. The kernel lets only root outside any user
-//! namespace load it.
+//! Tests a program that runs in the kernel beside a switch, on real veth pairs. The kernel lets only root outside any
+//! user namespace load such a program.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::{ethtool, in_root_namespace, ip};
 use testkit::xdp::beside::{Beside, burst, frame, left, packets};
 
-/// A port without an interface, like the controller's.
+/// The CPU port, which leads to the controller and has no network interface.
 const CPU_PORT: u16 = 9;
 
 #[test]
@@ -32,7 +32,7 @@ fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
         beside.send(0, (0..100).map(|n| frame(1, n)));
         let expected: Vec<_> = (0..100).map(|n| left(1, n, 77)).collect();
         assert_eq!(beside.receive(1, 100), expected);
-        // Sent through the port that received it.
+        // This frame leaves through the port that received it.
         beside.send(0, [frame(2, 7)]);
         assert_eq!(beside.receive(0, 1), [left(2, 7, 78)]);
         beside.send(2, (0..20).map(|n| frame(3, n)));
@@ -108,7 +108,7 @@ fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
             let mut expected = vec![left(1, 5, round + 200)];
             expected.extend(replicas.iter().map(|(_, it)| left(8, 6, *it)));
             assert_eq!(beside.receive(1, expected.len()), expected, "round {round}");
-            // Removed and inserted again in one batch: its hits belong to a new entry.
+            // The entry is removed and inserted again in one batch, so later hits are counted for a new entry.
             beside.switch.begin_batch();
             beside.delete(1);
             beside.insert(1, "forward", &[2, round]);
@@ -257,7 +257,7 @@ fn a_port_that_would_lose_all_is_refused_with_the_reason() {
         for part in ["port 2", "\"in2\"", "gro on"] {
             assert!(reason.contains(part), "{reason}");
         }
-        // The engine forwards all.
+        // Now the engine in user space forwards all frames.
         beside.insert(1, "forward", &[1, 7]);
         beside.send(0, [frame(1, 2)]);
         beside.forward_punted(1);
@@ -284,13 +284,15 @@ fn the_default_action_is_changed_like_an_entry() {
     });
 }
 
-/// Copies of a packet to the large group, and of a packet to the small one.
+/// How many copies are made of a packet to the large group (`N_COPIES`), and of a packet to the small group
+/// (`N_OTHERS`).
 const N_COPIES: u64 = 40;
 const N_OTHERS: u64 = 2;
-/// Size of a veth's ring.
+/// How many frames a veth's ring holds.
 const RING: u64 = 256;
 
-/// What happened to copies through a full port, and through another one.
+/// What happened to the copies that were to leave through a full port, and to those that were to leave through another
+/// port.
 #[derive(Debug)]
 struct TooMuch {
     n_made: u64,
@@ -313,7 +315,7 @@ impl TooMuch {
         }
     }
 
-    /// Sends bursts: three of four packets go to the large group.
+    /// Sends bursts in which three of four packets go to the large group, and returns what happened to the copies.
     fn of_bursts(beside: &mut Beside, n_bursts: u32) -> TooMuch {
         let before = TooMuch::so_far(beside);
         beside.send_bursts(0, &[3, 4, 3, 3], n_bursts);
@@ -330,11 +332,12 @@ impl TooMuch {
     }
 }
 
-/// Copies due in one burst.
+/// How many copies should be made of the packets of one burst: `N_DUE` for the large group, `N_DUE_BY_OTHER` for the
+/// small group.
 const N_DUE: u64 = burst::FRAMES as u64 / 4 * 3 * N_COPIES;
 const N_DUE_BY_OTHER: u64 = burst::FRAMES as u64 / 4 * N_OTHERS;
 
-/// Two groups: one with many copies through port 1, one with few through port 2.
+/// Starts a switch with two groups: one makes many copies through port 1, the other makes few through port 2.
 fn with_two_groups() -> Beside {
     burst::stay();
     let mut beside = Beside::start();
@@ -366,7 +369,7 @@ fn packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_mad
         beside.send(0, [frame(3, 7)]);
         let copies: Vec<_> = (0..N_COPIES as u16).map(|it| left(3, 7, it)).collect();
         assert_eq!(beside.receive(1, copies.len()), copies);
-        // The limit is known now: nearly all copies that are made leave.
+        // Now it is known how many copies the port takes, so nearly all copies that are made also leave.
         let n_bursts = 50;
         let more = TooMuch::of_bursts(&mut beside, n_bursts);
         let n_in_vain = more.n_made - more.n_sent;
@@ -387,7 +390,7 @@ fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused()
         beside.insert(5, "flood", &[7]);
         beside.drain();
         let n_packets = u64::from(burst::FRAMES);
-        // The second time, it is already known that the other port is full.
+        // When the second burst is sent, it is already known which port is full.
         for n_bursts in 1..=2 {
             beside.send_bursts(0, &[5], 1);
             beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));

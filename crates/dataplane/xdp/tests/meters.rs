@@ -1,6 +1,7 @@
-//! Meters in the kernel: their colours are the interpreter's, the control plane sets rates and reads counts, and
-//! `p4/conference.p4` leaves no meter to the engine. The kernel's time passes, so most rates here are 0: no token comes
-//! but those of the burst.
+//! Tests meters in the kernel: they give the same colours as the interpreter's meters, the control plane sets their
+//! rates and reads their counts, and no meter of `p4/conference.p4` is left to the engine in user space. The tests
+//! cannot stop the kernel's clock, so most rates here are 0: a bucket then never gets more tokens than the burst's,
+//! with which it starts.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -69,7 +70,8 @@ impl Alone {
         self.kernel.put_slot(&layout.cells, cell, 1, NEVER, &slot);
     }
 
-    /// The colours of a frame by its entry and by the array; `None` if it is punted.
+    /// Runs the program on a frame. Returns the colours that the entry's meter and the array's meter have given to it,
+    /// or `None` if the frame is punted.
     fn colors(&self, frame: &[u8]) -> Option<[u8; 2]> {
         match self.kernel.run(PortId(1), frame).end {
             End::Send(OUT, frame) => Some([frame[18], frame[19]]),
@@ -79,7 +81,7 @@ impl Alone {
     }
 }
 
-/// The same program in the interpreter.
+/// Returns a switch that runs the same program in the interpreter.
 fn interpreter(direct: MeterConfig, cell: MeterConfig) -> Switch {
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(PortId(1));
@@ -191,15 +193,16 @@ fn tokens_come_as_time_passes() {
     let most = |rate, burst| rate * micros / 1_000_000 + burst + 1;
     assert!(green <= most(RATE, BURST), "{n:?} in {micros} us");
     assert!(green + yellow <= most(2 * RATE, 2 * BURST), "{n:?}");
-    // All time is spent sending, so no token overflows, unless the machine pauses longer than a burst takes.
+    // The test sends all the time, so no bucket overflows and loses tokens, unless the machine pauses for longer than a
+    // bucket takes to fill.
     assert!(green > BURST && yellow > BURST && red > 0, "{n:?}");
 }
 
-/// The program on ports.
+/// The program in the kernel beside a switch, on real ports.
 struct Metered(Beside);
 
 impl Metered {
-    /// Frames to address 1 have an entry with these rates.
+    /// Starts the program, and inserts an entry with these rates for frames to address 1.
     fn new(config: Option<MeterConfig>) -> Self {
         let mut metered = Self(Beside::with("meters.p4", |_| {}));
         metered.0.assert_forwards();
@@ -272,7 +275,7 @@ fn rates_are_written_and_counts_are_read() {
         assert_eq!(metered.counts(), counts([2, 1, 1]));
         assert_eq!(metered.cell_counts(), counts([4, 0, 0]));
 
-        // A cell of the array, set, then set again: its buckets are full.
+        // Setting a cell of the array fills its buckets, also if the cell was set before.
         for _ in 0..2 {
             metered.set_cell(Some(burst(1, 2)));
             metered.assert_colors(&[[R, G], [R, Y], [R, R]]);
@@ -280,14 +283,14 @@ fn rates_are_written_and_counts_are_read() {
         assert_eq!(metered.cell_counts(), counts([6, 2, 2]));
         metered.set_cell(None);
 
-        // Another action keeps the bucket. So does one with another cell.
+        // The entry keeps its bucket when its action changes, also if the new action uses another cell.
         let entry = metered.entry(CELL, None);
         let table = metered.0.table;
         metered.0.switch.modify_entry(table, entry).unwrap();
         metered.0.drain();
         metered.assert_colors(&[[R, G]]);
 
-        // The meter of the entry is set, alone and with the entry.
+        // The entry's meter can be set by itself, or together with the entry.
         let (key, config) = (metered.0.key(1), Some(burst(100, 100)));
         let set = metered.0.switch.set_direct_meter(table, &key, 0, config);
         set.unwrap();
@@ -299,7 +302,7 @@ fn rates_are_written_and_counts_are_read() {
         metered.assert_colors(&[[Y, G], [R, G]]);
         assert_eq!(metered.counts(), counts([3, 2, 10]));
 
-        // Counts are reset and go on; the buckets stay.
+        // After a reset, the counts start again at 0; the buckets keep their tokens.
         let key = metered.0.key(1);
         let reset = metered.0.switch.reset_direct_meter_counts(table, &key, 0);
         reset.unwrap();
@@ -342,7 +345,7 @@ fn processors_share_a_bucket() {
         const BURSTS: u32 = 1_000;
         const N_GREEN: u64 = 60_000;
         const N_YELLOW: u64 = 40_000;
-        // Of packets that lose every race for a bucket, each processor may pass one.
+        // Each processor may let one packet too many pass: a packet that has lost every race for a bucket.
         let n_spare = bpf::n_possible_processors().unwrap() as u64;
         let both = Barrier::new(2);
         let mut metered = Metered::new(None);
@@ -357,7 +360,9 @@ fn processors_share_a_bucket() {
                 });
             }
         });
-        // A port's full ring loses frames. What is left in the rings comes before another frame, which is dropped.
+        // A port's ring loses frames when it is full. The program handles the frames that are left in the ring before
+        // it handles the frame that is sent here, which it drops. So once the program has dropped a frame, the ring is
+        // empty.
         for port in [0, 2] {
             let n_before = metered.0.counters().dropped(DropReason::IngressDrop);
             while metered.0.counters().dropped(DropReason::IngressDrop) == n_before {
@@ -394,7 +399,7 @@ fn a_meter_with_an_excess_burst_is_the_native_engine_s() {
             .map(|(color, n)| left(1, n, color.into()))
             .collect();
         assert_eq!(metered.0.receive(1, 3), expected);
-        // The punted frames count once.
+        // Each punted frame is counted only once.
         assert_eq!(metered.cell_counts(), counts([1, 1, 1]));
         assert_eq!(metered.counts(), counts([3, 0, 0]));
         metered.set_cell(None);
@@ -416,6 +421,6 @@ fn no_meter_of_the_conference_program_is_left_to_the_engine() {
     assert_eq!(n_cells.collect::<Vec<_>>(), [4096, 512]);
     let n_direct = image.direct_meters.iter().flatten().count();
     assert_eq!(n_direct, 1);
-    // The verifier takes it.
+    // The verifier accepts the program.
     Kernel::new(&program).unwrap();
 }

@@ -1,8 +1,10 @@
-//! Random tables and random programs, judged by a model of P4_16 in Python that knows nothing of this repository's code
-//! (`tests/model`): every engine does what the model says.
+//! Tests random tables and random programs against a model of P4_16 in Python (`tests/model`), which knows nothing of
+//! this repository's code: every engine (the interpreter and the kernel among them) must do what the model says.
 //!
-//! The environment variables `TABLES` and `PROGRAMS` say how many, `SEED` which. A program that an engine fails stays
-//! below `target`, with the packet test that shows the failure: `reprise stf FILE.p4 FILE.stf`.
+//! The environment variables `TABLES` and `PROGRAMS` say how many random tables and programs are made, and `SEED` says
+//! from which seed they are made. If an engine fails on a program, the program is kept below `target`, together with
+//! the packet test that shows the failure. This command runs the test again:
+//! `reprise stf FILE.p4 FILE.stf`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -21,7 +23,7 @@ use testkit::xdp::packets::{self, Class};
 /// The most failures that are shown.
 const SHOWN_MAX: usize = 10;
 
-/// What a run has seen.
+/// The results of all programs that have run so far.
 #[derive(Default)]
 struct Seen {
     n_programs: AtomicUsize,
@@ -63,12 +65,12 @@ fn judge(path: &Path, seen: &Seen) {
             if Class::of(&report) == Class::Refused {
                 seen.n_refused.fetch_add(1, Ordering::Relaxed);
             }
-            // A refusal by the compiler is fine, one by the verifier is a defect.
+            // The compiler may refuse the program, but if the verifier refuses it, that is a defect.
             let refused = report.refused.iter();
             let refused = refused.filter(|reason| !reason.starts_with("refused: "));
             let found = report.differences.iter().chain(refused);
             failures.extend(found.map(|difference| format!("kernel: {difference}")));
-            // Without any optimisation, and with all.
+            // Also run the test without any optimisation, and with all optimisations.
             failures.extend(stf_failures(path, &choices()[..2]));
         }
     }

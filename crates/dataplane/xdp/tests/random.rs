@@ -1,7 +1,10 @@
-//! Random entries, groups and frames for every program of the repository: the kernel agrees with the interpreter on
-//! what it does not punt. Environment variables: `SEEDS` seeds are run, from `SEED` on, with `FRAMES` frames each, for
-//! the programs in `FOLDERS` whose paths contain `P4`. Another `CASES` programs are made or changed at random; `CASE`
-//! runs one of these.
+//! Sends random frames through every program of the repository, with random entries and groups. For each frame that the
+//! kernel does not punt, the kernel must do what the interpreter does.
+//!
+//! Environment variables: `SEEDS` is the number of seeds that are run, `SEED` is the first seed, and `FRAMES` is the
+//! number of frames for each seed. Only the programs in the folders `FOLDERS` whose paths contain the value of `P4` are
+//! run. Beside these, `CASES` programs are made or changed at random and run; `CASE` selects one of these random
+//! programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -32,7 +35,7 @@ const OWN: &str = "crates/dataplane/xdp/tests/programs";
 /// The most entries of each table at the beginning.
 const ENTRIES_PER_TABLE: usize = 6;
 
-/// A number from the environment.
+/// Returns the number in the environment variable `name`, or `otherwise` if the variable is not set.
 fn number(name: &str, otherwise: u64) -> u64 {
     let given = std::env::var(name).ok();
     given.map_or(otherwise, |given| given.parse().unwrap())
@@ -54,7 +57,7 @@ fn run_with(program: &Program, seed: u64, n_frames: u64, room: Room) -> Report {
     (0..PORTS).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());
     let mut writer = Writer::new(program, &mut rng);
-    // Some of the random calls are wrong; they change nothing.
+    // Some of the random control calls are invalid; those calls change nothing.
     for write in writer.set_up(ENTRIES_PER_TABLE) {
         if !matches!(write, Write::QueueDepth(..) | Write::QueueRate(..)) {
             let _ = write.apply(&mut switch);
@@ -64,7 +67,8 @@ fn run_with(program: &Program, seed: u64, n_frames: u64, room: Room) -> Report {
     for _ in 0..n_frames {
         if writer.rng().u8(..12) == 0 {
             let write = writer.any();
-            // Packets in queues would see other depths and times in egress; the kernel has no queues.
+            // The kernel has no queues. If packets waited in the interpreter's queues, its egress would see other queue
+            // depths and times than the kernel's.
             if !matches!(write, Write::QueueDepth(..) | Write::QueueRate(..)) {
                 let _ = write.apply(&mut switch);
             }
@@ -84,8 +88,8 @@ fn run_with(program: &Program, seed: u64, n_frames: u64, room: Room) -> Report {
     report.lock().unwrap().clone()
 }
 
-/// The repository's programs, or those of the folders in `FOLDERS` (separated by colons); only paths that contain
-/// `P4`.
+/// Returns the paths of the repository's programs, or of the programs in the folders in `FOLDERS` (separated by
+/// colons), but only paths that contain the value of `P4`.
 fn programs() -> Vec<PathBuf> {
     let folders = std::env::var("FOLDERS").unwrap_or_else(|_| {
         format!("p4:p4/bench:testdata/realistic:testdata/stf:testdata/clif:{OWN}")
@@ -110,7 +114,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Sends the frames of some seeds through a program.
+    /// Sends the frames of some seeds through a program, and adds the results.
     fn add(&mut self, name: &str, program: &Program, seeds: Range<u64>, n_frames: u64) {
         self.n_programs += 1;
         let (before, copies_before, all_before) = (self.n_kernel, self.n_copies, self.n_frames);
@@ -164,7 +168,7 @@ impl Sum {
     }
 }
 
-/// Whether the compiler refused the program, or it is too large.
+/// Whether the compiler refused the program, or the program is too large for the kernel.
 fn is_known_limit(reason: &str) -> bool {
     reason.starts_with("refused: ") || reason.contains("BPF program is too large")
 }
@@ -188,7 +192,8 @@ fn the_kernel_agrees_on_random_frames() {
     assert!(!is_whole || sum.n_digests > 0, "no digest was compared");
 }
 
-/// Whether a part of the parser is punted, because it has too many paths.
+/// Whether the kernel punts the packets that take some of the paths through the parser, because the parser has too many
+/// paths.
 fn is_cut(report: &Report) -> bool {
     let mut left = report.left.iter();
     left.any(|it| it.place == "parser" && it.reason.contains("too many ways"))
@@ -226,14 +231,15 @@ fn frames_that_go_where_ways_through_the_parser_are_cut_are_punted_and_the_other
     assert!(n_cut > 0 && n_kernel > 0 && n_kernel < n_kernel_of_whole);
 }
 
-/// Whether a program is in a folder of realistic ones, whose parsers have more than a few states.
+/// Whether a program is in a folder of realistic programs, whose parsers have more than a few states.
 fn is_of_use(path: &Path) -> bool {
     let folders = ["p4", "bench", "realistic", "programs"];
     let parent = path.parent().and_then(Path::file_name);
     parent.is_some_and(|parent| folders.iter().any(|it| parent == *it))
 }
 
-/// Whether all cells can be compared after each packet, and no clones of clones can fill the switch.
+/// Whether a program has so few cells that all can be compared after each packet, and makes no clones, because clones
+/// of clones could fill the switch.
 fn is_small(program: &Program) -> bool {
     let ir = program.ir();
     let counters = ir.counters.iter().map(|array| array.cells);

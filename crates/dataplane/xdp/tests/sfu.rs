@@ -1,4 +1,5 @@
-//! `p4/sfu.p4` in the kernel: presenters' packets and their copies, ARP and ICMP requests, and wrong headers.
+//! Tests `p4/sfu.p4` in the kernel, with presenters' packets and the copies made of them, ARP and ICMP requests, and
+//! packets with wrong headers.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -28,7 +29,7 @@ fn every_copy_and_every_answer_is_the_interpreters() {
     sfu::set_up(&mut switch, 7);
     let frame = sfu::frame(b"a presenter's packet");
     assert_eq!(give(&mut switch, &frame).len(), 7);
-    // Without a UDP checksum, then with a tag of VLAN 0, which is removed.
+    // Send the frame without a UDP checksum, then with a tag of VLAN 0, which the program removes.
     let mut without = frame.clone();
     without[40..42].copy_from_slice(&[0, 0]);
     assert_eq!(give(&mut switch, &without).len(), 7);
@@ -46,7 +47,7 @@ fn every_copy_and_every_answer_is_the_interpreters() {
     assert_eq!(seen.differences, Vec::<String>::new());
     assert_eq!(report_of(&seen), (4, 21), "ARP alone writes registers");
 
-    // One byte of the headers wrong, at each place, and frames of every length.
+    // Send frames with one wrong byte in the headers, at each place, and frames of every length.
     for at in 0..frame.len() {
         for flip in [0x01, 0x80] {
             let mut wrong = frame.clone();

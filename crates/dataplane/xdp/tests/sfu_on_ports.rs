@@ -1,5 +1,5 @@
-//! `p4/sfu.p4` and `p4/conference.p4` in the kernel on real veth pairs, beside a switch that interprets them: what leaves
-//! each port, in its order, and every count.
+//! Tests `p4/sfu.p4` and `p4/conference.p4` in the kernel on real veth pairs, against a switch that interprets the same
+//! programs. The tests compare the frames that leave each port, in their order, and every count.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -23,7 +23,7 @@ use testkit::xdp::{conference, counts, program_at, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
-/// Eight viewers at one port and four at another: a device's queue of 16 is full after two packets.
+/// Eight viewers at one port and four at another: the copies of two packets fill a device's queue of 16 frames.
 const N_VIEWERS_FEW: u16 = 12;
 
 fn switch(program: &str, set_up: impl Fn(&mut Switch)) -> Switch {
@@ -34,7 +34,7 @@ fn switch(program: &str, set_up: impl Fn(&mut Switch)) -> Switch {
     switch
 }
 
-/// Sends every frame by the first entry of a map of devices.
+/// Returns a program that sends every frame through the first device of a map of devices.
 fn redirecting(devices: &Map) -> Program {
     let mut asm = Assembler::default();
     asm.symbol(Reg(1), Symbol::Map(MapRef(0)));
@@ -52,7 +52,7 @@ fn redirecting(devices: &Map) -> Program {
     program.unwrap()
 }
 
-/// The frames that left, by port.
+/// The frames that left, in one list for each port.
 type Sent = Vec<Vec<Vec<u8>>>;
 
 struct Sides {
@@ -99,7 +99,7 @@ impl Sides {
         expected
     }
 
-    /// Passes punted frames to the engine, and sends the results.
+    /// Passes punted frames to the engine in user space, and sends the frames that the engine returns.
     fn run_engine(&mut self) {
         for (id, port) in (0..).zip(&mut self.ports) {
             let switch = &mut self.beside;
@@ -114,7 +114,7 @@ impl Sides {
         }
     }
 
-    /// Passes one frame through both switches, and compares.
+    /// Passes one frame through both switches, and compares the frames that leave.
     fn pass(&mut self, frame: &[u8]) -> usize {
         let expected = self.expected(frame);
         let came_by = &mut self.outside[usize::from(sfu::PORT.0)];
@@ -147,7 +147,7 @@ impl Sides {
         self.assert_sent(&expected, frame)
     }
 
-    /// Compares what left with `expected`. Returns the number of frames.
+    /// Compares the frames that left with `expected`, and returns their number.
     fn assert_sent(&mut self, expected: &Sent, frame: &[u8]) -> usize {
         let mut sent: Sent = vec![Vec::new(); N_PORTS.into()];
         let start = Instant::now();
@@ -198,7 +198,7 @@ fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
         for question in sfu::questions() {
             assert_eq!(sides.pass(&question), 1);
         }
-        // One byte of the headers wrong, at each place, and shorter frames.
+        // Send frames with one wrong byte in the headers, at each place, and shorter frames.
         for at in 0..frame.len() {
             for flip in [0x01, 0x80] {
                 let mut wrong = frame.clone();

@@ -85,8 +85,8 @@ fn the_kernel_agrees_on_the_corpus() {
     compare("testdata/stf");
 }
 
-/// p4c compiles no program whose egress requests a digest. simple_switch loads such a program, and sends only ingress'
-/// digests.
+/// p4c does not compile a program whose egress requests a digest. simple_switch loads such a program, but sends only
+/// the digests that ingress requests.
 #[test]
 fn a_digest_that_egress_asks_for_is_not_made() {
     let folder = root().join("testdata/stf");

@@ -1,4 +1,4 @@
-//! Every STF test of the repository on real veth pairs, with as much of its program in the kernel as fits.
+//! Runs every STF test of the repository on real veth pairs, with as much of the test's program in the kernel as fits.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +18,7 @@ use testkit::repository::files;
 use testkit::xdp::cable::{cable, served};
 use testkit::xdp::counts;
 
-/// An Ethernet header: no interface sends less.
+/// The length of the shortest frame that an interface sends: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
 
 struct Pair {
@@ -33,14 +33,14 @@ impl Pair {
     }
 }
 
-/// The ports that a test names, and packets on their way.
+/// The wires (veth pairs) of the ports that a test names, the packets that have left the switch, and counts.
 #[derive(Default)]
 struct Wires {
     pairs: BTreeMap<u16, Pair>,
     left: Vec<(PortId, Vec<u8>)>,
-    /// Packets that have left, whether received from their wire or not.
+    /// How many packets have left, whether they were received from a wire or had no wire to leave through.
     n_taken: u64,
-    /// Frames sent into wires, and how many of them the kernel punted.
+    /// How many frames were sent into wires, and how many of these frames the kernel punted.
     n_frames: u64,
     n_punted: u64,
 }
@@ -52,7 +52,7 @@ impl Wires {
         (self.n_taken, self.n_frames, self.n_punted) = (0, 0, 0);
     }
 
-    /// Passes punted frames to the engine, and sends the results.
+    /// Passes punted frames to the engine in user space, and sends the frames that the engine returns.
     fn run_engine(&mut self, switch: &mut Switch, now: Nanos) {
         for (id, pair) in &mut self.pairs {
             let mut take = |frame: &[u8]| switch.handle_frame(now, PortId(*id), frame);
@@ -65,7 +65,7 @@ impl Wires {
                     pair.inside.transmit(now, sent.frame[..].into()).unwrap();
                     pair.inside.flush().unwrap();
                 }
-                // There is no wire, or the packet is too short for one.
+                // The port has no wire, or the packet is too short for a wire.
                 _ => {
                     self.n_taken += 1;
                     self.left.push((sent.port, sent.frame));
@@ -93,7 +93,7 @@ impl Wires {
     }
 }
 
-/// Waits until packets see all that was written.
+/// Waits until everything that the control plane has written takes effect for packets.
 fn drain(switch: &mut Switch) {
     let token = switch.begin_drain();
     let start = Instant::now();
@@ -138,7 +138,7 @@ impl stf::Wire for Wires {
 
 type Commands = Vec<(usize, stf::Command)>;
 
-/// The ports whose frames are named and that have an interface: the controller's has none.
+/// Returns the ports that the packets of a test name, without the controller's port, which has no interface.
 fn ports_of(commands: &Commands) -> BTreeSet<u16> {
     let cpu_port = SwitchConfig::default().cpu_port.map(|port| port.0);
     let named = commands.iter().filter_map(|(_, command)| match command {
@@ -152,7 +152,7 @@ fn ports_of(commands: &Commands) -> BTreeSet<u16> {
 struct Seen {
     n_frames: u64,
     n_punted: u64,
-    /// `None` if the kernel has the program.
+    /// Why the kernel does not have the program; `None` if it does.
     why_not: Option<String>,
 }
 
@@ -186,8 +186,8 @@ fn run(wires: &mut Wires, program: Program, commands: &Commands) -> Result<Seen,
     })
 }
 
-/// Runs the tests. The kernel must forward at least `n_kernel_min` frames. `STF` selects tests whose names contain
-/// it, `STF_FOLDER` another folder than the repository's.
+/// Runs the tests. The kernel must forward at least `n_kernel_min` frames. The environment variable `STF` selects the
+/// tests whose names contain its value; `STF_FOLDER` names a folder whose tests run instead of the repository's.
 fn compare(folder: &str, n_kernel_min: u64) {
     let filter = std::env::var("STF").unwrap_or_default();
     let given = std::env::var("STF_FOLDER");
@@ -218,7 +218,7 @@ fn compare(folder: &str, n_kernel_min: u64) {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let program = match stf::program_beside(path) {
             Ok(program) => program,
-            // For example, its architecture is not supported.
+            // For example, the program's architecture is not supported.
             Err(error) if given.is_ok() => {
                 println!("{name}: left out, {error}");
                 n_left_out += 1;

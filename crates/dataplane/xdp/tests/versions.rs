@@ -1,5 +1,5 @@
-//! What a packet sees of a table during a commit. A table entry has two slots, each with an action that holds from some
-//! version of the tables on.
+//! Tests what a packet sees of a table during a commit. A table entry has two slots. Each slot holds an action and the
+//! version of the tables from which the action is valid.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -13,7 +13,7 @@ use testkit::repository::root;
 use testkit::xdp::kernel::{End, Kernel};
 use testkit::xdp::program_at;
 
-/// A program with one table.
+/// Loads a program with one table.
 fn kernel(name: &str) -> Kernel {
     let path = root().join("testdata/clif").join(name);
     let kernel = Kernel::new(&program_at(&path).unwrap()).unwrap();
@@ -56,7 +56,7 @@ fn a_commit_of_many_writes_becomes_visible_with_one_store() {
     let seen = |kernel: &Kernel| [1, 2].map(|n| port(kernel, &station(n)));
     assert_eq!(seen(&kernel), [Some(7), None]);
 
-    // Version 1: station 1 moves, station 2 is added, the default action changes.
+    // In version 1, station 1 moves to another port, station 2 is added, and the default action changes.
     kernel.put_slot(&layout, 1, 1, 1, &forward(8));
     kernel.put_slot(&layout, 2, 0, 1, &forward(9));
     kernel.put_slot(&layout, 2, 1, NEVER, &forward(0));
@@ -80,7 +80,7 @@ fn a_commit_of_many_writes_becomes_visible_with_one_store() {
     kernel.set_version(3);
     assert_eq!(seen(&kernel), [Some(6), Some(9)]);
 
-    // An action that the kernel cannot run is punted.
+    // A packet whose action the kernel cannot run is punted.
     kernel.put_slot(&layout, 2, 1, 4, &layout.encode_slot(ACTION_PUNT, &[]));
     kernel.set_version(4);
     assert_eq!(kernel.run(PortId(1), &station(2)).end, End::Punt);
@@ -115,14 +115,14 @@ fn behind_a_prefix_that_does_not_hold_the_next_shorter_one_does() {
     assert_eq!(port(&kernel, &inside), Some(4));
     assert_eq!(port(&kernel, &frame([10, 1, 9, 9])), Some(3));
     assert_eq!(port(&kernel, &frame([11, 1, 9, 9])), Some(1));
-    // Remove one after the other, longest first; the keys stay.
+    // Remove one prefix after the other, the longest first; their keys stay.
     for (version, number) in [(1, 4), (2, 3), (3, 2)] {
         kernel.put_slot(&layout, number, 1, version, &gone);
         assert_eq!(port(&kernel, &inside), Some(number as u16));
         kernel.set_version(version);
         assert_eq!(port(&kernel, &inside), Some(number as u16 - 1));
     }
-    // Now more prefixes are removed than are tried, so the packet is punted.
+    // Now more prefixes are removed than the program tries, so the packet is punted.
     kernel.put_slot(&layout, 1, 1, 4, &gone);
     kernel.set_version(4);
     assert_eq!(kernel.run(PortId(1), &inside).end, End::Punt);

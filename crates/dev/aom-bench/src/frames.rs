@@ -1,4 +1,5 @@
-//! Makes the frames of requests, and reads the fields of their copies.
+//! Makes the frames of requests to the sequencer, and reads the fields of the copies that the sequencer makes of each
+//! request.
 
 use std::net::Ipv4Addr;
 

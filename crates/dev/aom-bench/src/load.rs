@@ -1,5 +1,5 @@
-//! Sends requests at a given rate into one interface, and receives every copy from another interface. One thread both
-//! sends and receives, so that a machine with two processors has one processor left for the switch.
+//! Sends requests at a given rate into one interface, and receives every copy of each request from another interface.
+//! One thread both sends and receives, so that a machine with two processors has one processor left for the switch.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -81,7 +81,8 @@ pub(crate) enum LoadError {
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     sent_at: Instant,
-    /// The number of the request's packets, one per shard, that the first receiver has not received yet.
+    /// The number of the request's packets that the first receiver has not received yet. It receives one packet per
+    /// shard, that is, one packet for every `LANES` receivers of the group.
     n_left: u16,
 }
 

@@ -1,5 +1,5 @@
-//! `reprise-aom-bench`: the capacity and the delay of authenticated ordered multicast. The lab's study `neobft` runs
-//! this program, and `docs/aom.md` contains the results.
+//! `reprise-aom-bench` measures the capacity and the delay of authenticated ordered multicast. The lab's study `neobft`
+//! runs this program, and `docs/aom.md` contains the results.
 
 mod frames;
 mod load;

@@ -1,5 +1,6 @@
-//! Measures the cost of a request inside the switch, without ports: the tags without copies, the tags with all copies,
-//! and plain multicast with the same number of copies. The engines are measured in alternation.
+//! Measures the cost of a request inside the switch, without ports, in three cases: requests are tagged but not copied,
+//! requests are tagged and copied to all receivers, and plain frames are multicast with the same number of copies. The
+//! engines are measured in alternation.
 
 use std::time::Instant;
 

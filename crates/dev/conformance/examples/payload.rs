@@ -1,6 +1,6 @@
-//! Measures what the call of a payload extern costs per copy. The native engine makes 64 copies of each packet. The
-//! copies of one switch call no extern, the copies of the other switch call an extern that leaves the payload as it is.
-//! Each round runs both switches, so that other load on the machine affects both.
+//! Measures what the call of a payload extern costs per copy. The native engine makes 64 copies of each packet. One
+//! switch calls no extern for its copies; the other switch calls, for each copy, an extern that leaves the payload as
+//! it is. Each round runs both switches, so that other load on the machine affects both.
 //!
 //! `cargo run --release -p conformance --example payload` prints CSV. `-- 501` sets the number of rounds.
 #![allow(

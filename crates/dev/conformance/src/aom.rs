@@ -1,6 +1,7 @@
-//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: a request leaves as one
-//! packet, a *shard*, for every four receivers' tags, and each receiver gets all shards.) All engines must send the
-//! same frames. The tests write the switches' state directly, without the configuration service (`aom/service`).
+//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: the switch sends a request
+//! as one or more packets, called *shards*. Each shard has the tags of four receivers, and each receiver gets all
+//! shards.) All engines must send the same frames. The tests write the switches' state directly, without the
+//! configuration service (`aom/service`).
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +16,8 @@ use crate::packet::udp_copy;
 
 pub const SENDER_PORT: PortId = PortId(1);
 pub const RECEIVERS_PORT: PortId = PortId(2);
-/// The two programs. The first computes all rounds of a tag's hash in one pass, the second one round per pass.
+/// The two programs. The first computes all rounds of a tag's hash in one pass through the pipeline, the second
+/// computes one round in each pass.
 pub const FORMS: [&str; 2] = ["p4/aom_hm.p4", "p4/aom_hm_rounds.p4"];
 
 const SENDER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -183,7 +185,7 @@ impl Sequencers {
         let [unrolled, rounds] = &mut self.forms;
         let left = unrolled.send(port, frame);
         let mut of_rounds = rounds.send(port, frame);
-        // In the second program each shard makes twelve passes, so the shards overtake each other.
+        // In the second program each shard passes through the pipeline twelve times, so the shards overtake each other.
         let by_shard = |sent: &OwnedTransmit| (sent.port, sent.frame.get(47).copied());
         of_rounds.sort_by_key(by_shard);
         let mut expected = left.clone();

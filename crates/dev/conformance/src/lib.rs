@@ -1,5 +1,5 @@
-//! This crate is only for development. The crate runs one corpus on every engine, tests whole systems in virtual time,
-//! and checks the architecture.
+//! This crate is only for development. The crate runs the same programs and packets on every engine, tests whole
+//! systems in virtual time, and checks the architecture.
 
 pub mod aom;
 pub mod beside;

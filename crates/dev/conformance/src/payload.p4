@@ -6,7 +6,7 @@
 
 // XORs the viewer's key over the payload. The length does not change.
 extern void xor_payload(in bit<32> key, in bit<16> sequence);
-// Does the same, appends a tag of 16 bytes, and writes the mark of the header.
+// XORs the viewer's key over the payload too, appends a tag of 16 bytes, and writes the header's mark.
 extern void seal_payload(in bit<32> key);
 
 const bit<16> SEAL_BYTES = 16;

@@ -1,5 +1,5 @@
-//! Externs that change payloads, for tests and benchmarks, and the program that calls these externs. The externs XOR
-//! the shared payload with a viewer's key.
+//! Externs that change payloads, for tests and benchmarks, and the program that calls these externs. All copies of a
+//! packet share one payload; for each copy the extern XORs the payload with a viewer's key.
 
 #![expect(clippy::panic, reason = "a test's set-up")]
 
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadCopy, PayloadExtern, Program, Switch};
 
-/// The number of bytes that sealing adds to a payload. The program's header contains the resulting length.
+/// The number of bytes that `seal_payload` adds to a payload. The program's header contains the resulting length.
 pub const SEAL_BYTES: usize = 16;
 
 /// Returns whether the externs reject a key.
@@ -30,7 +30,7 @@ pub fn xored(payload: &[u8], key: u64, sequence: u64) -> Vec<u8> {
     room
 }
 
-/// Returns the result of `seal_payload` for a copy with these headers: the headers of the sent frame, with 0 in the
+/// Returns the result of `seal_payload` for a copy. `head` contains the headers of the sent frame, but with 0 in the
 /// last byte (`mark`), into which the extern writes the tag.
 pub fn sealed(head: &[u8], payload: &[u8], key: u64) -> Vec<u8> {
     let mut result = xored(payload, key, 0);
@@ -103,7 +103,7 @@ impl PayloadExtern for Xor {
 /// An extern that changes nothing, to measure the cost of the call.
 #[derive(Debug, Clone, Copy)]
 pub struct Nothing {
-    /// As in [`Xor`].
+    /// Whether the extern appends a tag, as in [`Xor`].
     pub seals: bool,
 }
 

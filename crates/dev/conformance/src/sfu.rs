@@ -1,6 +1,7 @@
-//! Runs the SFU programs on switches in memory, for tests of the programs. Direct calls of the switches write their
-//! state. The controller is not involved (`tests/conformance/one_version.rs` tests with the controller). The native
-//! engine, naive and with every optimisation, gets the same frames as the interpreter and must send the same frames.
+//! Runs the SFU programs on switches in memory, for tests of the programs. The tests write the switches' state by
+//! direct calls. The controller is not involved (`tests/conformance/one_version.rs` tests with the controller). The
+//! native engine, naive and with every optimisation, gets the same frames as the interpreter and must send the same
+//! frames.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -69,8 +70,8 @@ pub struct Sfu {
 }
 
 impl Sfu {
-    /// Compiles and loads the program, and sets up the SFU's address, the presenter, and a clone session if it needs
-    /// one.
+    /// Compiles and loads the program, and sets up the SFU's address, the presenter, and a clone session if the program
+    /// needs one.
     pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
         Self::set_up(program, Beside::all_engines(config))
     }

@@ -1,4 +1,4 @@
-//! `reprise-conformance` as a user types it, on a checkout like p4c's that the tests create.
+//! Runs `reprise-conformance` as a user does, on a checkout that the tests create in the form of p4c's.
 
 use std::fs;
 use std::path::Path;

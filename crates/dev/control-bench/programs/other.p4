@@ -1,6 +1,6 @@
-// Sometimes replaces `every_entity.p4`. The tables and objects of this program are in the same
-// places but have other names, and nobody ever writes them. One register is the same in both
-// programs.
+// The run of `reprise-control-abuse` sometimes replaces `every_entity.p4` by this program. The tables and objects of
+// this program are in the same places as those of `every_entity.p4` but have other names, and nobody ever writes them.
+// One register is the same in both programs.
 #include <core.p4>
 #include <v1model.p4>
 

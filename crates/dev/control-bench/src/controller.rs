@@ -1,5 +1,6 @@
-//! Implements a P4Runtime controller with one stream and one election id. In contrast to `p4runtime_client`, its users
-//! see the status of each call and both directions of the stream, and so can measure and misuse them.
+//! Implements a P4Runtime controller with one stream and one election id. In contrast to users of `p4runtime_client`,
+//! users of this controller see the status of each call and both directions of the stream, and so can measure and
+//! misuse the calls and the stream.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -136,7 +137,7 @@ pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     }
 }
 
-/// Reads until the end, and passes on the entities of each message.
+/// Reads entities until the end of the answer, and passes the entities of each message to `each`.
 ///
 /// # Errors
 /// The switch's status.

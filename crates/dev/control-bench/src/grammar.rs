@@ -66,7 +66,7 @@ impl Known {
         }
     }
 
-    /// Forgets all entities. This is necessary after a new program.
+    /// Forgets all entities. This is necessary after a new program was set.
     pub fn forget(&mut self) {
         self.0.clear();
     }

@@ -1,5 +1,5 @@
-//! Measures one row in one round: starts a switch, fills its table, writes at a steady rate, reads from many clients,
-//! and stops the switch.
+//! Measures one row of the results, which is one kind of switch, in one round: starts a switch, fills its table, writes
+//! at a steady rate, reads from many clients, and stops the switch.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -285,7 +285,7 @@ async fn read_whole(
     Ok(())
 }
 
-/// Reads repeatedly until the end of the time. The last answer may then be incomplete.
+/// Reads repeatedly until `end`, and counts the entities. The last answer may be incomplete.
 async fn count_entities(to: Address, wanted: Entity, end: Instant) -> Result<u64> {
     let mut client = controller::connect(to).await?;
     let mut n_entities = 0;

@@ -15,10 +15,11 @@ use crate::namespace::PAIRS;
 /// The EtherType for local experiments (IEEE 802).
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 const FRAME_BYTES: usize = 64;
-/// The offset of the number, behind the bytes that a program may change. The time of sending follows the number.
+/// The offset of the frame's number, behind the bytes that a program may change. The time of sending follows the
+/// number.
 const NUMBER: usize = 18;
 const SENT: usize = 26;
-/// Maximum number of frames that a late sender sends at once.
+/// Maximum number of frames that the sender sends at once when it is late.
 const BURST: u64 = 64;
 /// How long the sender sleeps between two readings of the clock.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -26,7 +27,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 const REST_MAX: Duration = Duration::from_secs(5);
 /// Number of receive ring slots. The number is large, so that the measurement itself does not lose frames.
 const RING_SLOTS: usize = 65_536;
-/// The longest recorded delay, a minute. Delays are recorded with two significant digits.
+/// The longest delay that is recorded: one minute. Delays are recorded with two significant digits.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
 
 /// Returns the destination address of a flow: 06:00:00:00 and the flow's number.

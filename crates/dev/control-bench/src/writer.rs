@@ -16,7 +16,7 @@ use p4runtime_proto::p4::v1::{Entity, FieldMatch, TableEntry, Update, WriteReque
 
 /// The output port of all entries.
 const PORT: u8 = 2;
-/// The longest recorded latency, ten minutes. Latencies are recorded with three significant digits.
+/// The longest latency that is recorded: ten minutes. Latencies are recorded with three significant digits.
 const LATENCY_MAX_US: u64 = 600_000_000;
 
 #[derive(Debug, Clone, Copy)]
@@ -92,14 +92,15 @@ impl Batches {
         self.random.u32(self.there.clone())
     }
 
-    /// Returns the updates with the entries for the traffic.
+    /// Returns the updates that insert an entry for the address of each of the traffic's flows.
     pub(crate) fn for_traffic(&self, n_flows: u16) -> Vec<Update> {
         let flows = 0..n_flows;
         let entries = flows.map(|flow| self.ids.update(Type::Insert, traffic::address(flow)));
         entries.collect()
     }
 
-    /// Returns a full batch of new entries, or a smaller batch if the table then has `n_entries_max` entries.
+    /// Returns a batch that inserts new entries. The batch is full, unless the table would then have more than
+    /// `n_entries_max` entries; in this case it has only as many entries as fit.
     pub(crate) fn inserts(&mut self, n_entries_max: u32) -> Vec<Update> {
         let n_entries = self
             .size

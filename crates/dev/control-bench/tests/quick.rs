@@ -1,6 +1,6 @@
-//! The benchmark runs and loses no packet. The switch withstands eight seconds of abuse, repeated up to four times
-//! until every kind of client has run. After some kills the switch still has the effect of every call that it answered.
-//! The long runs are in CONTRIBUTING.md.
+//! Tests that the benchmark runs and loses no packet. Tests that the switch withstands abuse in runs of eight seconds
+//! each; up to four runs follow each other until every kind of client has run. Tests that a switch that was killed
+//! several times still has the effect of every call that it answered. CONTRIBUTING.md describes the long runs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -84,7 +84,8 @@ fn the_switch_withstands_abuse() {
         ];
         let mut said = String::new();
         let mut missing = everybody.to_vec();
-        // On a loaded machine a run may end before every kind of client has run; then the next seed follows.
+        // On a loaded machine a run may end before every kind of client has run. In this case a run with the next seed
+        // follows.
         for seed in ["3", "4", "5", "6"] {
             let arguments = ["--seconds", "8", "--connections", "300", "--seed", seed];
             let program = env!("CARGO_BIN_EXE_reprise-control-abuse");

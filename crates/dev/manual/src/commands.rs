@@ -20,14 +20,14 @@ pub fn signer() -> Command {
     built(reprise_signer::args::Options::command())
 }
 
-/// With the names, global options and so on that clap adds.
+/// Returns the command with the names, global options and other parts that clap adds.
 fn built(command: Command) -> Command {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     command
 }
 
-/// The commands below one that its help lists.
+/// Returns the subcommands that a command's help lists.
 pub fn listed(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|it| !it.is_hide_set())
 }

@@ -1,14 +1,14 @@
-//! Completions of the shells.
+//! Makes the completion files of the shells.
 //!
-//! The generators offer hidden options, too, and clap passes the options for a switch on to every command. So they get
-//! each command with exactly what its help lists.
+//! The generators also offer hidden options, and clap passes the options for a switch on to every command. So we give
+//! the generators each command with exactly the options and commands that its help lists.
 
 use clap::Command;
 use clap_complete::{Shell, generate};
 
 use crate::commands::{self, is_of_another_program, listed};
 
-/// Each file's path, and its text.
+/// Returns each file's path and text.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let conference = commands::conference();
     let programs = [
@@ -31,12 +31,14 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// A command with the options and commands that its help lists; those of another program as that program has them.
+/// Returns a command with the options and commands that its help lists. For a command of another program, these are the
+/// options and commands that the other program has.
 fn shown(command: &Command, other_program: Option<&Command>) -> Command {
     let arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    // clap adds these again.
+    // clap adds `help` and `version` again.
     let arguments = arguments.filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()));
-    // clap keeps names for the program's whole life, unless it has a feature that the other programs do without.
+    // clap needs names that live until the program ends, unless a feature of clap is on that the other programs do not
+    // use.
     let name: &'static str = command.get_name().to_owned().leak();
     let mut result = Command::new(name)
         .disable_help_subcommand(true)

@@ -1,5 +1,6 @@
-//! `reprise-manual FOLDER`: writes manual pages (`man/`) and completions (`bash/`, `zsh/`, `fish/`) of the programs that a
-//! user installs. They come from the programs' own command lines, which the programs' libraries give away.
+//! `reprise-manual FOLDER`: writes manual pages (`man/`) and completions (`bash/`, `zsh/`, `fish/`) of the programs
+//! that a user installs. It makes these files from the programs' own command-line definitions, which the programs'
+//! libraries export.
 
 mod commands;
 mod completions;

@@ -6,13 +6,13 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::commands::{self, is_of_another_program, listed};
 
-/// Each page's path, and its text.
+/// Returns each page's path and text.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let reprise = commands::reprise();
     let conference = commands::conference();
     let mut pages = Vec::new();
     with_all_below(&reprise, &mut pages);
-    // The program's own page is that of `reprise`.
+    // `reprise-conference` itself needs no page, since the page of `reprise` describes it.
     for command in listed(&conference) {
         with_all_below(command, &mut pages);
     }
@@ -31,7 +31,8 @@ fn with_all_below(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// What clap_mangen makes of a command, but for the text after its help: that has lines of its own.
+/// Returns the page that clap_mangen makes of a command, except that the text after the command's help keeps its own
+/// lines.
 fn page(command: &Command) -> Vec<u8> {
     let man = Man::new(command.clone())
         .source(format!("Reprise {}", env!("CARGO_PKG_VERSION")))
@@ -56,7 +57,7 @@ fn page(command: &Command) -> Vec<u8> {
     page
 }
 
-/// The text after a command's help, line by line.
+/// Returns the text after a command's help, line by line.
 fn notes(command: &Command) -> Option<String> {
     let text = command
         .get_after_long_help()

@@ -38,7 +38,7 @@ impl Stamp {
     }
 }
 
-/// Returns the time stamp of the first call.
+/// Returns the time stamp that the first call of this function took.
 pub fn start() -> Stamp {
     static START: OnceLock<Stamp> = OnceLock::new();
     *START.get_or_init(Stamp::now)

@@ -1,5 +1,5 @@
-//! Measures how the cost of a packet grows with table entries, groups, viewers and packet size. All other sizes are the
-//! sizes of the command `parts`.
+//! Measures how the cost of a packet grows with table entries, groups, viewers and packet size. While one size grows,
+//! all other sizes have the values that the command `parts` uses.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,
@@ -7,9 +7,9 @@ use crate::{
     workload::{Pipeline, Workload},
 };
 
-/// Number of flows if another size grows. The data of this many flows do not fit into a first-level cache.
+/// Number of flows while another size grows. The data of this many flows do not fit into a first-level cache.
 const FLOWS: usize = 10_000;
-/// Number of viewers of each group if the number of groups grows.
+/// Number of viewers of each group while the number of groups grows.
 const GROUP_VIEWERS: usize = 8;
 
 /// A series: the name of the size that grows, the pipeline, and the values of the size.

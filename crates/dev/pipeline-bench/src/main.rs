@@ -26,7 +26,8 @@ use measure::{Contest, Effort};
 use variant::Variant;
 use workload::{Pipeline, Workload};
 
-/// Maximum number of packets in the check that all variants (engines with a choice of optimisations) send the same.
+/// Maximum number of packets in the check that all variants (engines with a choice of optimisations) send the same
+/// frames.
 const CHECKED_PACKETS: usize = 10_000;
 /// The default length of frames in pipelines that forward. `VIDEO_FRAME_BYTES` is the default in pipelines that copy
 /// video.

@@ -59,8 +59,8 @@ pub struct Measured {
     pub ticks: Spread,
     /// Number of copies that leave per packet.
     pub copies: f64,
-    /// Nanoseconds per packet in each part of the switch ([`Part`]), including the cost of the probe that measures the
-    /// parts.
+    /// Nanoseconds per packet in each part of the switch ([`Part`]). They include the cost of recording which part
+    /// runs.
     pub parts: Vec<(Part, Spread)>,
     /// A hash of every frame that left in the check, and of the switch's counters.
     pub checksum: u64,
@@ -150,7 +150,7 @@ impl Fed {
 struct Contender {
     variant: Variant,
     plain: Fed,
-    /// A switch with the same engine and with a probe, if the parts are measured.
+    /// If the parts are measured: a switch with the same engine in a wrapper that records which part runs.
     probed: Option<Fed>,
     packets: usize,
     checksum: u64,

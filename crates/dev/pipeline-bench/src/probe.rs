@@ -1,11 +1,11 @@
 //! Measures which share of a packet's time each part of the switch takes.
 //!
 //! Some parts take no longer than reading the time stamp counter, so the parts are sampled. A wrapper around the engine
-//! records which part runs, with one store each time, and a second thread reads the record repeatedly. A part's share
-//! of the samples is the part's share of the time. The time between the engine's calls belongs to the traffic manager.
-//! The parser cannot be separated from the ingress control inside [`Engine::ingress`]. Therefore the parser
-//! additionally runs alone before each call of [`Engine::ingress`]. The parser's share is measured there, and is
-//! subtracted from the share of the ingress control.
+//! records which part runs, with one store at each change, and a second thread reads the record repeatedly. A part's
+//! share of the samples is the part's share of the time. The time between two calls of the engine belongs to the
+//! traffic manager. The parser cannot be separated from the ingress control inside [`Engine::ingress`]. Therefore the
+//! parser additionally runs alone before each call of [`Engine::ingress`]. The parser's share is measured in this
+//! additional run, and is subtracted from the share of the ingress control.
 
 use std::{
     sync::{
@@ -182,8 +182,8 @@ impl Probe {
     }
 }
 
-/// The traffic manager, which an engine calls in the middle of a part to request and to pass on copies. The time of
-/// such a call counts as the traffic manager's.
+/// The traffic manager, which an engine calls in the middle of a part to request copies and to pass copies on. The time
+/// of such a call counts as time of the traffic manager.
 struct Watched<'a, T: ?Sized>(&'a mut T, Part, &'a Running);
 
 impl<T: ?Sized> Watched<'_, T> {

@@ -16,7 +16,7 @@ pub struct Layers(HashMap<String, usize>);
 pub enum LayersError {
     /// The file cannot be read, or there is no such file.
     Unreadable(String),
-    /// The file does not contain these files or folders.
+    /// The file `LAYERS` does not list these files or folders.
     Incomplete(Vec<String>),
 }
 
@@ -24,7 +24,7 @@ impl Layers {
     /// Reads the file `LAYERS` of a crate in a folder.
     ///
     /// # Errors
-    /// There is no `LAYERS` file, or the file does not contain every file and folder directly below `src`.
+    /// There is no `LAYERS` file, or the file does not list every file and folder directly below `src`.
     pub fn read(folder: &Path, of: &Crate) -> Result<Self, LayersError> {
         let text = std::fs::read_to_string(folder.join("LAYERS"));
         let text = text.map_err(|error| LayersError::Unreadable(error.to_string()))?;

@@ -134,7 +134,7 @@ impl Crate {
         found
     }
 
-    /// Returns the module that defines the item that `path` means in the module `index`. Returns `None` if another
+    /// Returns the module that defines the item to which `path` refers in the module `index`. Returns `None` if another
     /// crate defines the item.
     fn find(
         &self,

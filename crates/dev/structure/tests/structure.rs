@@ -1,4 +1,5 @@
-//! Tests arrows, circles, layers and counts on a small crate.
+//! Tests the analysis of a small crate: arrows (uses of one file's items in another file), circles (dependency cycles),
+//! layers and counts.
 
 use std::{collections::BTreeSet, path::Path};
 

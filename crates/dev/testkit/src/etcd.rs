@@ -1,4 +1,4 @@
-//! A cluster of etcd on ports of 127.0.0.1 that nobody else has.
+//! A cluster of etcd on ports of 127.0.0.1 that no other program uses.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A cluster begins within this time, also on a busy machine.
+/// The longest time that a cluster may take to start, even on a busy machine.
 const BEGIN: Duration = Duration::from_secs(60);
 
-/// A cluster of etcd. It is killed with this value.
+/// A cluster of etcd. Dropping the value kills the cluster.
 #[derive(Debug)]
 pub struct EtcdCluster {
     nodes: Vec<Node>,
@@ -26,8 +26,8 @@ struct Node {
 }
 
 impl EtcdCluster {
-    /// Starts a cluster with its data in a folder, and waits until it takes writes. If etcd is not installed, the
-    /// function prints that `test` was not run, and returns nothing. With `CI=true` this is a failure.
+    /// Starts a cluster with its data in a folder, and waits until the cluster takes writes. If etcd is not installed,
+    /// the function prints that `test` was not run, and returns `None`. With `CI=true`, a missing etcd is a failure.
     pub fn start(test: &str, folder: &Path, n_nodes: usize) -> Option<EtcdCluster> {
         let probe = [["etcd", "--version"], ["etcdctl", "version"]].map(|[program, argument]| {
             Command::new(program)
@@ -97,7 +97,7 @@ impl EtcdCluster {
         self.wait();
     }
 
-    /// Sends a node a signal: `STOP`, `CONT`.
+    /// Sends a node a signal, for example `STOP` or `CONT`.
     pub fn signal(&self, number: usize, signal: &str) {
         let id = self.nodes[number].child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();
@@ -131,7 +131,7 @@ impl EtcdCluster {
 impl Drop for EtcdCluster {
     fn drop(&mut self) {
         for node in &mut self.nodes {
-            // It may have been killed already.
+            // The node may have been killed already.
             let _ = node.child.kill();
             let _ = node.child.wait();
         }
@@ -164,8 +164,9 @@ fn logs(folder: &Path) -> String {
     texts.collect()
 }
 
-/// Addresses that were free a moment ago, below the ports that the system gives to connections: the nodes' own, which
-/// begin before all nodes listen, could take one of those.
+/// Returns URLs whose ports were free a moment ago. The ports are below the range from which the system takes ports for
+/// outgoing connections. The first nodes open connections before all nodes listen. If the ports were in that range,
+/// such a connection could take the port of a node that does not listen yet.
 fn free_urls(n_urls: usize) -> Vec<String> {
     let salt = RandomState::new().hash_one(std::process::id());
     let ports = (10_000..32_000).cycle();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const INSIDE: &str = "REPRISE_TEST_NAMESPACE";
 
 /// Runs `body` inside new user and network namespaces. If the machine allows no namespaces, the function prints a
-/// message and returns. With `CI=true` this is a failure.
+/// message and returns; with `CI=true` it fails instead.
 pub fn in_namespace<F: FnOnce()>(body: F) {
     in_namespaces(&["--user", "--map-root-user", "--net"], body);
 }
@@ -35,8 +35,8 @@ pub fn in_root_mount_namespace<F: FnOnce()>(body: F) {
     in_root_namespaces(&["--net", "--mount"], body);
 }
 
-/// Returns whether the kernel lets this process load programs, without a namespace. Otherwise prints that nothing was
-/// tested.
+/// Returns whether the kernel lets this process, which is not in a new namespace, load BPF programs. If the kernel does
+/// not, prints that nothing was tested.
 pub fn may_use_bpf() -> bool {
     let may = is_root();
     if !may {

@@ -21,7 +21,7 @@ use crate::builder::*;
 
 pub const CELLS: u64 = 16;
 
-/// Number of digests that are delivered at once if the supply of digests is endless.
+/// Number of digests that are delivered at once if the supply of digests is endless (`is_flooding`).
 const FLOOD: usize = 1000;
 
 /// Makes the program. Ingress applies the table `l2` with the key `pkt.kind`. The action `forward` counts in `seen` and
@@ -105,7 +105,7 @@ struct View {
     stamp: u16,
 }
 
-/// Counts since the last collection.
+/// Counts since the switch last collected the offload's counts.
 #[derive(Default)]
 struct Counts {
     received: HashMap<PortId, (u64, u64)>,
@@ -129,7 +129,7 @@ struct Waiting {
 /// The part of the offload that a test controls and reads.
 pub struct Core {
     takes: Takes,
-    /// Whether commits become visible only after a call of [`Core::show`].
+    /// Whether packets see a commit only after a call of [`Core::show`].
     pub is_slow: bool,
     /// The error of the next commit, if it is to fail.
     pub fails: Option<&'static str>,
@@ -151,7 +151,7 @@ pub struct Core {
     /// Every change and commit, in order.
     pub log: Vec<String>,
     program: Option<(Program, Ids)>,
-    /// The state according to the reported changes. `shown` is the state that packets use.
+    /// The state according to the reported changes. In contrast, `shown` is the state that packets use.
     reported: View,
     shown: View,
     /// The state at the last commit.
@@ -386,7 +386,7 @@ impl Core {
         sent.push(OwnedTransmit { port, frame });
     }
 
-    /// Makes the last commit visible.
+    /// Makes packets use the state of the last commit.
     pub fn show(&mut self) {
         self.shown = self.committed.clone();
     }
@@ -502,7 +502,7 @@ impl Core {
     }
 }
 
-/// Makes a digest with a type for the program. The program itself makes no digests.
+/// Makes a digest of the type `seen_t`. The program itself makes no digests.
 pub fn a_digest(number: u8) -> Digest {
     Digest {
         name: "seen_t".to_owned(),

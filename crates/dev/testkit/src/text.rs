@@ -1,5 +1,5 @@
-//! Assertions about the output of a command, whose failures show the output and the missing text. Also reads tables of
-//! cases from text.
+//! Assertions about the output of a command. A failed assertion shows the output and the missing text. This module also
+//! reads tables of test cases from text.
 
 #[track_caller]
 pub fn assert_has(text: &str, part: &str) {

@@ -74,7 +74,8 @@ pub struct Table {
     /// The action profile of a table that is not `simple`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_profile: Option<String>,
-    /// Maximum number of entries, or the number of `entries` if that is greater. 0 if the file leaves it out.
+    /// Maximum number of entries. If the program declares more entries in `entries`, their number. 0 if the file has no
+    /// `max_size`.
     #[serde(default)]
     pub max_size: u32,
     /// Whether the table has a direct counter.
@@ -88,7 +89,7 @@ pub struct Table {
     pub action_ids: Vec<u32>,
     /// Names of `action_ids`, in the same order.
     pub actions: Vec<String>,
-    /// The next node, unless `next_tables` decides.
+    /// The next node, unless `next_tables` determines the next node.
     #[serde(default)]
     pub base_default_next: Option<String>,
     /// Next node by action name, or by `__HIT__` and `__MISS__`.
@@ -164,7 +165,8 @@ pub struct Entry {
     /// P4Runtime's priority, where the entry with the highest number wins. An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_priority: Option<i32>,
-    /// Whether the control plane may not change this entry, though it may change others of the table. An extension:
+    /// Whether the control plane may not change this entry, though it may change other entries of the table. An
+    /// extension:
     /// in BMv2 all of the program's entries are constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_const: Option<bool>,

@@ -8,7 +8,8 @@ use crate::limits;
 
 /// The deepest nesting that is read on the caller's stack: below serde_json's own limit of 128.
 const USUAL_DEPTH: usize = 100;
-/// Stack for reading a file that is nested deeper: a level takes up to 32 KiB. The system backs only the pages in use.
+/// Stack for reading a file that is nested deeper: a level takes up to 32 KiB. The operating system provides memory
+/// only for the pages that are used.
 const DEEP_STACK_BYTES: usize = 64 << 20;
 
 /// Why a file is not read.

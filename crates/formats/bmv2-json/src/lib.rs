@@ -59,7 +59,7 @@ pub struct Program {
     pub force_arith: Vec<FieldRef>,
     /// Extern instances other than meters, counters and registers.
     pub extern_instances: Vec<ExternInstance>,
-    /// The target's name of a field, then the program's.
+    /// For each alias, the target's name of a field, then the field's name in the program.
     pub field_aliases: Vec<(String, FieldRef)>,
     /// Path of the P4 source.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,7 @@ pub struct Header {
 pub struct HeaderStack {
     pub name: String,
     pub id: u32,
-    /// The number of elements; p4c writes it beside the ids.
+    /// The number of elements. p4c writes this number in addition to the ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     /// The elements' [`HeaderType`].

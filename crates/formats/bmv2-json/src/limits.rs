@@ -3,31 +3,33 @@
 
 use crate::{FieldWidth, Header, HeaderType, Program};
 
-/// Cells of one register, counter or meter array: 64-bit cells then take 128 MiB. Catches a wrong size in a file.
+/// The highest number of cells of one register, counter or meter array. With this number, 64-bit cells take 128 MiB.
+/// The limit catches a wrong size in a file.
 pub const ARRAY_CELLS_MAX: u32 = 1 << 24;
 
-/// Width of a field or a register's cell: the widest that p4c accepts by default.
+/// The largest width of a field or of a register's cell, in bits: the largest width that p4c accepts by default.
 pub const FIELD_BITS_MAX: u32 = 65_536;
 
-/// Nesting of expressions: evaluation is recursive, and deeper nesting would overflow the stack.
+/// The deepest nesting of expressions. Evaluation is recursive, and deeper nesting would overflow the stack.
 pub const EXPRESSION_DEPTH_MAX: usize = 256;
 
-/// Nesting of objects and lists in a JSON file. An expression of [`EXPRESSION_DEPTH_MAX`] levels needs two levels of
-/// JSON for each of them; simple_switch reads 1,000 levels.
+/// The deepest nesting of objects and lists in a JSON file. An expression of [`EXPRESSION_DEPTH_MAX`] levels needs two
+/// levels of JSON for each level of the expression. simple_switch reads 1,000 levels of JSON.
 pub const JSON_DEPTH_MAX: usize = 1_000;
 
-/// Fields of all headers and metadata together: each takes 32 bytes in every packet inside the switch, and time to
-/// clear.
+/// The highest number of fields of all headers and metadata together. Each field takes 32 bytes in every packet inside
+/// the switch, and time to clear.
 pub const FIELDS_MAX: usize = 65_536;
 
-/// Bytes of headers and metadata of one packet: twice what [`FIELDS_MAX`] fields of at most 128 bits take.
+/// The largest size in bytes of one packet's headers and metadata: twice what [`FIELDS_MAX`] fields of at most 128 bits
+/// take.
 pub const HEADER_VECTOR_BYTES_MAX: u64 = 4 << 20;
 
-/// Bytes of a program's arrays plus the header vectors of [`PACKETS_AT_ONCE`] packets: what a small server can spare
-/// for one switch. Each worker of a switch takes them again.
+/// The largest size in bytes of a program's arrays plus the header vectors of [`PACKETS_AT_ONCE`] packets: what a small
+/// server can spare for one switch. Each worker of a switch takes so much memory of its own.
 pub const PROGRAM_BYTES_MAX: u64 = 2 << 30;
 
-/// Packets whose header vectors count as memory of the program: one receive batch.
+/// The number of packets whose header vectors count as memory of the program: one receive batch.
 pub const PACKETS_AT_ONCE: u64 = 64;
 
 /// Bytes that a field takes in a header vector; a value wider than 128 bits takes its own bytes in addition.

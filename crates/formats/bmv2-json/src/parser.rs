@@ -51,7 +51,8 @@ pub struct Transition {
     /// `default`, `hexstr` or `parse_vset`; p4c leaves it out of some default transitions.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What the key must be: its fields, each padded to whole bytes; `"default"` or null in a default transition.
+    /// The value that the key must have: the values of its fields, each padded to whole bytes. `"default"` or null in a
+    /// default transition.
     pub value: Option<String>,
     /// Padded like `value`; null means all ones.
     pub mask: Option<String>,

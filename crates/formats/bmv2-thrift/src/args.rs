@@ -10,7 +10,7 @@ pub struct ArgsError {
     found: &'static str,
 }
 
-/// Fields by their numbers. A missing field reads as zero, as in generated code.
+/// Fields by their numbers. A missing field reads as zero, as in the code that Thrift generates.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a>(&'a Fields);
 

@@ -1,11 +1,11 @@
 //! Every limit of the protocol, with its unit and its reason.
 
-/// The largest call. The longest is `bm_load_new_config`, whose argument is a program's BMv2 JSON: some megabytes for
-/// a large program.
+/// The largest size of a call. The longest call is `bm_load_new_config`, whose argument is a program's BMv2 JSON: some
+/// megabytes for a large program.
 pub const CALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Values in a call's arguments. A value takes some forty bytes of memory, but a boolean in a list only one byte of
-/// the call.
+/// The highest number of values in a call's arguments. The limit on the call's length does not bound the memory enough:
+/// a value takes some forty bytes of memory, but a boolean in a list takes only one byte of the call.
 pub const VALUES_MAX: usize = 256 * 1024;
 
 /// How deeply structures and containers may nest; BMv2's calls need four levels.

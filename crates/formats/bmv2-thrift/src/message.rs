@@ -35,7 +35,7 @@ pub enum MatchParam {
     Valid(bool),
     /// The first and the last value.
     Range(Vec<u8>, Vec<u8>),
-    /// The type number alone, where no match follows it or the number is unknown.
+    /// Only the type number, if no match follows the number or if the number is unknown.
     None(i32),
 }
 
@@ -207,7 +207,7 @@ pub struct Entry {
     /// One match for each field.
     pub key: Vec<MatchParam>,
     pub options: Options,
-    /// Unsigned in spite of the type.
+    /// The handle is unsigned, although its type is signed.
     pub handle: i32,
     pub action: ActionEntry,
     /// Set only for entries with an idle timeout.

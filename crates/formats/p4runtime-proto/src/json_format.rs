@@ -10,7 +10,7 @@ use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MapKey, ReflectMessag
 
 use crate::text_format::dynamic;
 
-/// Writes any message of this crate: one value a line, one space of indent, fields by number.
+/// Writes any message of this crate: one value a line, one space of indent, fields in the order of their numbers.
 pub fn print<M: Message + Name>(message: &M) -> String {
     let mut out = String::new();
     print_message(&mut out, 0, &dynamic(message));

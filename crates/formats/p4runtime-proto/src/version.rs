@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use crate::p4::config::v1::P4Info;
 
-/// The environment variable with the version for which every program of Reprise writes a P4Info.
+/// The name of an environment variable whose value is a version of P4Runtime. Every program of Reprise writes a P4Info
+/// for this version.
 pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 
 /// A version of P4Runtime whose P4Info differs from that of the version before.
@@ -16,9 +17,10 @@ pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 pub enum P4RuntimeVersion {
     /// 1.2 and 1.3.
     V1_3,
-    /// 1.4: initial default actions and entries, platform properties, sizes of selectors, types of meters.
+    /// 1.4, which added initial default actions and entries, platform properties, sizes of selectors and types of
+    /// meters.
     V1_4,
-    /// 1.5: action profiles without weights.
+    /// 1.5, which added action profiles without weights.
     #[default]
     V1_5,
 }

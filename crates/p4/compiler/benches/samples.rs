@@ -1,8 +1,8 @@
 //! Measures how long each program of a folder takes to compile, and prints the slowest programs and the median.
 //!
-//! `cargo bench -p p4-compiler --bench samples -- [-I DIR]... FOLDER`, or without a folder the programs of this
-//! repository. Each program is compiled `RUNS` times and its fastest run counts: other load on the machine only ever
-//! adds time. Programs with errors are not measured.
+//! Run it with `cargo bench -p p4-compiler --bench samples -- [-I DIR]... FOLDER`. Without a folder it measures the
+//! programs of this repository. Each program is compiled `RUNS` times and only its fastest run counts, because other
+//! load on the machine only adds time. Programs with errors are not measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn milliseconds(time: Duration) -> f64 {
 fn main() {
     let mut options = Options::default();
     let mut folders = Vec::new();
-    // Cargo adds `--bench`.
+    // `cargo bench` adds `--bench` to the arguments.
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         if word == "-I" {

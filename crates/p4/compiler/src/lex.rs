@@ -1,4 +1,4 @@
-//! Splits text into tokens by the P4_16 lexical grammar (1.2.5, section 6).
+//! Splits text into tokens by the lexical grammar of P4_16 (language specification 1.2.5, section 6).
 //!
 //! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins them.
 
@@ -95,7 +95,7 @@ fn begins_foreign_word(rest: &str) -> bool {
     behind.next().is_some_and(char::is_alphanumeric)
 }
 
-/// The Latin letter that looks like this Cyrillic or Greek one; copied text often contains such letters.
+/// Returns the Latin letter that looks like this Cyrillic or Greek letter. Copied text often contains such letters.
 fn latin_twin(letter: char) -> Option<char> {
     const FOREIGN: &str = "\u{430}\u{435}\u{43e}\u{440}\u{441}\u{443}\u{445}\u{456}\u{455}\u{458}\u{410}\u{412}\u{415}\u{41a}\u{41c}\u{41d}\u{41e}\u{420}\u{421}\u{422}\u{425}\u{3bf}\u{391}\u{392}\u{395}\u{397}\u{399}\u{39a}\u{39c}\u{39d}\u{39f}\u{3a1}\u{3a4}\u{3a7}";
     const LATIN: &str = "aeopcyxisjABEKMHOPCTXoABEHIKMNOPTX";

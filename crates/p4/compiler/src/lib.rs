@@ -1,4 +1,4 @@
-//! P4_16 source to BMv2 JSON and P4Info; a library without I/O.
+//! Compiles P4_16 source to BMv2 JSON and P4Info. This library does no I/O.
 //!
 //! [`compile`] runs the passes in this order, each in its own module:
 //!
@@ -64,7 +64,8 @@ pub struct Options {
     pub all_warnings_disabled: bool,
     /// Warnings that are not shown, by code or p4c's name.
     pub disabled_warnings: Vec<String>,
-    /// Writes externs that v1model does not declare, functions and objects, into the JSON: for a switch that has them.
+    /// Writes extern functions and extern objects that v1model does not declare into the JSON, for a switch that has
+    /// them.
     pub emit_externs: bool,
     /// Runs the passes of `optimise` over the JSON.
     pub optimise: bool,
@@ -90,10 +91,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Parses the value of `-D`, `NAME` or `NAME=VALUE`, for `defines`.
+    /// Parses the value of `-D` for `defines`. The value is `NAME` or `NAME=VALUE`.
     ///
     /// # Errors
-    /// The text is neither.
+    /// The text has neither form.
     pub fn parse_define(text: &str) -> Result<(String, String), String> {
         let (name, value) = text.split_once('=').unwrap_or((text, "1"));
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -129,7 +130,7 @@ pub struct Output {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Protobuf's text format, the usual one for a P4Info file.
+/// Prints P4Info in protobuf's text format, the usual format of a P4Info file.
 pub fn p4info_text(p4info: &P4Info) -> String {
     p4runtime_proto::text_format::print_p4info(p4info)
 }
@@ -205,7 +206,7 @@ fn compile_here(
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
     }
-    // Warnings about a program that does not compile can wait.
+    // A program that does not compile gets no warnings from `lint`.
     if !sink.has_errors() && !options.all_warnings_disabled {
         let subject = lint::Subject {
             tokens: &tokens,

@@ -2,12 +2,12 @@
 
 pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MAX, FIELDS_MAX};
 
-/// Bytes of the program and its includes, each counted every time it is included. Generated programs with 100,000
-/// entries have some millions.
+/// Bytes of the program and its includes; a file counts every time it is included. Generated programs with 100,000
+/// entries have some millions of bytes.
 pub const SOURCE_BYTES: u64 = 64 << 20;
 /// Depth of nested includes; a greater depth means files that include each other without include guards.
 pub const INCLUDE_DEPTH: usize = 64;
-/// Tokens after preprocessing. Only nested macros that each repeat an argument make more.
+/// Tokens after preprocessing. Only nested macros that each repeat an argument exceed this limit.
 pub const TOKENS: usize = 4_000_000;
 /// Depth of macros expanded inside macros.
 pub const MACRO_DEPTH: usize = 64;
@@ -19,14 +19,14 @@ pub const EXPRESSION_HEIGHT: u16 = 256;
 /// Operators in a row that the parser groups from the left, as written. The parser regroups longer chains of one
 /// operator, so that their tree stays low.
 pub const CHAIN_IN_ORDER: usize = 64;
-/// Operators in a row: as many as a generated program has, and few enough to walk their tree quickly.
+/// Operators in a row. The limit allows as many as a generated program has, and their tree can still be walked quickly.
 pub const CHAIN: usize = 65_536;
 /// `else if`s in a row. Each is one level of the compiler's recursive walks, see [`STACK_BYTES`].
 pub const ELSE_IFS: usize = 16_384;
 /// Bytes of the stack on which a program is compiled; the system provides only what is used. A level of `else if`
 /// takes up to 30 KiB in a build without optimisation.
 pub const STACK_BYTES: usize = 512 << 20;
-/// Bits of a value. simple_switch has no bound; this one catches a mistyped width.
+/// Bits of a value. simple_switch has no such limit; ours catches a mistyped width.
 pub const WIDTH_BITS: u32 = 65_536;
 /// Bits of a constant during constant folding.
 pub const CONSTANT_BITS: u64 = 1 << 20;
@@ -36,12 +36,12 @@ pub const INLINE_DEPTH: usize = 32;
 pub const KNOWN_ROUNDS: usize = 4_096;
 /// Iterations of a loop that the compiler unrolls; a longer loop jumps back.
 pub const UNROLLED_ROUNDS: usize = 32;
-/// Elements of a header stack. A real program, an attack detector, has as many.
+/// Elements of a header stack. One real program, an attack detector, has a stack of this size.
 pub const STACK_SIZE: u32 = 8_192;
 /// Transitions to which one `select` with ranges may expand.
 pub const SELECT_CASES: usize = 4_096;
 /// Primitives, nodes and parser operations of one program. Only nested controls or functions, each called several
-/// times, make more.
+/// times, exceed this limit.
 pub const LOWERED_STATEMENTS: usize = 500_000;
 /// Comparisons between a table's entries for the warning that an entry never matches. They take some seconds; a
 /// larger table has this warning for its first entries only.

@@ -1,10 +1,10 @@
 //! `#include`, macros and conditional text: the C preprocessor on tokens, so that every token keeps its source
 //! position.
 //!
-//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and [`replace`] for
-//! macros, [`condition`] for `#if`): C's rules and GNU's extensions. It has one of the assembler's rules: it ignores a
-//! line `# text` that is no directive. [`program`] makes P4 tokens from the output. A token of a macro's body has the
-//! position of the macro's use, a token of an argument has its own.
+//! The preprocessor does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and
+//! [`replace`] for macros, [`condition`] for `#if`). It has C's rules and GNU's extensions, and one of the assembler's
+//! rules: it ignores a line `# text` that is no directive. [`program`] makes P4 tokens from the output. A token of a
+//! macro's body has the position of the macro's use, a token of an argument has its own position.
 
 mod builtin;
 mod condition;
@@ -51,7 +51,7 @@ pub fn is_embedded(name: &str) -> bool {
     name == COMMAND_LINE || EMBEDDED.iter().any(|(known, _)| inner == Some(*known))
 }
 
-/// The embedded file that declares a name outside blocks.
+/// Returns the name of the embedded file that declares a name outside blocks.
 pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     const BEGINNINGS: &[&str] = &["extern ", "struct ", "action ", "package ", "enum "];
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -106,8 +106,8 @@ pub struct Preprocessor<'a> {
     budget: usize,
     exhausted: bool,
     out: Vec<PpToken>,
-    /// `None` if no expansion began or ended after the last token. Otherwise whether that leaves a space there; an
-    /// inner `None` leaves it to the next token.
+    /// `None` if no macro's expansion began or ended after the last token. Otherwise the inner value says whether that
+    /// place counts as a space; an inner `None` means that the next token decides.
     edge: Option<Option<bool>>,
     line_begins: bool,
     same_lines: bool,
@@ -149,8 +149,8 @@ pub fn expanded(
     pre.out
 }
 
-/// The tokens that formatting must not change. `chosen` are branches to take or to leave out regardless of their
-/// conditions.
+/// Returns the tokens that formatting must not change. `chosen` are branches to take or to leave out regardless of
+/// their conditions.
 pub fn outline(
     main: (&str, &str),
     chosen: &HashMap<u32, bool>,
@@ -311,7 +311,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// Closes the current file; returns false if it is the program.
+    /// Closes the current file. Returns false if the current file is the program itself.
     fn close(&mut self) -> bool {
         let Some(file) = self.files.last_mut() else {
             return false;

@@ -47,7 +47,7 @@ struct Renumbering {
 }
 
 impl SourceFile {
-    /// The line of a byte, from 1.
+    /// Returns the line of a byte, from 1.
     fn line_of(&self, at: u32) -> u32 {
         self.line_starts
             .partition_point(|start| *start <= at)
@@ -78,7 +78,9 @@ pub struct MacroUse {
     pub name: Rc<str>,
     /// The name in the `#define`.
     pub defined: Span,
-    /// Whether the place is in the parentheses after the name, and is not the name itself.
+    /// Whether the place for which the use was looked up is in the parentheses after the macro's name. False if the
+    /// place
+    /// is the name itself.
     pub is_argument: bool,
 }
 
@@ -98,7 +100,7 @@ pub struct Position {
 }
 
 impl SourceMap {
-    /// Returns the file's number.
+    /// Adds a file and returns its number.
     pub fn add(&mut self, name: &str, text: &str) -> u32 {
         let starts = std::iter::once(0).chain(
             text.bytes()
@@ -141,7 +143,7 @@ impl SourceMap {
         });
     }
 
-    /// The file and line (from 1) of a place, as `#line` numbers them.
+    /// Returns the file and line (from 1) of a place, as `#line` numbers them.
     pub fn named_line(&self, span: Span) -> Option<(Rc<str>, u32)> {
         let file = self.file(span.file)?;
         let (name, line) = file.named(file.line_of(span.start));
@@ -162,14 +164,14 @@ impl SourceMap {
             .unwrap_or("")
     }
 
-    /// The text from the start of a span to the end of that line.
+    /// Returns the text from the start of a span to the end of the line on which the span starts.
     pub fn rest_of_line(&self, span: Span) -> &str {
         let text = self.file(span.file).map_or("", |file| &file.text);
         let rest = text.get(span.start as usize..).unwrap_or("");
         rest.lines().next().unwrap_or("")
     }
 
-    /// Records a use of a macro and its definition; `call` extends to the end of its arguments.
+    /// Records a use of a macro and the macro's definition; `call` extends to the end of the use's arguments.
     pub fn add_macro_use(&mut self, used: Span, call: Span, name: &Rc<str>, defined: Span) {
         let found = |is_argument| MacroUse {
             name: name.clone(),
@@ -186,7 +188,7 @@ impl SourceMap {
             .or_insert(found(false));
     }
 
-    /// The macro whose name begins at the place, or else the outermost macro whose arguments contain it.
+    /// Returns the macro whose name begins at the place, or else the outermost macro whose arguments contain the place.
     pub fn macro_use(&self, place: Span) -> Option<&MacroUse> {
         let by_name = self.macro_uses.get(&(place.file, place.start));
         let holds = |call: &Span| {
@@ -200,7 +202,8 @@ impl SourceMap {
         })
     }
 
-    /// Line (from 1) and byte column (from 0) in the text itself, without regard to `#line`.
+    /// Returns the line (from 1) and the byte column (from 0) of a span's start in the text itself, without regard to
+    /// `#line`.
     pub fn line_column(&self, span: Span) -> (u32, u32) {
         let Some(file) = self.file(span.file) else {
             return (1, 0);
@@ -252,7 +255,7 @@ impl SourceMap {
         }
     }
 
-    /// Line and column of a span's end; `None` if it is outside the text.
+    /// Returns the line and column of a span's end; `None` if the end is outside the text.
     fn end(&self, file: &SourceFile, span: Span) -> Option<(u32, u32)> {
         let line = file.line_of(span.end);
         let start = file.line_starts[line as usize - 1] as usize;

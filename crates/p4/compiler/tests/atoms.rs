@@ -1,4 +1,5 @@
-//! The optimiser's table of facts.
+//! Tests the optimiser's table of facts about fields, for example that a field holds a constant or a copy of another
+//! field.
 
 use p4_compiler::optimise::atoms::{Atom, Atoms};
 

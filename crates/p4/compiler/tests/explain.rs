@@ -1,4 +1,5 @@
-//! Every code that the compiler uses has an explanation, and its examples do what they say.
+//! Checks that every error or warning code that the compiler uses has an explanation, and that the explanation's
+//! examples do what they say.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,7 +18,7 @@ use p4_compiler::{Options, Output, Severity, compile};
 use support::program;
 use testkit::repository::root;
 
-/// The codes in the compiler's source, for example `"E0301"`.
+/// Collects the codes in the compiler's source, for example `"E0301"`.
 fn codes_in(folder: &Path, codes: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -35,7 +36,7 @@ fn codes_in(folder: &Path, codes: &mut BTreeSet<String>) {
     }
 }
 
-/// The fenced blocks of an explanation: the part of a program that each shows, and its text.
+/// Returns the fenced blocks of an explanation: for each block, the part of a program that it shows, and its text.
 fn examples(explanation: &Explanation) -> Vec<(&'static str, String)> {
     let mut out: Vec<(&str, String)> = Vec::new();
     let mut inside = false;
@@ -121,7 +122,7 @@ fn the_wrong_example_gives_the_code_and_the_right_one_compiles() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    // An example that exceeds these limits would have thousands of lines.
+    // These codes have no example: each reports that a limit is exceeded, and an example would have thousands of lines.
     assert_eq!(without, ["E0119", "E0121", "E0603"]);
 }
 

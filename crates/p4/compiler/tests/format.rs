@@ -1,4 +1,4 @@
-//! The formatter: its output for small texts, and that it keeps every program's tokens.
+//! Tests the formatter: its output for small texts, and that it keeps every program's tokens.
 
 #![expect(
     clippy::unwrap_used,
@@ -124,7 +124,7 @@ fn every_program_keeps_its_tokens_and_comments_and_is_formatted_once_for_all() {
     );
 }
 
-/// What preprocessing makes of a text, without line markers and white space.
+/// Preprocesses a text, and removes line markers and white space from the result.
 fn preprocessed(path: &str, text: &str) -> String {
     let load = |path: &str| fs::read_to_string(root().join(path)).ok();
     let done = preprocess(path, text, &load, &Options::default());
@@ -132,7 +132,7 @@ fn preprocessed(path: &str, text: &str) -> String {
     lines.map(without_whitespace).collect()
 }
 
-/// A xorshift generator: the same mutations each time.
+/// A xorshift generator, which gives the same mutations in each run.
 struct Random(u64);
 
 impl Random {

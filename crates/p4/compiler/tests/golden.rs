@@ -1,8 +1,8 @@
 //! Compares the output for every program under `testdata/compiler` with its golden files.
 //!
-//! `ok/*.p4` have a `.json` (not optimised: it shows the lowering) and a `.p4info.txtpb` beside them, some also an
-//! `.optimised.json`; `err/*.p4` have a `.stderr`. `UPDATE_EXPECT=1 cargo test -p p4-compiler` writes them again;
-//! read the difference before you commit it.
+//! Each `ok/*.p4` has a `.json` (not optimised, so that it shows the lowering) and a `.p4info.txtpb` beside it, some
+//! also an `.optimised.json`; each `err/*.p4` has a `.stderr`. `UPDATE_EXPECT=1 cargo test -p p4-compiler` writes these
+//! files again; read the difference before you commit it.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,7 +16,8 @@ use std::path::PathBuf;
 use p4_compiler::{Options, Output, Severity, compile, p4info_text};
 use testkit::repository::{files, root};
 
-/// Programs whose optimised JSON is kept too. Little is left of most others, since nothing reads what they compute.
+/// Programs for which there is also a golden file of the optimised JSON. The optimiser leaves little of most other
+/// programs, because nothing reads what they compute.
 const OPTIMISED: &[&str] = &[
     "control_applied_twice",
     "exit_return",

@@ -1,5 +1,6 @@
-//! What the optimiser must leave unchanged, and that it terminates.
-//! `crates/dev/conformance/tests/conformance/optimised.rs` shows that packets are treated the same.
+//! Checks that the optimiser leaves unchanged what it must not change, and that it terminates.
+//! `crates/dev/conformance/tests/conformance/optimised.rs` shows that an optimised program treats packets as the
+//! unoptimised program does.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,7 @@ fn unoptimised(text: &str) -> (Program, P4Info) {
     (output.bmv2_json.unwrap(), output.p4info.unwrap())
 }
 
-/// Compiles a program with this ingress; `testdata/compiler/prelude.p4` has the rest of it.
+/// Compiles a program with this ingress; `testdata/compiler/prelude.p4` has the rest of the program.
 fn with_ingress(body: &str) -> (Program, P4Info) {
     let text = format!(
         "#include \"prelude.p4\"\nINGRESS {{\n{body}\n}}\nPROGRAM(Tested(), NoEgress());\n"

@@ -1,6 +1,6 @@
-//! The preprocessor: what macros and conditions become. The outcomes in
-//! `testdata/compiler/preprocessor.txt` are those of GCC's preprocessor as p4c runs it
-//! (`cpp -undef -nostdinc -x assembler-with-cpp`, version 12), white space within lines included.
+//! Tests what the preprocessor makes of macros and conditions. The expected outputs in
+//! `testdata/compiler/preprocessor.txt` are those of GCC's preprocessor as p4c runs it (`cpp -undef -nostdinc -x
+//! assembler-with-cpp`, version 12), including the white space within lines.
 
 use std::fs;
 
@@ -106,7 +106,7 @@ fn files_are_included_by_macros_once_and_across_arguments() {
     check("#define FILE \"a.p4\"\n#include FILE\nIN", "body 1 2 in");
     check("#include \"once.p4\"\n#include \"once.p4\"\nx", "only x");
     check("#import \"a.p4\"\n#import \"a.p4\"\nx", "body 1 2 x");
-    // A macro's name at the end of a file takes no arguments from the file after it.
+    // A macro's name at the end of an included file takes no arguments from the text after the `#include`.
     check("#define F(x) [x]\n#include \"open.p4\"\n(1)", "x F (1)");
     check(
         "#if __has_include(\"a.p4\") && !__has_include(\"b.p4\") && __has_include(<core.p4>)\nyes\n#endif",

@@ -1,4 +1,4 @@
-//! No input makes the compiler panic or run away: truncated, mutated and deeply nested sources.
+//! Checks with truncated, mutated and deeply nested sources that no input makes the compiler panic or run without end.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by panicking")]
 
@@ -9,7 +9,7 @@ use p4_compiler::{Options, compile, limits};
 const SEED: u64 = 0x5eed_2026;
 const MUTATIONS_PER_PROGRAM: usize = 12;
 
-/// xorshift64: the same bytes each run.
+/// An xorshift64 generator, which gives the same numbers in each run.
 struct Random(u64);
 
 impl Random {
@@ -164,8 +164,8 @@ fn what_is_nested_too_deep_is_one_error() {
     }
 }
 
-/// The stack for nested blocks and the stack for high expressions inside add up. (A public generated program nests 50
-/// deep.)
+/// The stack that nested blocks need and the stack that a deep expression inside the blocks needs add up. (A public
+/// generated program has blocks nested 50 deep.)
 #[test]
 fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
     // A statement in a block counts as two levels of nesting, and so does a `?:` in parentheses.

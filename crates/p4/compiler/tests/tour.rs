@@ -1,4 +1,4 @@
-//! The error tour, `testdata/compiler/tour.md`, shows what the compiler says today.
+//! Checks that the error tour, `testdata/compiler/tour.md`, shows the messages that the compiler gives today.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p p4-compiler --test tour` writes the messages again; read the difference before you
 //! commit it.
@@ -26,7 +26,7 @@ fn messages(part: &str, text: &str) -> String {
     let mut shown = Vec::new();
     for mut diagnostic in output.diagnostics {
         if diagnostic.severity == Severity::Error {
-            // Where the part was included is no part of the tour.
+            // The tour does not show the notes that say where the part was included.
             diagnostic
                 .notes
                 .retain(|note| note.message != "included here");

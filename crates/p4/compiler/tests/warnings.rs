@@ -1,8 +1,8 @@
-//! Which warnings are shown, and which fail the compilation.
+//! Checks which warnings are shown, and which fail the compilation.
 
 use p4_compiler::{Options, Output, Severity, compile};
 
-/// An unused constant, and a comparison that is always false.
+/// A program with an unused constant and a comparison that is always false.
 const PROGRAM: &str = r#"
 #include <core.p4>
 #include <v1model.p4>

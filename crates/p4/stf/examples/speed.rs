@@ -47,7 +47,7 @@ impl Subject {
             })
             .collect();
         let fits = outcome.failures.is_empty() && !packets.is_empty();
-        // Later than any `wait` of the test.
+        // This time is later than the end of any `wait` in the test.
         let now = 3_600_000_000_000;
         fits.then_some(Self {
             switch,
@@ -56,7 +56,7 @@ impl Subject {
         })
     }
 
-    /// Seconds for `rounds` rounds of all packets.
+    /// Returns the seconds that the switch takes for `rounds` rounds of all packets.
     fn seconds(&mut self, rounds: usize) -> f64 {
         let start = processor_time();
         for _ in 0..rounds {

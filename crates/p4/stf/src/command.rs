@@ -12,7 +12,7 @@ pub enum Command {
         table: String,
         /// The highest priority wins; `None` for a table without priorities.
         priority: Option<i32>,
-        /// Missing fields match everything; missing exact fields are zero.
+        /// A missing field matches everything, but a missing exact field is zero.
         key: Vec<Named<Match>>,
         action: String,
         args: Vec<Named<Vec<u8>>>,
@@ -30,7 +30,7 @@ pub enum Command {
     /// `packet PORT HEX`: sends a frame to the switch.
     Packet(u16, Vec<u8>),
     /// `expect PORT [HEX]`: expects that the switch sends this frame from this port, before or after this line; without
-    /// digits, any frame. The port's frames must come in the order of its `expect` lines.
+    /// HEX, expects any frame. The port's frames must come in the order of its `expect` lines.
     Expect(u16, Option<Expected>),
     /// `no_packet`: expects that every frame that has left the switch so far matched an earlier `expect`.
     NoPacket,
@@ -40,7 +40,8 @@ pub enum Command {
     Group(u32, Vec<(u16, u16)>),
     /// `mc_mgrp_create GROUP`: creates an empty multicast group.
     GroupCreate(u32),
-    /// `mc_node_create RID PORT ...`: creates a node: an instance and its ports. Nodes are numbered from 0, as created.
+    /// `mc_node_create RID PORT ...`: creates a node, which consists of an instance and its ports. Nodes are numbered
+    /// from 0, in the order of their creation.
     NodeCreate(u16, Vec<u16>),
     /// `mc_node_update NODE PORT ...`: replaces a node's ports.
     NodeUpdate(usize, Vec<u16>),
@@ -70,8 +71,8 @@ pub enum Command {
     /// meter is unconfigured and every packet is green.
     MeterWrite(String, u64, Option<[u64; 4]>),
     /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`: sets the committed and the peak rate, in units per
-    /// microsecond. The array here is `[RATE, BURST, PEAK_RATE, PEAK_BURST]`, per second. An entry's ID in place of the
-    /// index stands for the entry's direct meter.
+    /// microsecond. The array in this variant is `[RATE, BURST, PEAK_RATE, PEAK_BURST]`, with rates per second. An
+    /// entry's ID in place of the index stands for the entry's direct meter.
     MeterSetRates(String, String, [u64; 4]),
     /// `meter_array_set_rates NAME RATE:BURST RATE:BURST`: sets the rates of every cell.
     MeterArraySetRates(String, [u64; 4]),
@@ -103,7 +104,7 @@ pub enum Command {
         counter: String,
         /// Index of the cell, or the ID of an entry.
         index: String,
-        /// The count to compare; `None`: packets and bytes.
+        /// The count to compare; `None` if both the packets and the bytes are compared.
         counted: Option<Counted>,
         comparison: Comparison,
         value: u64,

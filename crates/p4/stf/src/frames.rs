@@ -105,8 +105,8 @@ impl Frames {
         }
     }
 
-    /// Ends the test: fails for every unmatched item. `missing` returns text about a port, which ends the message about
-    /// a frame that is missing there.
+    /// Ends the test: fails for every unmatched item. `missing` returns text about a port; this text ends the message
+    /// about a frame that is missing on the port.
     pub(crate) fn finish(mut self, missing: impl Fn(u16) -> String) -> Vec<Failure> {
         self.expect_none(0);
         for (port, open) in self.ports {

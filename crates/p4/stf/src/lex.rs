@@ -7,7 +7,7 @@ pub(crate) enum Token {
     Mark(&'static str),
 }
 
-/// Longer ones first, because the first match is taken.
+/// Longer marks come first, because the first mark that matches is taken.
 const MARKS: [&str; 13] = [
     "&&&", "==", "!=", "<=", ">=", ":", ",", "(", ")", "/", "=", "<", ">",
 ];

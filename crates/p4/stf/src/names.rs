@@ -3,7 +3,7 @@
 use ::names::find_by;
 use dataplane::KeyField;
 
-/// The error says that there is no such name, or several.
+/// The error says that no name matches, or that several do.
 pub(crate) type Found<T> = Result<T, String>;
 
 /// Like [`::names::find`]. If that finds no name, then, as in p4c's driver, finds the only name that ends with

@@ -6,8 +6,8 @@ use crate::command::{Expected, Match};
 
 type Parsed<T> = Result<T, String>;
 
-/// Maximum number of decimal digits: their conversion takes quadratic time. So many give 33,000 bits, more than any
-/// field has.
+/// The most decimal digits that a number may have. It is limited because the conversion of decimal digits takes
+/// quadratic time. This many digits give 33,000 bits, more than any field has.
 const DECIMAL_DIGITS_MAX: usize = 10_000;
 
 /// Splits off the base prefix: `0x`, `0o`, `0b` or none.

@@ -8,7 +8,7 @@ use crate::{
     number::{expected, hex_bytes, int, masked, millionths, number},
 };
 
-/// Every command, to suggest one for a misspelt name.
+/// The names of all commands, from which one is suggested for a misspelt name.
 const COMMANDS: [&str; 32] = [
     "add",
     "check_counter",
@@ -146,7 +146,7 @@ impl Line {
         Ok(items)
     }
 
-    /// The digits of a frame; they may be separated by spaces.
+    /// Parses the digits of a frame, which may be separated by spaces.
     fn digits(&mut self) -> Parsed<String> {
         Ok(self.rest(|line| line.word("digits"))?.concat())
     }

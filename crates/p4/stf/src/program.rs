@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// How messages describe a P4 file.
 pub const P4_SOURCE: &str = "a P4 source file";
-/// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
+/// Maximum size of a program file. For comparison, JSON with 100,000 entries has 60 million bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Error)]
@@ -44,7 +44,7 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
     })
 }
 
-/// The files that a program includes, by path.
+/// Reads the files that a program includes, by their paths.
 pub struct SourceFiles;
 
 impl SourceProvider for SourceFiles {

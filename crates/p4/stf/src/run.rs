@@ -38,13 +38,13 @@ pub struct Outcome {
     pub stopped_at: Option<usize>,
 }
 
-/// How frames reach the switch and leave it. By default by direct calls.
+/// How frames reach the switch and leave it. By default, the methods call the switch directly.
 pub trait Wire {
     fn give(&mut self, switch: &mut Switch, now: Nanos, port: PortId, frame: &[u8]) {
         switch.handle_frame(now, port, frame);
     }
 
-    /// Takes the frames sent since the last call; those of a port are in order.
+    /// Takes the frames that the switch has sent since the last call; the frames of each port are in order.
     fn take(&mut self, switch: &mut Switch, now: Nanos) -> Vec<(PortId, Vec<u8>)> {
         let mut left = Vec::new();
         while let Some(transmit) = switch.poll_transmit(now) {
@@ -147,7 +147,7 @@ pub fn run_over(
     };
     let stopped_at = broken.as_ref().map(|failure| failure.line);
     failures.extend(broken);
-    // By line; failures at the end of the test (line 0) come last.
+    // Sorts the failures by line; failures at the end of the test (line 0) come last.
     failures.sort_by_key(|failure| failure.line.wrapping_sub(1));
     let outcome = Outcome {
         failures,
@@ -158,7 +158,7 @@ pub fn run_over(
     (outcome, runner.switch)
 }
 
-/// Drop counters, for the message about a missing frame.
+/// Formats the drop counters for the message about a missing frame.
 fn drops(switch: &Switch) -> String {
     let drops: Vec<String> = switch
         .counters()

@@ -191,7 +191,7 @@ pub enum Helper {
     CsumDiff = 28,
     /// Moves the frame's beginning.
     XdpAdjustHead = 44,
-    /// Redirects by a map of devices or sockets.
+    /// Redirects the frame to a device or a socket in a map.
     RedirectMap = 51,
     /// Moves the beginning of the metadata in front of the frame.
     XdpAdjustMeta = 54,
@@ -218,7 +218,7 @@ impl MapRef {
 pub enum Symbol {
     /// A map (`BPF_PSEUDO_MAP_FD`).
     Map(MapRef),
-    /// A byte of a map's only value (`BPF_PSEUDO_MAP_VALUE`).
+    /// The address of a byte of a map's only value (`BPF_PSEUDO_MAP_VALUE`).
     Value(MapRef, u32),
 }
 
@@ -281,7 +281,7 @@ pub enum JumpError {
     NotPlaced,
 }
 
-/// A position to roll back to: lengths of code, symbols, notes, egress loads and jumps.
+/// A position to roll back to: how many instructions, symbols, notes, egress loads and jumps there were.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark([usize; 5]);
 
@@ -435,8 +435,8 @@ impl Assembler {
         self.add(code, to, add, offset, i32::from(Alu::Add.code()) | FETCH);
     }
 
-    /// If `*(to + offset)`, 8 bytes, is what `R0` is, replaces it by `new`, atomically. The old value goes to `R0`.
-    /// Linux 5.12.
+    /// If the 8 bytes at `to + offset` equal `R0`, replaces them by `new`, atomically. The old value goes to `R0`.
+    /// Needs Linux 5.12 or later.
     pub fn compare_exchange(&mut self, to: Reg, offset: i16, new: Reg) {
         let code = STX | ATOMIC | Size::B8.code();
         self.add(code, to, new, offset, CMPXCHG);
@@ -590,7 +590,7 @@ mod tests {
         asm.exit();
         let code = asm.finish().expect("there are no jumps");
         let found: Vec<_> = code.instructions.into_iter().map(bytes).collect();
-        // As llvm-mc prints `r1 += -1`, `r2 = *(u16 *)(r1 + 12)` and so on.
+        // The encodings that llvm-mc prints for `r1 += -1`, `r2 = *(u16 *)(r1 + 12)` and so on.
         assert_eq!(
             found,
             [

@@ -1,4 +1,4 @@
-//! The kernel's clock, and waiting until every running program has ended.
+//! Reads the kernel's clock, and waits until every running BPF program has ended.
 
 #![expect(
     unsafe_code,
@@ -11,12 +11,13 @@ use std::mem;
 /// `MEMBARRIER_CMD_GLOBAL`: the kernel waits for a grace period of RCU (`synchronize_rcu`).
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 
-/// Waits, some milliseconds, until every BPF program that is running at the call has ended. A program that starts later
-/// sees everything that was written before the call. The wait covers whole NAPI polls: at its end, the programs that
-/// run on a frame's copies in the same poll have ended too.
+/// Waits until every BPF program that is running at the call has ended, which takes some milliseconds. A program that
+/// starts later sees everything that was written before the call. The function also waits for the end of the NAPI polls
+/// in which these programs run: when it returns, the programs that run on a frame's copies in the same poll have ended
+/// too.
 ///
 /// # Errors
-/// The kernel has no membarrier(2), or keeps some processors free of the scheduler (`nohz_full`).
+/// The kernel has no membarrier(2), or keeps some processors free of the scheduler's ticks (`nohz_full`).
 pub fn wait_for_programs() -> io::Result<()> {
     // SAFETY: takes no addresses.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };

@@ -4,9 +4,9 @@
 //! Programs are assembled in this process: no ELF file, no C library and no BPF compiler is needed. RFC 9669 defines
 //! the instructions, Linux (`linux/bpf.h`) defines the maps and helper functions.
 //!
-//! Every object lives as long as a descriptor of it is open. When a process ends, however it ends, the kernel detaches
-//! its programs from their interfaces and frees the programs and their maps. Only pinned objects stay ([`Link::pin`],
-//! [`Map::pin`], [`Program::pin`]).
+//! Every object lives as long as a file descriptor of the object is open. When a process ends, however it ends, the
+//! kernel detaches the process's programs from their interfaces and frees the programs and their maps. Only pinned
+//! objects stay ([`Link::pin`], [`Map::pin`], [`Program::pin`]).
 
 pub mod asm;
 mod grace;

@@ -87,7 +87,7 @@ impl Link {
         Ok(Link { fd })
     }
 
-    /// Replaces the attached program atomically: every packet meets the old or the new one.
+    /// Replaces the attached program atomically: either the old or the new program handles a packet.
     ///
     /// # Errors
     /// The kernel's error.

@@ -41,11 +41,11 @@ pub struct MapConfig<'a> {
     /// `bpftool` shows the first 15 characters.
     pub name: &'a str,
     pub kind: MapKind,
-    /// Bytes of a key; an LPM trie's key begins with its prefix length, four bytes.
+    /// The size of a key in bytes. An LPM trie's key begins with four bytes for the length of the prefix.
     pub key_bytes: u32,
-    /// Bytes of a value; in a per-CPU map, of one processor's value.
+    /// The size of a value in bytes. In a per-CPU map this is the size of one processor's value.
     pub value_bytes: u32,
-    /// The most entries; for a ring buffer, its bytes.
+    /// The maximum number of entries; for a ring buffer, its size in bytes.
     pub n_entries_max: u32,
     /// `BPF_F_*` flags in addition to those that the kind needs.
     pub flags: u32,
@@ -72,7 +72,7 @@ pub enum Write {
     Existing = 2,
 }
 
-/// Entries of a map: all keys in a row, and all values in a row.
+/// Entries of a map: all keys one after the other, and all values one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     pub keys: Vec<u8>,
@@ -86,7 +86,8 @@ pub struct Map {
     fd: OwnedFd,
     kind: MapKind,
     key_bytes: usize,
-    /// Bytes of a value as bpf(2) copies it: in a per-CPU map, of the values of all processors.
+    /// The size in bytes of a value as bpf(2) copies it. In a per-CPU map bpf(2) copies the values of all processors
+    /// together.
     value_bytes: usize,
     n_entries_max: u32,
 }
@@ -222,12 +223,13 @@ impl Map {
         self.key_bytes
     }
 
-    /// Bytes of a value; in a per-CPU map, of all processors' values, each padded to a multiple of eight.
+    /// Returns the size of a value in bytes. In a per-CPU map this is the size of all processors' values together, each
+    /// padded to a multiple of eight bytes.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// The most entries; for a ring buffer, its bytes.
+    /// Returns the maximum number of entries; for a ring buffer, its size in bytes.
     pub fn n_entries_max(&self) -> u32 {
         self.n_entries_max
     }
@@ -409,7 +411,7 @@ impl Map {
         Ok(values)
     }
 
-    /// Puts a map into an array of maps. Blocks until no packet sees the previous inner map, some milliseconds.
+    /// Puts a map into an array of maps. Blocks for some milliseconds, until no packet sees the previous inner map.
     ///
     /// # Errors
     /// The kernel's error.

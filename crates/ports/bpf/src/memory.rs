@@ -23,7 +23,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Creates `n_bytes` bytes (at least one), all zero.
+    /// Creates an array with one value of `n_bytes` bytes (at least one), all zero, and maps it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -43,7 +43,7 @@ impl Memory {
     /// Maps the value of an array that has one entry and was created with `MapConfig::MAPPABLE`.
     ///
     /// # Errors
-    /// The kernel's error, or another kind or size of map.
+    /// The kernel's error, or the map is not an array of one entry.
     pub fn map_array(map: Map) -> io::Result<Memory> {
         if map.kind() != MapKind::Array || map.n_entries_max() != 1 {
             let message = "expected an array of one entry";
@@ -71,7 +71,7 @@ impl Memory {
         &self.map
     }
 
-    /// The memory as 64-bit words, without an incomplete last one.
+    /// Returns the memory as 64-bit words. If the last word is incomplete, it is left out.
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins at a page boundary, has `value_bytes` bytes and lives as long as `self`.
         unsafe {
@@ -79,7 +79,7 @@ impl Memory {
         }
     }
 
-    /// The memory as 32-bit words, without an incomplete last one.
+    /// Returns the memory as 32-bit words. If the last word is incomplete, it is left out.
     pub fn halves(&self) -> &[AtomicU32] {
         // SAFETY: as above.
         unsafe {

@@ -21,7 +21,7 @@ pub fn n_possible_processors() -> io::Result<usize> {
     Ok(*FOUND.get_or_init(|| found))
 }
 
-/// One more than the last processor of a list such as `0-3,8`: the kernel counts the gaps too.
+/// Returns the number of the last processor in a list such as `0-3,8`, plus one: the kernel counts the gaps too.
 fn count(list: &str) -> Option<usize> {
     let last = list.rsplit([',', '-']).next()?;
     Some(last.parse::<usize>().ok()? + 1)

@@ -29,7 +29,7 @@ pub enum ProgramKind {
     Xdp,
     /// On frames that leave through an entry of a map of devices.
     XdpDeviceMap,
-    /// At a tracepoint of the kernel, with its arguments as numbers.
+    /// At a tracepoint of the kernel. The program gets the tracepoint's arguments as numbers.
     RawTracepoint,
 }
 
@@ -146,13 +146,13 @@ fn load(config: &ProgramConfig<'_>, log_level: u32, log: &mut [u8]) -> io::Resul
     unsafe { call_for_descriptor(&mut attributes) }
 }
 
-/// The log up to its terminating zero.
+/// Returns the log up to its terminating zero.
 fn text(log: &[u8]) -> String {
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).trim().to_owned()
 }
 
-/// Parses the line `processed N insns (limit …)`.
+/// Returns `N` of the log's line `processed N insns (limit …)`, or 0 if there is no such line.
 fn n_verified(log: &str) -> u64 {
     let mut lines = log.lines();
     let number = lines.find_map(|line| line.strip_prefix("processed ")?.split(' ').next());

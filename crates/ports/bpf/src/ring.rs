@@ -106,7 +106,7 @@ impl RingBuffer {
     /// Opens a ring for reading. There must be no other reader, which would take records away.
     ///
     /// # Errors
-    /// The kernel's error, or another kind of map.
+    /// The kernel's error, or the map is not a ring buffer.
     pub fn new(map: Map) -> io::Result<RingBuffer> {
         if map.kind() != MapKind::RingBuffer {
             let message = "expected a ring buffer";
@@ -129,8 +129,8 @@ impl RingBuffer {
         &self.map
     }
 
-    /// Passes finished records to `take` in order, at most `n_records_max`, and returns how many. Reads only records
-    /// that existed at the call, so the function returns however fast programs write.
+    /// Passes at most `n_records_max` finished records to `take`, in order, and returns how many it has passed. Reads
+    /// only records that existed at the call, so the function returns however fast programs write.
     pub fn read(&mut self, n_records_max: usize, take: &mut dyn FnMut(&[u8])) -> usize {
         let [consumer, ..] = self.consumer.words() else {
             return 0;

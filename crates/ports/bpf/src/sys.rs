@@ -1,4 +1,4 @@
-//! The system call, and each command's attributes as laid out in `union bpf_attr` of `linux/bpf.h`.
+//! The system call bpf(2), and the attributes of each of its commands as laid out in `union bpf_attr` of `linux/bpf.h`.
 
 #![expect(
     unsafe_code,

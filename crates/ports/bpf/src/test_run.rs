@@ -76,9 +76,8 @@ impl Program {
         self.run(frame, repeat, None)
     }
 
-    /// Like `test_run`, as if the interface with this index had received the frame, and with the first
-    /// `n_metadata_bytes` of `frame` as metadata in front of the frame. The resulting frame begins with the resulting
-    /// metadata.
+    /// Like `test_run`, but as if the interface with this index had received the frame. The first `n_metadata_bytes` of
+    /// `frame` are metadata in front of the frame. The resulting frame begins with the resulting metadata.
     ///
     /// # Errors
     /// The kernel's error.
@@ -98,7 +97,7 @@ impl Program {
         self.run(frame, repeat, Some(&context))
     }
 
-    /// Runs the program on `n_frames` frames like this one and has the kernel carry out each verdict. The kernel sends
+    /// Runs the program on `n_frames` copies of `frame` and has the kernel carry out each verdict. The kernel sends
     /// frames to a device in batches of up to 64, and the device's receiver runs only after a whole batch.
     ///
     /// # Errors

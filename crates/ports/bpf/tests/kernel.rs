@@ -1,5 +1,5 @@
-//! Maps, programs and test runs in this machine's kernel, which lets only root outside any user
-//! namespace make them. None of it needs a network.
+//! Tests maps, programs and test runs in this machine's kernel. The kernel lets only root outside any user namespace
+//! make them. The tests need no network.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -176,7 +176,8 @@ fn a_grace_period_ends() {
     bpf::wait_for_programs().unwrap();
 }
 
-/// Copies the first 28 bytes of the frame into a ring. Passes the frame if the ring had room, else drops it.
+/// Loads a program that copies the first 28 bytes of the frame into a ring. The program passes the frame if the ring
+/// had room, else drops it.
 fn noting(ring: &RingBuffer) -> Program {
     let mut instructions = vec![
         // r2 = data, r3 = data_end; r4 = r2 + 28; if r4 > r3, drop
@@ -185,7 +186,7 @@ fn noting(ring: &RingBuffer) -> Program {
         instruction(0xbf, 0x24, 0, 0),
         instruction(0x07, 4, 0, 28),
         instruction(0x2d, 0x34, 18, 0),
-        // To the stack, from 32 bytes below its end.
+        // Copy the bytes to the stack, from 32 bytes below the stack's end on.
         instruction(0x79, 0x25, 0, 0),
         instruction(0x7b, 0x5a, -32, 0),
         instruction(0x79, 0x25, 8, 0),
@@ -214,7 +215,7 @@ fn noting(ring: &RingBuffer) -> Program {
     load(ProgramKind::Xdp, &instructions).unwrap()
 }
 
-/// Reserves a record and discards it.
+/// Loads a program that reserves a record in the ring and discards the record.
 fn taking_back(ring: &RingBuffer) -> Program {
     let mut instructions = Instruction::load_map(1, MapReference::Map, ring.map().as_fd()).to_vec();
     instructions.extend([
@@ -250,7 +251,7 @@ fn a_ring_gives_its_records_in_order_round_after_round_and_says_when_it_is_full(
         return;
     }
     const RING_BYTES: usize = 1 << 16;
-    // Header, 28 bytes, and up to a multiple of 8.
+    // A record has a header of 8 bytes and 28 bytes of data, and is padded to a multiple of 8 bytes.
     const RECORD_BYTES: usize = 40;
     let mut ring = RingBuffer::create("ring", RING_BYTES as u32).unwrap();
     let (program, taking_back) = (noting(&ring), taking_back(&ring));

@@ -56,11 +56,12 @@ impl Default for AfPacketConfig {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WayOut {
-    /// Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
+    /// Straight to the driver: a queueing discipline would only add a lock and a queue that drops frames.
     #[default]
     Driver,
-    /// Through the interface's queueing discipline, like the host's own frames: `tc` acts on them. If it sends slower
-    /// than frames come, the socket's buffer (`net.core.wmem_default`) fills, and the port is full ([`Port::is_full`]).
+    /// Through the interface's queueing discipline, like the host's own frames: `tc` acts on them. If the discipline
+    /// sends slower than frames come, the socket's buffer (`net.core.wmem_default`) fills, and the port is full
+    /// ([`Port::is_full`]).
     Discipline,
 }
 
@@ -74,7 +75,7 @@ pub struct AfPacketPort {
     tx_queue: TxBatch,
     pace: TxPace,
     super_frame: Vec<u8>,
-    /// Consecutive calls of `receive` that found nothing.
+    /// How many consecutive calls of `receive` have found no frame.
     n_empty: u32,
     retry_policy: RetryPolicy,
     way_out: WayOut,
@@ -83,14 +84,14 @@ pub struct AfPacketPort {
     is_full: bool,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
-    /// Whether another process receives and sends by the sockets.
+    /// Whether another process receives and sends by this port's sockets.
     is_left: bool,
 }
 
 /// How the port treats a frame that somebody on this host sends out by the interface.
 enum Outgoing {
     Taken,
-    /// The first such frame calls this, if it is set.
+    /// When the first such frame comes, the port calls this function, if it is set.
     Ignored(Option<Box<dyn FnOnce() + Send>>),
 }
 
@@ -201,8 +202,9 @@ impl AfPacketPort {
         })
     }
 
-    /// A port on the sockets that another process has passed. Neither receives nor sends before
-    /// [`Port::go_on_from`]; only ports that send straight to the driver and receive no outgoing frames can pass.
+    /// Makes a port from the sockets that another process has passed. The port neither receives nor sends before
+    /// [`Port::go_on_from`]. A process can pass only ports that send straight to the driver and receive no outgoing
+    /// frames.
     ///
     /// # Errors
     /// [`PortError::System`]: what was passed is no AF_PACKET port, or cannot be mapped.
@@ -247,8 +249,8 @@ impl AfPacketPort {
     }
 
     /// Counts a call of `receive` that found no frame, and at some of these calls takes the socket's pending error: as
-    /// long as nobody takes the error, the kernel reports POLLERR again and again. A spinning switch makes too many
-    /// calls to look for an error at each.
+    /// long as nobody takes the error, the kernel reports POLLERR again and again. A switch that polls without waiting
+    /// calls `receive` too often to look for an error at each call.
     fn note_nothing_came(&mut self) {
         let is_due = self.n_empty.is_multiple_of(EMPTY_RECEIVES_PER_ERROR_CHECK);
         self.n_empty = self.n_empty.wrapping_add(1);
@@ -445,7 +447,7 @@ fn ignore_outgoing(
     let destination = slot.buffer.get(VLAN_TAG_BYTES..).unwrap_or_default();
     let is_announcement = matches!(
         destination,
-        // IPv6 (routers, neighbours, groups), IPv4's groups, bridges and LLDP.
+        // The multicast addresses of IPv6 (routers, neighbours, groups), of IPv4's groups, and of bridges and LLDP.
         [0x33, 0x33, ..] | [0x01, 0x00, 0x5e, ..] | [0x01, 0x80, 0xc2, ..]
     );
     if is_announcement {
@@ -467,12 +469,12 @@ fn set_up_receiving(
     socket::set_packet_option(fd, libc::PACKET_VNET_HDR, &on)?;
     socket::set_packet_option(fd, libc::PACKET_COPY_THRESH, &on)?;
     if config.takes_outgoing {
-        // The socket also sends; `set_up_sending` sees to its send buffer.
+        // The socket also sends; `set_up_sending` sets its send buffer.
         crate::socket::set_receive_buffer(fd, SOCKET_BUFFER_BYTES)?
     } else {
         crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?
     }
-    // Room for two tags: the kernel moves the outer one into the metadata, but not the inner one.
+    // Leave room for two VLAN tags: the kernel moves the outer tag into the metadata, but not the inner tag.
     let frame_bytes_max = interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES;
     let ring = RxRing::map(fd, config.rx_ring_slots, frame_bytes_max)?;
     socket::set_promiscuous(fd, interface.index)?;
@@ -491,7 +493,7 @@ fn set_up_sending(
         crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     }
     if config.takes_outgoing {
-        // The socket is the receiving one, which is already bound.
+        // `fd` is the receiving socket, which is already bound.
         Ok(())
     } else {
         socket::bind(fd, 0, interface.index)
@@ -535,7 +537,7 @@ impl Taker<'_> {
         self.take_buffer(buffer, &header, vlan_tag(slot));
     }
 
-    /// `buffer` has room for a VLAN tag, then the frame.
+    /// Takes a frame from `buffer`, which has room for a VLAN tag and behind it the frame.
     fn take_buffer(&mut self, buffer: &mut [u8], header: &VirtioHeader, tag: Option<(u16, u16)>) {
         let frame = &mut buffer[VLAN_TAG_BYTES..];
         if frame.len() < MIN_FRAME_BYTES {
@@ -573,7 +575,7 @@ impl Taker<'_> {
     }
 }
 
-/// The tag that the kernel removed from the frame: TPID and TCI.
+/// Returns the TPID and the TCI of the VLAN tag that the kernel removed from the frame, or `None` if there was no tag.
 fn vlan_tag(slot: &Slot<'_>) -> Option<(u16, u16)> {
     let is_valid = |flag| slot.status & flag != 0;
     let tpid = if is_valid(libc::TP_STATUS_VLAN_TPID_VALID) {

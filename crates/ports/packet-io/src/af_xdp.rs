@@ -11,7 +11,7 @@
 //! came over a wire and stay unchanged. XDP does not see a VLAN tag that the sender or the card keeps beside the frame,
 //! and a super-frame does not fit in generic mode, so VLAN and segmentation offloads must be off (docs/ports.md).
 //!
-//! The first queue's socket sends.
+//! A port sends all its frames by the socket of its first queue.
 
 mod attached;
 mod program;
@@ -136,8 +136,8 @@ impl AfXdpPort {
         })
     }
 
-    /// Takes an interface as `n_ports` ports, one per worker: the receive queues are dealt out among them. Each port
-    /// sends by the first of its queues.
+    /// Takes an interface as `n_ports` ports, one per worker, and distributes the receive queues among the ports. Each
+    /// port sends by the first of its queues.
     ///
     /// # Errors
     /// As [`AfXdpPort::open`], and [`PortError::QueuesTooFew`].
@@ -235,12 +235,12 @@ impl AfXdpPort {
         }
     }
 
-    /// The port's interface, for a caller that runs an XDP program of its own there.
+    /// Returns the port's interface, for a caller that runs an XDP program of its own there.
     pub fn interface(&self) -> XdpInterface {
         self.attached.interface()
     }
 
-    /// The common mode of ports that share an interface.
+    /// Returns the common mode of ports that share an interface.
     pub fn mode_of(ports: &[AfXdpPort]) -> AfXdpMode {
         AfXdpMode {
             is_native: ports.iter().all(|port| port.mode().is_native),
@@ -261,7 +261,8 @@ impl AfXdpPort {
         self.queues[0].n_chunks(frame_bytes)
     }
 
-    /// Whether there are chunks for a frame, after a short wait if need be.
+    /// Makes room for a frame of `n_chunks` chunks: if too few chunks are free, sends what is queued and waits a short
+    /// time. Returns whether enough chunks are free.
     fn make_room(&mut self, n_chunks: usize) -> bool {
         if self.queues[0].n_free() >= n_chunks {
             return true;

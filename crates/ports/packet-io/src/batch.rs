@@ -23,7 +23,7 @@ struct Payload {
 
 /// A batch of up to [`TX_BATCH_FRAMES`].
 pub(crate) struct TxBatch {
-    /// Zero bytes before each frame, which the socket reads and the wire does not carry.
+    /// The number of zero bytes before each frame. They are a header for the socket, which is not sent on the wire.
     header_bytes: usize,
     bytes: Vec<u8>,
     /// Each frame's two parts; the second may be empty.
@@ -36,7 +36,7 @@ impl TxBatch {
         TxBatch::with_header(0)
     }
 
-    /// Puts `header_bytes` zeros before each frame.
+    /// Makes an empty batch that puts `header_bytes` zeros before each frame.
     pub(crate) fn with_header(header_bytes: usize) -> TxBatch {
         TxBatch {
             header_bytes,
@@ -86,14 +86,13 @@ impl TxBatch {
         self.frames.len()
     }
 
-    /// Length of the frame at this position.
+    /// Returns the length of the frame at this position.
     pub(crate) fn bytes_of(&self, place: usize) -> usize {
         let [first, second] = self.frames[place];
         first.len + second.len - self.header_bytes
     }
 
-    /// All frames from this position on, with their headers, in two pieces; the second may be
-    /// empty.
+    /// Returns all frames from this position on, with their headers, in two pieces; the second may be empty.
     pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
         let frames = self.frames[first..].iter();
         frames.map(|parts| parts.map(|part| self.part(part)))

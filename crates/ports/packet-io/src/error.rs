@@ -107,7 +107,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// The error of a system call on an interface that existed a moment ago.
+    /// Returns the error for a system call that failed on an interface that existed a moment ago.
     pub(crate) fn on_interface(
         name: &str,
         operation: &'static str,

@@ -1,8 +1,8 @@
-//! Ports that pass from one process to another while frames come.
+//! Passes ports from one process to another while frames arrive.
 //!
-//! The sockets pass as descriptors, so the kernel goes on queueing frames in the same ring or buffer. The other process
-//! may have them before the first process stops receiving, as long as it neither receives nor sends: only the position
-//! in the receive ring and what the port has learned pass at the end.
+//! The sockets are passed as descriptors, so the kernel continues to queue frames in the same ring or buffer. The new
+//! process may have the sockets before the old process stops receiving, as long as the new process neither receives nor
+//! sends. Only the position in the receive ring and what the port has learned are passed at the end.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use serde::{Deserialize, Serialize};
 
-/// A port as another process needs it.
+/// What another process needs to take over a port.
 #[derive(Debug)]
 pub struct HandedPort {
     /// Duplicates of the port's descriptors, in an order that the port's kind knows.
@@ -27,7 +27,8 @@ pub enum PortState {
     Udp(UdpState),
 }
 
-/// State of an [`AfPacketPort`](crate::AfPacketPort). Its descriptors: receiving socket, sending socket, lock.
+/// State of an [`AfPacketPort`](crate::AfPacketPort). The port's descriptors are, in this order, its receiving socket,
+/// its sending socket and its lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketState {
     /// Inode of the receiving socket, which no other socket has at the same time.
@@ -56,7 +57,7 @@ pub struct UdpState {
 }
 
 impl PortState {
-    /// Whether both states are of the same socket: a port whose interface was lost has another one meanwhile.
+    /// Whether both states are of the same socket. A port that lost its interface in between has another socket now.
     pub fn is_of_same_socket(&self, other: &PortState) -> bool {
         let inode = |state: &PortState| match state {
             PortState::Packet(state) => state.inode,
@@ -66,13 +67,13 @@ impl PortState {
     }
 }
 
-/// The inode of a socket.
+/// Returns the inode of a socket.
 pub(crate) fn inode(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let duplicate = File::from(fd.try_clone_to_owned()?);
     Ok(duplicate.metadata()?.ino())
 }
 
-/// The error for a state or descriptors of another kind of port.
+/// Returns the error for a state or descriptors that belong to another kind of port.
 pub(crate) fn of_another_kind(expected: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,

@@ -104,12 +104,12 @@ impl Interface {
         })
     }
 
-    /// The longest frame at this MTU, in bytes, without tags.
+    /// Returns the length in bytes, without tags, of the longest frame that the interface's MTU allows.
     pub(crate) fn frame_bytes_max(&self) -> usize {
         self.mtu_bytes + crate::limits::MIN_FRAME_BYTES
     }
 
-    /// The driver's name and the device's bus address, which is empty for a software device.
+    /// Returns the driver's name and the device's bus address, which is empty for a software device.
     pub(crate) fn driver(&self) -> io::Result<(String, String)> {
         let mut info = DriverInfo::new();
         self.ethtool(&mut info)?;
@@ -134,12 +134,12 @@ impl Interface {
         })
     }
 
-    /// Receive queues; 1 if the driver does not report them.
+    /// Returns the number of receive queues; 1 if the driver does not report it.
     pub(crate) fn n_rx_queues(&self) -> u32 {
         self.n_queues().0
     }
 
-    /// Receive and transmit queues; 1 if the driver does not report them.
+    /// Returns the numbers of receive and transmit queues; 1 each if the driver does not report them.
     pub(crate) fn n_queues(&self) -> (u32, u32) {
         let mut channels = Channels {
             command: ETHTOOL_GCHANNELS,
@@ -154,7 +154,7 @@ impl Interface {
         }
     }
 
-    /// Current and maximum slots of the card's receive and transmit rings.
+    /// Returns the current and maximum numbers of slots of the card's receive and transmit rings.
     pub(crate) fn ring_slots(&self) -> io::Result<RingSlots> {
         let mut rings = RingParameters {
             command: ETHTOOL_GRINGPARAM,
@@ -268,7 +268,7 @@ impl EthtoolRequest for Channels {}
 impl EthtoolRequest for RingParameters {}
 impl EthtoolRequest for Setting {}
 
-/// Receive queues of the interface with this index; `None` if there is no such interface.
+/// Returns the number of receive queues of the interface with this index; `None` if there is no such interface.
 pub fn receive_queues(index: i32) -> Option<u32> {
     let socket = UnixDatagram::unbound().ok()?;
     let mut ifreq = numbered_request(index);
@@ -281,7 +281,7 @@ pub fn receive_queues(index: i32) -> Option<u32> {
     (interface.index == index).then(|| interface.n_rx_queues())
 }
 
-/// A request about the interface with this index: names change, indices do not.
+/// Makes a request about the interface with this index. An interface's name may change, its index does not.
 fn numbered_request(index: i32) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };

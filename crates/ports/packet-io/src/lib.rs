@@ -6,9 +6,9 @@
 //! time) and [`MemoryPort`] (a pair of ports in memory, for tests). A [`LostPort`] replaces a port whose interface was
 //! removed; a [`LinkMonitor`] reports such removals.
 //!
-//! This crate knows frames and ports, nothing of P4. It reads no clock: time is an argument, in nanoseconds.
-//! Every frame that a port receives or gets to send either goes on or is counted in [`PortStatistics`] with
-//! its reason; none is lost silently.
+//! This crate knows frames and ports, nothing of P4. It reads no clock: time is an argument, in nanoseconds. Every
+//! frame that a port receives or is to send is either passed on or counted in [`PortStatistics`] with the reason why it
+//! was dropped; none is lost silently.
 //!
 //! Each file with `unsafe` code has one mechanism: socket calls (`socket.rs`, `af_packet/socket.rs`, `udp/socket.rs`),
 //! requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel (`af_packet/ring.rs`,

@@ -11,7 +11,7 @@ pub const RX_RING_BLOCK_BYTES: usize = 64 * 1024;
 /// Slots are a multiple of this many bytes, so that they fill a block evenly at the usual MTUs.
 pub const RX_SLOT_ALIGN_BYTES: usize = 1024;
 
-/// Bytes of a slot that are not frame: the kernel's header, the virtio header, alignment.
+/// Bytes of a slot that hold no part of the frame: the kernel's header, the virtio header, alignment.
 pub const RX_SLOT_OVERHEAD_BYTES: usize = 128;
 
 /// The largest frame taken from the kernel in one piece, in bytes: more than a super-frame of 64 KiB with its headers.
@@ -22,7 +22,8 @@ pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 /// would only delay its first frame.
 pub const TX_BATCH_FRAMES: usize = 64;
 
-/// Frames of the first batch after a pause: the first copy of a packet waits for no other.
+/// How many frames the first batch after a pause has: only one, so that the first copy of a packet waits for no other
+/// copy.
 pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 
 /// The factor by which each batch is larger than the one before it: a packet's copies for 64 viewers leave in four
@@ -33,8 +34,9 @@ pub const TX_BATCH_GROWTH: usize = 4;
 /// second piece of a frame is not worth the kernel's bookkeeping.
 pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 
-/// Empty reads of a packet socket's ring per check of the socket's error, which takes a system call of 100 ns. A
-/// sleeping switch is woken at most this often for an error that it has not yet taken.
+/// How many times a packet socket's ring is read and found empty before the socket is checked for an error again,
+/// because the check takes a system call of 100 ns. A sleeping switch is woken at most this many times by an error that
+/// it has not yet taken.
 pub const EMPTY_RECEIVES_PER_ERROR_CHECK: u32 = 64;
 
 /// Bytes after which a batch is sent even if it has fewer frames than [`TX_BATCH_FRAMES`]. 64 frames of 1,518 bytes
@@ -84,18 +86,19 @@ pub const XDP_RX_CHUNKS: usize = 2048;
 /// There is room for the copies of several packets to the largest groups if their receiver is slow to take them.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
-/// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32. Measured at 64 copies:
-/// 32 frames a call give 2 to 3 % fewer copies a second, 8 or 16 frames some 5 to 10 % fewer, 128 frames no more.
+/// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32. In a measurement with
+/// 64 copies of each packet, 32 frames per call gave 2 to 3 % fewer copies per second, 8 or 16 frames some 5 to 10 %
+/// fewer, and 128 frames did not give more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
-/// In copy mode, the most payloads that frames on their way to the kernel share at the same time.
+/// In copy mode, how many payloads at most are shared at the same time by frames that are on their way to the kernel.
 pub const XDP_SHARED_PAYLOADS: usize = 16;
 
 /// The most frames that share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
-/// The kernel limits a process's memory mappings (`vm.max_map_count`, usually 65,530). Divided by this number, the
-/// limit is what queues may use for shared payloads: a half is enough for 15 queues of 2,049 mappings each. The process
+/// The kernel limits a process's memory mappings (`vm.max_map_count`, usually 65,530). Queues may use this limit
+/// divided by the number here for shared payloads: a half is enough for 15 queues of 2,049 mappings each. The process
 /// needs the other mappings for everything else; without free mappings it gets no more memory.
 pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 
@@ -103,18 +106,20 @@ pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 /// still holds it.
 pub const XDP_BIND_RETRIES: u32 = 50;
 
-/// Milliseconds between two such tries. All tries take half a second; the kernel needs some milliseconds.
+/// Milliseconds between two tries to take a queue or an interface. All tries together take half a second; the kernel
+/// needs some milliseconds to free the queue or the interface.
 pub const XDP_BIND_RETRY_WAIT_MS: u64 = 10;
 
 /// Maximum destinations of an XDP program, which compares every frame with each of them.
 pub const XDP_DESTINATIONS: usize = 16;
 
-/// Local addresses that a UDP port bound to the unspecified address remembers. Frames from other addresses leave with
-/// the address that the kernel chooses.
+/// How many local addresses a UDP port remembers if it is bound to the unspecified address. Frames from other addresses
+/// leave with the address that the kernel chooses.
 pub const UDP_LOCAL_ADDRESSES: usize = 64;
 
-/// Bytes between the buffers of a UDP port's batch: the longest datagram and its headers (65,527 and
-/// 62), and some more so that the buffers' beginnings do not fall on the same lines of the cache.
+/// Bytes from the beginning of one buffer of a UDP port's batch to the beginning of the next: the longest datagram and
+/// its headers (65,527 and 62), and some more so that the buffers' beginnings do not fall on the same lines of the
+/// cache.
 pub const UDP_SLOT_BYTES: usize = 65_536 + 192;
 
 /// Frames that a memory port holds; further ones are dropped.

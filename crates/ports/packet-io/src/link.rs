@@ -1,4 +1,4 @@
-//! Changes of network interfaces: created, removed, up, down, new addresses; as rtnetlink(7) reports them.
+//! Reports changes of network interfaces, which rtnetlink(7) announces: created, removed, up, down, new addresses.
 //!
 //! A [`LinkMonitor`] reports all interfaces of its thread's network namespace. An interface that moves to
 //! another namespace is reported as removed.
@@ -73,7 +73,7 @@ impl LinkMonitor {
         Ok(LinkMonitor { socket })
     }
 
-    /// Readable when there are events.
+    /// Returns a descriptor that is readable when there are events.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -103,7 +103,7 @@ impl LinkMonitor {
     }
 }
 
-/// All interfaces and addresses that exist now.
+/// Returns all interfaces and addresses that exist now.
 ///
 /// # Errors
 /// As [`LinkMonitor::new`]; [`io::ErrorKind::Interrupted`] if interfaces came and went all the time.
@@ -168,8 +168,8 @@ fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
 
 fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     let (header, attributes) = body.split_first_chunk::<LINK_HEADER_BYTES>()?;
-    // Bridges report their ports by the same kinds of message, with an address family of their own: a port that leaves
-    // a bridge is not removed.
+    // Bridges report their ports by the same kinds of message, with an address family of their own. If a port leaves a
+    // bridge, its interface still exists, so these messages are ignored.
     if i32::from(header[0]) != libc::AF_UNSPEC {
         return None;
     }

@@ -23,7 +23,7 @@ pub struct MemoryPort {
     statistics: PortStatistics,
 }
 
-/// Two ports: each receives what the other transmits, in order and at once.
+/// Makes two ports. Each receives what the other transmits, in order and at once.
 ///
 /// # Errors
 /// If the process has no descriptor left.
@@ -49,7 +49,8 @@ impl Wire {
         }))
     }
 
-    /// A queue of whole frames stays valid if another thread panics.
+    /// Locks the queue of frames. If another thread has panicked, the queue is still valid, because it holds only whole
+    /// frames.
     fn frames(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,7 +79,7 @@ impl Port for MemoryPort {
     ) -> Result<usize, PortError> {
         let mut n_frames = 0;
         while n_frames < max_frames {
-            // The lock is not held over `take`, which may transmit.
+            // The lock is not held while the callback `take` runs, because the callback may transmit.
             let Some(frame) = self.incoming.take() else {
                 break;
             };

@@ -38,7 +38,7 @@ const ANSWER_BYTES_MAX: usize = 8192;
 /// Bytes of a datagram of events, or of a part of a long answer; the kernel fills at most 32 KiB.
 const EVENTS_BYTES_MAX: usize = 32 * 1024;
 
-/// The `NETDEV_XDP_ACT_*` bits of an interface.
+/// Returns the `NETDEV_XDP_ACT_*` bits of an interface.
 ///
 /// # Errors
 /// [`io::ErrorKind::NotFound`] on a kernel that does not report them.
@@ -119,7 +119,7 @@ pub(crate) fn join(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// One datagram of waiting messages; `None` if there is none.
+/// Returns one datagram of waiting messages; `None` if there is none.
 pub(crate) fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
     let mut answer = vec![0; EVENTS_BYTES_MAX];
     // SAFETY: pointer and length describe `answer`, which lives through the call.
@@ -205,7 +205,7 @@ pub(crate) fn dump(
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    // The kernel puts the next part of an answer into the socket while we take a part.
+    // While we take one part of an answer, the kernel puts the next part into the socket.
     while let Some(datagram) = receive(socket.as_fd())? {
         if take_part(&datagram, take)? {
             return Ok(());
@@ -236,7 +236,7 @@ fn error_of(body: &[u8]) -> io::Error {
     io::Error::from_raw_os_error(-code)
 }
 
-/// The value of the first attribute of this kind.
+/// Returns the value of the first attribute of this kind.
 pub(crate) fn attribute(mut attributes: &[u8], kind: u16) -> io::Result<&[u8]> {
     while let [len_0, len_1, kind_0, kind_1, rest @ ..] = attributes {
         let n_bytes = usize::from(u16::from_ne_bytes([*len_0, *len_1]));

@@ -9,7 +9,7 @@ use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 pub trait Observer: Send {
     fn received(&mut self, now: Nanos, frame: &[u8]);
 
-    /// A frame that the switch sends; whether the kernel takes it is not known yet.
+    /// Called for a frame that the switch sends, before it is known whether the kernel takes the frame.
     fn sent(&mut self, now: Nanos, frame: &[u8]);
 
     /// Called when no more frames pass for now.

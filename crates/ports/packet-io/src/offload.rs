@@ -1,4 +1,5 @@
-//! Finishing what the sender's kernel leaves to the network card: checksums, VLAN tags, segments.
+//! Finishes what the sender's kernel leaves to the network card: checksums, VLAN tags, and the cutting of super-frames
+//! into segments.
 //!
 //! On a virtual link there is no card, so a frame from a local socket arrives unfinished: its
 //! transport checksum holds only the pseudo-header's sum, its VLAN tag is in the metadata, and it

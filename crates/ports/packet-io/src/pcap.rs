@@ -5,8 +5,8 @@
 //! so that several files replay in step. A timestamp before the previous frame's counts as equal to it: frames stay in
 //! the file's order.
 //!
-//! [`PcapPort::replay_at`] is for a clock that runs on by itself: all frames arrive at one time, in the order of the
-//! timestamps of all captures, and a flush writes the sent frames to the file.
+//! [`PcapPort::replay_at`] is for a clock that advances independently of the captures: all frames arrive at one time,
+//! in the order of the timestamps of all captures, and a flush writes the sent frames to the file.
 
 mod order;
 mod reader;
@@ -31,7 +31,7 @@ pub use recorder::Recorder;
 /// Bytes that are buffered before they are written to a capture.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Bytes of a classic capture's header, and of the one in front of each frame.
+/// Bytes of the header of a classic capture, and of the header in front of each frame.
 const FILE_HEADER_BYTES: u64 = 24;
 const FRAME_HEADER_BYTES: u64 = 16;
 
@@ -99,7 +99,7 @@ impl Tail {
 }
 
 impl PcapPort {
-    /// Opens the capture to read and creates the one to write, which must be another file.
+    /// Opens the capture to read and creates the capture to write. They must be different files.
     ///
     /// # Errors
     /// [`PortError::CaptureFile`] and [`PortError::CaptureFormat`].
@@ -133,18 +133,19 @@ impl PcapPort {
         })
     }
 
-    /// The first frame's timestamp in nanoseconds of the capture's clock, usually since 1970.
+    /// Returns the first frame's timestamp in nanoseconds of the capture's clock, usually since 1970.
     pub fn first_timestamp_ns(&self) -> Option<u64> {
         self.next.as_ref().map(|frame| frame.timestamp_ns)
     }
 
-    /// Sets the timestamp that is time 0 of [`Port::receive`] and [`Port::transmit`]. The default is the first frame's.
+    /// Sets the timestamp that is time 0 of [`Port::receive`] and [`Port::transmit`]. The default is the timestamp of
+    /// the first frame.
     pub fn start(&mut self, timestamp_ns: u64) {
         self.start_ns = timestamp_ns;
     }
 
-    /// Makes all frames arrive at `at` of the caller's clock, whose time 0 is `epoch_ns` after 1970, in order with
-    /// those of the other captures of `order`.
+    /// Makes all frames arrive at the time `at` of the caller's clock. Time 0 of this clock is `epoch_ns` after 1970.
+    /// The frames of all captures of `order` arrive in the order of their timestamps.
     pub fn replay_at(&mut self, at: Nanos, epoch_ns: u64, order: &ReplayOrder) {
         self.start_ns = epoch_ns;
         self.replay = Some((at, order.join(self.first_timestamp_ns())));
@@ -269,7 +270,7 @@ impl Port for PcapPort {
     }
 
     /// Frames stay in the buffer until [`Port::close`], since no reader of a file waits for them. In a replay somebody
-    /// may read the file meanwhile, so a flush writes it.
+    /// may read the file meanwhile, so a flush writes the buffer to the file.
     fn flush(&mut self) -> Result<(), PortError> {
         match self.replay {
             Some(_) => self.write_out("write", true),
@@ -351,7 +352,7 @@ impl Output {
     }
 }
 
-/// The system's own error, if there is one.
+/// Returns the system's own error if `error` contains one; otherwise wraps `error`.
 fn of_system(error: PcapError) -> io::Error {
     match error {
         PcapError::IoError(source) => source,

@@ -72,7 +72,7 @@ pub trait Port: Send {
         false
     }
 
-    /// Flushes and finishes: a capture file is complete after it.
+    /// Flushes the port and finishes its output: a capture file is complete afterwards.
     ///
     /// # Errors
     /// As [`Port::flush`].
@@ -80,36 +80,36 @@ pub trait Port: Send {
         self.flush()
     }
 
-    /// A descriptor that is readable when frames wait. `None` if the kernel cannot wake us for this port; see
+    /// Returns a descriptor that is readable when frames wait. `None` if the kernel cannot wake us for this port; see
     /// [`Port::next_frame_at`].
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// When the next frame arrives, if the port knows it beforehand (a capture file does).
+    /// Returns when the next frame arrives, if the port knows it beforehand (a capture file does).
     fn next_frame_at(&self) -> Option<Nanos> {
         None
     }
 
-    /// The index of the interface that the port stays bound to; `None` if there is no interface.
+    /// Returns the index of the interface that the port stays bound to; `None` if there is no interface.
     fn interface_index(&self) -> Option<i32> {
         None
     }
 
-    /// The interface on which an XDP program other than the port's own may run; `None` if all frames must come to the
-    /// port.
+    /// Returns the interface on which an XDP program other than the port's own may run; `None` if all frames must come
+    /// to the port.
     fn xdp_interface(&self) -> Option<XdpInterface> {
         None
     }
 
-    /// The final counters of a port whose interface is gone and that will be closed. Frames that can no longer leave
-    /// count as dropped.
+    /// Returns the final counters of a port whose interface is gone and that will be closed. Frames that can no longer
+    /// leave count as dropped.
     fn abandon(&mut self) -> PortStatistics {
         self.statistics()
     }
 
-    /// Duplicates of the port's sockets and its state, for a process that takes the port over. `None` if this kind of
-    /// port cannot pass to another process. The port itself goes on.
+    /// Returns duplicates of the port's sockets and the port's state, for a process that takes the port over. `None` if
+    /// this kind of port cannot pass to another process. This process's port keeps working.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -117,8 +117,8 @@ pub trait Port: Send {
         Ok(None)
     }
 
-    /// Goes on where another process has stopped, on sockets that it has passed. Called before the first frame is
-    /// received.
+    /// Continues where another process has stopped, with the sockets that the other process has passed. Called before
+    /// the first frame is received.
     ///
     /// # Errors
     /// The state is of another port.
@@ -127,11 +127,11 @@ pub trait Port: Send {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Another process receives and sends by the port's sockets from now on: the port no longer asks the kernel, whose
-    /// counters begin anew with each question.
+    /// Tells the port that another process receives and sends by the port's sockets from now on. So this port no longer
+    /// reads the kernel's counters, because each reading sets them to 0.
     fn leave(&mut self) {}
 
-    /// All counters since the port was opened. Asks the kernel, so do not call it for every packet.
+    /// Returns all counters since the port was opened. This asks the kernel, so do not call it for every packet.
     fn statistics(&mut self) -> PortStatistics;
 }
 
@@ -218,7 +218,7 @@ impl PortStatistics {
         self.rx_bytes = before.rx_bytes;
     }
 
-    /// Frames lost before the switch saw them, for any reason.
+    /// Returns how many frames were lost before the switch saw them, for any reason.
     pub fn rx_dropped(&self) -> u64 {
         self.drops_from("rx_")
     }

@@ -51,14 +51,14 @@ pub struct Offload {
 #[derive(Clone, Debug)]
 pub struct InterfaceReport {
     pub name: String,
-    /// Whether it is administratively up.
+    /// Whether the interface is administratively up.
     pub is_up: bool,
     pub is_ethernet: bool,
     /// Maximum bytes after the Ethernet header.
     pub mtu_bytes: usize,
     /// `None` if the driver does not report its name.
     pub driver: Option<String>,
-    /// Whether it is only software: a sender may be on this machine, or on a virtual machine's host.
+    /// Whether the interface is only software: a sender may be on this machine, or on a virtual machine's host.
     pub is_virtual: bool,
     pub n_rx_queues: u32,
     /// Slots of the card's rings: the receive ring's current and maximum number, then the transmit ring's.
@@ -67,9 +67,9 @@ pub struct InterfaceReport {
     pub xdp: Option<XdpFeatures>,
     /// The offloads that the driver reports.
     pub offloads: Vec<Offload>,
-    /// Whether it has an IP address that is not link-local.
+    /// Whether the interface has an IP address that is not link-local.
     pub has_address: bool,
-    /// Whether a reprise-switch holds it.
+    /// Whether a reprise-switch holds the interface.
     pub is_in_use: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Sends a batch through a socket. If the kernel does not take a frame at once, tries again a little later; if it
-//! refuses the frame, counts the frame with the reason.
+//! Sends a batch through a socket. If the kernel does not take a frame at once, tries again a little later; if the
+//! kernel refuses the frame, counts the frame with the reason.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -49,9 +49,9 @@ pub(crate) struct Waiting<'fd, Send, BytesOf, IsLinkDown> {
     pub(crate) n_frames: usize,
     /// Sends the frames from a position on; returns how many it sent, or an error about the first.
     pub(crate) send: Send,
-    /// A frame's length.
+    /// Returns the length of the frame at a position.
     pub(crate) bytes_of: BytesOf,
-    /// Whether a full queue will not drain.
+    /// Returns whether the link is down, so that a full queue will not drain.
     pub(crate) is_link_down: IsLinkDown,
 }
 
@@ -85,7 +85,8 @@ pub(crate) fn send_all(
                 }
                 first += n_sent;
             }
-            // A link without a carrier refuses frames the same way; waiting for it would delay all ports.
+            // A link without a carrier refuses frames with the same error as a full queue. Waiting for this link would
+            // delay all ports.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && is_link_down() => {
                 statistics.tx_link_down += 1;
                 first += 1;

@@ -57,7 +57,7 @@ pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
-/// `getsockopt`; `T` consists of integers, so that any bytes are a value.
+/// Calls `getsockopt`. `T` must be an integer or consist of integers, so that any bytes are a value.
 pub(crate) fn get_option<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -75,7 +75,7 @@ pub(crate) fn get_option<T: Copy>(
 /// Since Linux 5.14, from `asm-generic/socket.h`.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
-/// A number that no other network namespace has had since this machine booted.
+/// Returns a number that no other network namespace has had since this machine booted.
 pub(crate) fn namespace_cookie() -> io::Result<u64> {
     let socket = open(libc::AF_UNIX, libc::SOCK_DGRAM, 0)?;
     let mut cookie = 0_u64;

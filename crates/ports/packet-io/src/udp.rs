@@ -104,7 +104,8 @@ impl UdpPort {
         }
     }
 
-    /// A port on the socket that another process has passed. Neither receives nor sends before [`Port::go_on_from`].
+    /// Makes a port from the socket that another process has passed. The port neither receives nor sends before
+    /// [`Port::go_on_from`].
     ///
     /// # Errors
     /// [`PortError::Socket`]: what was passed is no UDP port of that address.

@@ -1,4 +1,4 @@
-//! Waiting for ports. Another thread can wake the waiting one.
+//! Waits for ports. Another thread can wake the waiting thread.
 
 #![expect(
     unsafe_code,
@@ -18,12 +18,12 @@ use crate::socket::check;
 #[derive(Debug)]
 pub struct Waker {
     event: File,
-    /// Lets a spinning caller check without a system call.
+    /// Lets a caller that polls in a loop check for a wake-up without a system call.
     is_woken: AtomicBool,
 }
 
 impl Waker {
-    /// A waker without a pending wake-up.
+    /// Makes a waker without a pending wake-up.
     ///
     /// # Errors
     /// If the process has no descriptor left.
@@ -57,7 +57,7 @@ impl Waker {
         let _ = (&self.event).read(&mut [0; 8]);
     }
 
-    /// Readable after a wake-up.
+    /// Returns a descriptor that is readable after a wake-up.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -70,11 +70,11 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for
-    /// ever). A signal ends the wait with none ready.
+    /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for ever). If a signal ends
+    /// the wait, no descriptor counts as ready.
     ///
     /// # Errors
-    /// If the kernel refuses the list, which means more descriptors than the process may have.
+    /// If the kernel refuses the list, because it has more descriptors than the process may open.
     pub fn wait<'fd>(
         &mut self,
         descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
@@ -106,7 +106,7 @@ impl Waiter {
         }
     }
 
-    /// Clears the last list, so that none of it counts as ready.
+    /// Clears the last list, so that none of its descriptors counts as ready.
     pub fn forget(&mut self) {
         self.polls.clear();
     }
@@ -143,7 +143,7 @@ impl PollSet {
         Ok(PollSet { epoll })
     }
 
-    /// Readable when any descriptor of the set is.
+    /// Returns a descriptor that is readable when any descriptor of the set is readable.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

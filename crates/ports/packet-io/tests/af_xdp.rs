@@ -1,5 +1,5 @@
-//! AF_XDP ports on real veth pairs. The kernel lets only root outside any user namespace load an XDP
-//! program, so these tests make a network namespace alone.
+//! AF_XDP ports on real veth pairs. The kernel lets only root outside any user namespace load an XDP program, so these
+//! tests make a network namespace without a user namespace.
 
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
@@ -137,7 +137,7 @@ fn where_the_driver_runs_no_programs_the_kernel_does() {
     });
 }
 
-/// A UDP frame to the address, given as text, and port.
+/// Returns a UDP frame to an address, which is given as text, and a port.
 fn datagram(to: &str, port: u16) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
     let builder = match to.parse().expect("an address") {
@@ -335,8 +335,8 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
     });
 }
 
-/// More copies than can share a payload at once, more payloads than places, two alternating payloads, and the same
-/// memory again with another payload.
+/// Sends more copies than can share a payload at once, more payloads than there are places, frames with two alternating
+/// payloads, and frames whose payload uses the memory of an earlier payload.
 #[test]
 fn frames_that_share_payloads_leave_whole_and_in_order() {
     on_cable(|mut outside, mut port| {
@@ -408,7 +408,7 @@ fn a_port_outlives_its_link_going_down() {
         send(&mut port, [numbered(2, 60), numbered(3, 60)]);
         assert_eq!(port.statistics().tx_link_down, 2);
         ip("link set v1 up");
-        // Now the frame leaves that was published to the kernel earlier.
+        // Now the frame that was published to the kernel earlier leaves.
         send(&mut port, []);
         send(&mut port, [numbered(4, 60)]);
         assert_eq!(receive(&mut outside, 2), [numbered(1, 60), numbered(4, 60)]);
@@ -446,7 +446,7 @@ fn several_queues_are_one_port_or_one_each() {
         veth_pair_with_queues("v0", "v1", 2);
         let (mut outside, mut port) = (open_packet("v0"), open("v1"));
         assert_eq!(port.mode().n_queues, 2);
-        // The sender's core decides the queue: the test tries both.
+        // The core on which the sender runs decides which queue gets a frame, so the test tries both cores.
         for core in ["0", "1"] {
             run(&format!("taskset -pc {core} {}", std::process::id()));
             let sent: Vec<_> = (0..100).map(|n| numbered(n, 200)).collect();
@@ -467,7 +467,7 @@ fn several_queues_are_one_port_or_one_each() {
     });
 }
 
-/// Run by the next test as a process of its own; otherwise it does nothing.
+/// The next test runs this test as a process of its own. Otherwise this test does nothing.
 #[test]
 fn holds_a_port_until_killed() {
     if std::env::var_os("PACKET_IO_TEST_HOLD").is_none() {
@@ -581,7 +581,7 @@ fn in_a_user_namespace_the_missing_privileges_are_said() {
                 .contains("CAP_BPF outside any user namespace"),
             "{error}"
         );
-        // Packet sockets work there.
+        // A packet socket works on v1.
         open_packet("v1");
     });
 }

@@ -1,5 +1,5 @@
-//! Programs that are kept beyond their process, and ports that take their own program back. The kernel lets only root
-//! outside any user namespace load programs.
+//! Tests programs that are kept (pinned), so that they outlive their process, and ports that replace a kept program by
+//! their own program. The kernel lets only root outside any user namespace load programs.
 
 #![allow(unsafe_code, reason = "a thread in a network namespace of its own")]
 
@@ -21,7 +21,7 @@ const PASS: i32 = 2;
 /// `XDP_TX`: a frame goes back to where it comes from.
 const BACK: i32 = 3;
 
-/// A program that ends with this verdict.
+/// Loads a program that ends with this verdict.
 fn program(verdict: i32, has_fragments: bool) -> Program {
     let instruction = |code, immediate| Instruction {
         code,
@@ -39,7 +39,8 @@ fn program(verdict: i32, has_fragments: bool) -> Program {
     Program::load(&config).expect("a program that does nothing else")
 }
 
-/// A veth pair. Its end `v0` takes what programs send back, as long as the returned program runs there.
+/// Makes a veth pair. Its end `v0` accepts the frames that programs send back, as long as the returned link keeps a
+/// program attached to `v0`.
 fn cable() -> Link {
     veth_pair("v0", "v1");
     attach("v0", &program(PASS, false))
@@ -60,7 +61,8 @@ fn with_folder(body: impl FnOnce(&Path)) {
     fs::remove_dir(&folder).expect("an empty folder");
 }
 
-/// The number of kept programs. The kernel puts `maps.debug` and `progs.debug` into a BPF file system.
+/// Returns the number of programs that are kept in a folder. Does not count `maps.debug` and `progs.debug`, which the
+/// kernel puts into a BPF file system.
 fn n_kept(folder: &Path) -> usize {
     let names = fs::read_dir(folder).expect("a folder");
     let names = names.map(|entry| entry.expect("an entry").file_name());
@@ -81,7 +83,7 @@ fn outside() -> AfPacketPort {
     AfPacketPort::open("v0", AfPacketConfig::default()).expect("an interface that is free")
 }
 
-/// The number of the interface that has this name now.
+/// Returns the index of the interface that has this name now.
 fn index_of(interface: &str) -> u32 {
     let index = |event| match event {
         LinkEvent::Present(link) if link.name == interface => Some(link.index.cast_unsigned()),
@@ -125,7 +127,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             );
             assert_comes_back(&mut outside(), 2);
             drop(other);
-            // A path that is still there does not hinder the next port.
+            // The next port can be opened although the path of the kept program still exists.
             let mut port = open(Some(folder)).expect("a port");
             assert_comes_to(&mut port, &mut outside(), 3);
             port.interface().keep().expect("a name");

@@ -57,7 +57,7 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// A pcapng with one interface and one packet at `ticks`.
+/// Makes a pcapng file with one interface and one packet at `ticks`.
 fn next_generation(tsresol: Option<u8>, ticks: u64, bytes: &[u8]) -> Vec<u8> {
     let mut section = vec![0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
     section.extend([0xff; 8]);
@@ -115,7 +115,7 @@ fn frames_arrive_at_their_capture_times() {
         assert_eq!(port.next_frame_at(), Some(0));
         assert_eq!(frames(&mut port, 4999), [vec![1; 60]]);
         assert_eq!(port.next_frame_at(), Some(5000));
-        // The third frame has an earlier timestamp than the second: it keeps its place.
+        // The third frame has an earlier timestamp than the second frame, but still arrives after it.
         assert_eq!(frames(&mut port, 5000), [vec![2; 61], vec![3; 62]]);
         assert_eq!(port.next_frame_at(), Some(1_000_000_000));
         port.start(99_000_000_000);

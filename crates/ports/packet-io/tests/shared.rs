@@ -25,7 +25,7 @@ fn datagram(flow: u16, number: u16) -> Vec<u8> {
     frame
 }
 
-/// Source port and number of a frame of [`datagram`].
+/// Returns the flow and the number of a frame that [`datagram`] made.
 fn flow_and_number(frame: &[u8]) -> (u16, u16) {
     let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     (word(34) - 4000, word(42))
@@ -62,8 +62,7 @@ fn send_and_receive(
     seen
 }
 
-/// The port that each flow came to, after a check that all its frames came to that port and in
-/// order.
+/// Checks that all frames of each flow came to one port, and in order. Returns the port of each flow.
 fn places(seen: &[(usize, (u16, u16))]) -> Vec<usize> {
     let mut flows: BTreeMap<u16, (usize, Vec<u16>)> = BTreeMap::new();
     for (place, (flow, number)) in seen {
@@ -144,7 +143,7 @@ fn xdp_sockets_share_an_interface_by_queue() {
             .into_iter()
             .map(|port| Box::new(port) as Box<dyn Port>);
         let mut ports: Vec<Box<dyn Port>> = boxed.collect();
-        // The sender decides the queue of a frame: here, by its core.
+        // Here the core on which the sender runs decides which queue gets a frame.
         let mut seen = send_and_receive(&mut *sender, &mut ports);
         seen.sort_unstable_by_key(|(_, frame)| *frame);
         seen.dedup_by_key(|(_, frame)| *frame);

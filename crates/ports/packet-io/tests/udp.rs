@@ -81,7 +81,7 @@ fn copies_go_to_the_address_and_port_of_their_headers() {
     for host in ["127.0.0.1", "[::1]"] {
         let mut port = open(&format!("{host}:0"));
         let viewers: Vec<UdpSocket> = (0..5).map(|_| socket(&format!("{host}:0"))).collect();
-        // More than a batch, and then a few.
+        // Send more datagrams than fit into one batch, so that the last batch is not full.
         for number in 0..200_u8 {
             let viewer = &viewers[usize::from(number) % viewers.len()];
             let to = viewer.local_addr().expect("an address");
@@ -101,7 +101,7 @@ fn copies_go_to_the_address_and_port_of_their_headers() {
     }
 }
 
-/// The kernel accepts an IPv6 address as its own some time after `ip` has added it.
+/// Waits until the kernel accepts an IPv6 address as its own, which it does some time after `ip` has added the address.
 fn wait_for_route_to(address: &str) {
     let is_local = || {
         let output = Command::new("ip")
@@ -177,7 +177,7 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
         let mut not_udp = frame(from, to, b"x");
         not_udp[23] = 6;
         let mut too_long = frame(from, to, &[0; 65_507]);
-        // One byte more than IPv4 can carry; only UDP's length field can express it.
+        // The payload has one byte more than IPv4 can carry; only UDP's length field can hold such a length.
         too_long.push(0);
         too_long[38..40].copy_from_slice(&65_516_u16.to_be_bytes());
         for frame in [

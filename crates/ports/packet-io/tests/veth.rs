@@ -43,8 +43,8 @@ fn on_cable(test: impl FnOnce(AfPacketPort, AfPacketPort)) {
     with_cable(|| test(open("v0"), open("v1")));
 }
 
-/// The one's complement sum over pseudo-header and UDP datagram, written out so that it shares no
-/// code with what is tested: 0xffff if the checksum is right (RFC 768).
+/// Returns the one's complement sum over pseudo-header and UDP datagram: 0xffff if the checksum is right (RFC 768). The
+/// sum is written out here, so that it shares no code with what is tested.
 fn udp_sum(addresses: &[u8], datagram: &[u8]) -> u32 {
     let mut bytes = addresses.to_vec();
     bytes.extend((datagram.len() as u32).to_be_bytes());
@@ -99,7 +99,7 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
             let head = &numbered(number, 42);
             // After every ten copies another packet's payload uses the same memory.
             payload[1357] = (number / 10) as u8;
-            // Some copies are cut, and one has no payload.
+            // Some copies are cut, and one of six has no payload.
             let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
             port.transmit(0, [head, &payload[..len]].into())
                 .expect("queueing");
@@ -135,7 +135,7 @@ fn a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own() {
             assert_eq!(left, [60, 1514, 61, 53], "{way_out:?}");
             let taken = receive(&mut one, 2);
             assert_eq!(taken[1], numbered(2, 60));
-            // The host's datagram, its checksum finished.
+            // The first frame is the host's datagram. The port has finished its checksum.
             assert_eq!(&taken[0][42..], b"by the host");
             assert_eq!(udp_sum(&taken[0][26..34], &taken[0][34..]), 0xffff);
             assert_eq!(one.receive(0, 9, &mut |_| ()).expect("receiving"), 0);
@@ -167,7 +167,7 @@ fn the_first_frame_that_the_host_sends_by_a_ports_end_is_reported_and_no_other()
             multicast
                 .send_to(b"all", "224.0.0.251:5353")
                 .expect("sending");
-            // The frame that the kernel does not bring to this end has come to the other.
+            // The frame that the kernel does not deliver to this end has arrived at the other end.
             assert_eq!(receive(&mut outside, 1).len(), 1);
             let mut taken = 0;
             let mut look = |ports: &mut [AfPacketPort]| {
@@ -281,7 +281,7 @@ fn the_vlan_tag_that_the_kernel_takes_out_is_put_back() {
         };
         let sent = [
             tagged(&[0x81, 0x00, 0xe0, 0x05]),
-            // Of VLAN 0: a tag of zeros is a tag.
+            // The tag of VLAN 0: a tag of zeros is a tag too.
             tagged(&[0x81, 0x00, 0x00, 0x00]),
             tagged(&[0x81, 0x00, 0xa0, 0x00]),
             tagged(&[0x88, 0xa8, 0x00, 0x63]),
@@ -372,7 +372,7 @@ fn frames_that_the_kernel_drops_are_counted() {
     });
 }
 
-/// A port whose frames leave through a queueing discipline of 8 Mbit/s with a burst of one frame.
+/// Opens a port whose frames leave through a queueing discipline of 8 Mbit/s with a burst of one frame.
 fn slow_port(name: &str) -> AfPacketPort {
     tc(&format!(
         "qdisc add dev {name} root tbf rate 8mbit burst 1600 limit 10mb"
@@ -590,7 +590,7 @@ fn what_keeps_an_interface_from_being_opened_is_said() {
     });
 }
 
-/// Run by the next test with fewer privileges; on its own it does nothing.
+/// The next test runs this test with fewer privileges. On its own this test does nothing.
 #[test]
 fn without_privileges() {
     let Some(interface) = std::env::var_os("PACKET_IO_TEST_UNPRIVILEGED") else {

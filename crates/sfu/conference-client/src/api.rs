@@ -29,26 +29,28 @@ use tokio_tungstenite::{
     Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
 };
 
-/// Requests at a time, and so connections.
+/// The most requests at the same time; each needs a connection.
 const CONNECTIONS_MAX: usize = 64;
-/// A connection that nobody has used for so long is not used any more: the service closes quiet ones after 10 s.
+/// A connection that has been idle for this long is not used again: the service closes idle connections after 10 s.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// The longest answer: a conference in which 4,096 participants receive 4,096 tracks is longer, and of no use here.
+/// The most bytes of an answer. Only the answer about a conference in which 4,096 participants receive 4,096 tracks is
+/// longer, and this client has no use for that answer.
 const ANSWER_MAX: usize = 256 << 20;
 
-/// A stream of events that is quiet for longer is dead: the service says that it is there every 15 s.
+/// If a stream of events brings nothing for longer than this, the client takes the stream for broken: the service sends
+/// a sign of life every 15 s.
 const QUIET_MAX: Duration = Duration::from_secs(45);
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a backup may take, and how long it may be.
+/// How long the request for a backup may take, and how many bytes a backup may have.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(600);
 const BACKUP_BYTES_MAX: usize = 1 << 30;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The service refused it.
+    /// The service refused the request.
     #[error("{}", .0.detail)]
     Refused(Box<Problem>),
     /// The service does not answer.
@@ -59,7 +61,7 @@ pub enum ApiError {
         /// What happened.
         why: String,
     },
-    /// Something else answers.
+    /// Something other than a conference service answers.
     #[error("{url} answered with status {status} and no JSON: expected a conference service")]
     NoService {
         /// The address.
@@ -76,21 +78,21 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Whether the same request may succeed in a second: the service restarts, another one takes over, or there were
-    /// too many requests.
+    /// Whether the same request may succeed a second later, because the service restarts, another service takes over,
+    /// or the service had too many requests.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             ApiError::Refused(problem) => matches!(problem.status, 429 | 503),
             ApiError::Unreachable { .. } => true,
-            // What stands before a service that is away.
+            // A proxy answers with one of these when the service behind it is away.
             ApiError::NoService { status, .. } => matches!(status, 502..=504),
             ApiError::BadToken(_) | ApiError::Certificates(_) => false,
         }
     }
 }
 
-/// Whose token it is. The service checks tokens; this only reads one.
+/// The participant to whom a token belongs. The service verifies tokens; this client only reads what a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     /// The conference.
@@ -105,7 +107,7 @@ impl Bearer {
     /// Reads a token.
     ///
     /// # Errors
-    /// It is no participant's token.
+    /// The text is no participant's token.
     pub fn read(token: &str) -> Result<Bearer, ApiError> {
         let bad = |why: &str| ApiError::BadToken(why.to_owned());
         let claims = Bearer::claims(token)?;
@@ -118,10 +120,10 @@ impl Bearer {
         })
     }
 
-    /// Reads what a token says, an administrator's too.
+    /// Reads what a token says. The token may also be an administrator's.
     ///
     /// # Errors
-    /// It is no token.
+    /// The text is no token.
     pub fn claims(token: &str) -> Result<Claims, ApiError> {
         let bad = |why: &str| ApiError::BadToken(why.to_owned());
         let [_, claims, _] = token.split('.').collect::<Vec<_>>()[..] else {
@@ -133,15 +135,15 @@ impl Bearer {
     }
 }
 
-/// Requests with one token.
+/// Makes requests to the service with one token.
 #[derive(Clone)]
 pub struct Api {
     url: String,
     token: String,
     http: Http,
-    /// A permit for each connection.
+    /// Bounds the number of connections: each takes a permit.
     connections: Arc<Semaphore>,
-    /// For event streams over TLS.
+    /// The TLS settings of event streams.
     connector: Connector,
 }
 
@@ -154,13 +156,13 @@ impl std::fmt::Debug for Api {
 }
 
 impl Api {
-    /// For the service at `http://HOST:PORT` or `https://HOST:PORT`, whose certificate browsers trust.
+    /// Makes a client for the service at `http://HOST:PORT` or `https://HOST:PORT`, whose certificate browsers trust.
     #[must_use]
     pub fn new(url: &str, token: &str) -> Api {
         Api::of(url, token, tls::public_http_client())
     }
 
-    /// For a service whose certificate one of a file (PEM) has signed.
+    /// Makes a client for a service whose certificate is signed by one of the certificates in a PEM file.
     ///
     /// # Errors
     /// The file cannot be read, or has no certificate.
@@ -186,7 +188,7 @@ impl Api {
         }
     }
 
-    /// Requests with another token, over the same connections.
+    /// Returns a client that makes requests with another token, over the same connections.
     #[must_use]
     pub fn with_token(&self, token: &str) -> Api {
         Api {
@@ -198,7 +200,7 @@ impl Api {
     /// Shows a conference.
     ///
     /// # Errors
-    /// The service refuses it, or does not answer.
+    /// The service refuses the request, or does not answer.
     pub async fn conference(&self, conference: &Name) -> Result<Conference, ApiError> {
         self.get(format!("/v1/conferences/{conference}")).await
     }
@@ -215,7 +217,7 @@ impl Api {
         self.get(participant_path(conference, participant)).await
     }
 
-    /// Joins.
+    /// Makes a participant join a conference.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -228,7 +230,7 @@ impl Api {
             .await
     }
 
-    /// Leaves.
+    /// Makes a participant leave a conference.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -244,7 +246,7 @@ impl Api {
         self.put("/v1/drain".to_owned(), Drain { draining }).await
     }
 
-    /// All records of the service, as text.
+    /// Fetches all records of the service, as text.
     ///
     /// # Errors
     /// As [`Api::conference`], or the answer was cut off.
@@ -277,7 +279,7 @@ impl Api {
             .await
     }
 
-    /// Receives a track.
+    /// Subscribes a participant to a track.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -290,7 +292,7 @@ impl Api {
         self.put(subscription_path(whose, path), spec).await
     }
 
-    /// Receives a track no longer.
+    /// Ends a participant's subscription to a track.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -318,7 +320,7 @@ impl Api {
         .await
     }
 
-    /// Follows a conference's events.
+    /// Opens a stream of a conference's events.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -377,7 +379,8 @@ impl Api {
         Err(self.problem(&answer))
     }
 
-    /// Makes a call again when the service has too many of them, as long as a call may take. All can be made twice.
+    /// Makes a call, and repeats it when the service answers that it has too many requests, until the time that a call may
+    /// take is over. All calls can be made twice without harm.
     async fn patiently(&self, call: &Call) -> Result<Answer, ApiError> {
         let began = Instant::now();
         loop {
@@ -394,8 +397,8 @@ impl Api {
         }
     }
 
-    /// Makes a call once a connection is free. A call that was begun is made to its end, even if nobody waits for it any
-    /// more.
+    /// Makes a call once a connection is free. A call that has begun runs to its end, even if nobody waits for its result
+    /// any more.
     async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
         let mut request = Request::builder()
             .method(call.method.clone())
@@ -522,9 +525,9 @@ fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath
     )
 }
 
-/// A conference's events.
+/// The stream of a conference's events.
 pub struct Watch {
-    /// The service's.
+    /// The service's URL.
     url: String,
     stream: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
 }
@@ -536,7 +539,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Why there is no next event.
+    /// Returns the error that says that the stream of events has ended.
     #[must_use]
     pub fn ended(&self) -> ApiError {
         ApiError::Unreachable {
@@ -545,7 +548,8 @@ impl Watch {
         }
     }
 
-    /// The next event; `None` when the stream has ended.
+    /// Waits for the next event and returns it. Returns `None` when the stream has ended, or has been quiet for too
+    /// long.
     pub async fn next(&mut self) -> Option<conference_api::Event> {
         loop {
             match timeout(QUIET_MAX, self.stream.next()).await.ok()?? {

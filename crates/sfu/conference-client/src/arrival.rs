@@ -1,4 +1,5 @@
-//! Datagrams with the kernel's notes on them: when each came, and how many found no room.
+//! Receives datagrams, together with what the kernel says about each: when it came, and how many datagrams were dropped
+//! because the socket's buffer was full.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -12,23 +13,24 @@ use tokio::net::UdpSocket;
 
 use crate::media::DATAGRAM_MAX;
 
-/// Bytes that the kernel keeps for a socket until they are read: at 100 Mbit/s those of half a second, as it counts its
-/// own overhead, too. The system may allow less (net.core.rmem_max).
+/// How many bytes the kernel may keep for a socket until a program reads them. At 100 Mbit/s this is room for half a
+/// second of packets, since the kernel also counts its own overhead. The system may allow less (net.core.rmem_max).
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A packet that has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Its bytes in the buffer.
+    /// The number of the packet's bytes. The bytes themselves are in the buffer.
     pub len: usize,
-    /// When the kernel took it, or, if it does not say so, when it was read; in nanoseconds since 1970.
+    /// When the kernel received the packet or, if the kernel does not say so, when the packet was read, in nanoseconds
+    /// since 1970.
     pub time_ns: u64,
-    /// How many packets of this socket the kernel has dropped until then, because earlier ones filled its buffer; `None`
-    /// if it has dropped none.
+    /// How many packets of this socket the kernel has dropped before this one came, because earlier packets filled the
+    /// socket's buffer; `None` if it has dropped none.
     pub n_dropped: Option<u32>,
 }
 
-/// Room for one datagram; sockets that are read in turn share it.
+/// A buffer for one datagram. Sockets that are read one after the other can share it.
 pub struct PacketBuffer {
     bytes: Vec<u8>,
     control: Vec<u8>,
@@ -50,7 +52,7 @@ impl Default for PacketBuffer {
 }
 
 impl PacketBuffer {
-    /// The packet that has come last.
+    /// Returns the bytes of the packet that was read last; `arrival` must be the arrival of this packet.
     #[must_use]
     pub fn packet(&self, arrival: &Arrival) -> &[u8] {
         &self.bytes[..arrival.len]
@@ -59,14 +61,15 @@ impl PacketBuffer {
 
 /// Asks the kernel for a larger receive buffer.
 pub(crate) fn give_room(socket: &UdpSocket) {
-    // Above the system's limit only with CAP_NET_ADMIN.
+    // A buffer above the system's limit needs CAP_NET_ADMIN.
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
-        // Where the system refuses, packets come all the same.
+        // If the system refuses this too, the socket still receives packets.
         let _ = setsockopt(socket, sockopt::RcvBuf, &RECEIVE_BUFFER);
     }
 }
 
-/// Asks the kernel for its notes and for room.
+/// Asks the kernel for a larger receive buffer, for the arrival time of each packet, and for the count of dropped
+/// packets.
 pub(crate) fn prepare(socket: &UdpSocket) {
     give_room(socket);
     let _ = setsockopt(socket, sockopt::ReceiveTimestampns, &true);
@@ -90,7 +93,8 @@ pub(crate) fn take(socket: &UdpSocket, buffer: &mut PacketBuffer) -> io::Result<
             time_ns: 0,
             n_dropped: None,
         };
-        // The kernel leaves notes out for which there is no room; there is room.
+        // The kernel leaves out control messages that do not fit into the control buffer. The buffer has room for both
+        // the arrival time and the number of dropped packets.
         for note in message.cmsgs().into_iter().flatten() {
             match note {
                 ControlMessageOwned::ScmTimestampns(time) => arrival.time_ns = nanoseconds(time),
@@ -111,7 +115,7 @@ fn nanoseconds(time: TimeSpec) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// The clock of [`Arrival::time_ns`], now.
+/// The present time of the clock that [`Arrival::time_ns`] uses.
 #[must_use]
 pub fn now_ns() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -155,7 +159,8 @@ mod tests {
             if is_of_arrival {
                 break;
             }
-            // The kernel begins a moment after it was asked, and until then gives the time at which a datagram is read.
+            // The kernel begins to note arrival times a moment after it was asked to, and until then gives the time at
+            // which a datagram is read.
             n_tries += 1;
             assert!(n_tries < 100, "times are those of reading");
         }
@@ -165,7 +170,7 @@ mod tests {
     async fn what_finds_no_room_is_counted() {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
         prepare(&socket);
-        // The kernel's least: a few datagrams.
+        // The smallest buffer that the kernel allows holds a few datagrams.
         setsockopt(&socket, sockopt::RcvBuf, &1).expect("a small buffer");
         let address = socket.local_addr().expect("an address");
         let sender = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
@@ -179,7 +184,7 @@ mod tests {
         while take(&socket, &mut buffer).is_ok() {
             n_read += 1;
         }
-        // The count comes with the next packet that has found room.
+        // The kernel reports the number of dropped packets with the next packet that finds room in the buffer.
         sender.send_to(b"later", address).await.expect("sent");
         socket.readable().await.expect("readable");
         let later = take(&socket, &mut buffer).expect("it has come");

@@ -1,5 +1,6 @@
-//! Connects programs on this machine, each of which exchanges datagrams with one peer, with legs. JackTrip is such a
-//! program: a musician runs one for each other musician.
+//! Connects programs on this machine with legs. A leg is a participant's connection to the conference service by one
+//! UDP socket. Each program exchanges datagrams with one peer. JackTrip is such a program: a musician runs one JackTrip
+//! for each other musician.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,23 +14,25 @@ use tokio::time::Instant;
 use crate::media::DATAGRAM_MAX;
 use crate::{MediaSocket, NotSent, relay};
 
-/// When the first program has sent nothing for so long, the next one that sends takes its place.
+/// When the program whose datagrams are published has sent nothing for this long, the next program that sends takes its
+/// place.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The track that this machine publishes. All programs send the same sound, each to its peer: the datagrams of the first
-/// program are the track, the others' are dropped.
+/// The track that this machine publishes. All programs send the same sound, each to its own peer. Therefore only the
+/// datagrams of one program, the first, are published as the track; the datagrams of the other programs are dropped.
 #[derive(Debug)]
 pub struct Published {
     leg: MediaSocket,
     first: First,
 }
 
-/// The first of several programs: the port that it sends to, and when it did so last.
+/// The program whose datagrams are published: the port that it sends to, and when it last sent a datagram.
 #[derive(Debug, Default)]
 struct First(Mutex<Option<(u16, Instant)>>);
 
 impl First {
-    /// Whether the program that sends to this port now is the first one, or takes its place.
+    /// Whether the program that now sends to this port is the one whose datagrams are published. If no program is, or
+    /// that program has been silent for too long, this program takes its place.
     fn is(&self, port: u16, now: Instant) -> bool {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_other = |&(it, last): &(u16, Instant)| it != port && now - last < SILENCE;
@@ -42,7 +45,7 @@ impl First {
 }
 
 impl Published {
-    /// On a leg of its own.
+    /// Makes a track that is published on this leg, which carries nothing else.
     #[must_use]
     pub fn new(leg: MediaSocket) -> Published {
         Published {
@@ -77,7 +80,7 @@ pub struct Near {
 }
 
 impl Near {
-    /// The program listens on port `program` and sends to `port`.
+    /// Binds `port` for a program that listens on port `program` and sends to `port`.
     ///
     /// # Errors
     /// The port is taken.
@@ -89,7 +92,7 @@ impl Near {
         })
     }
 
-    /// Sends what the leg receives to the program, for ever. What the program sends goes nowhere.
+    /// Sends what the leg receives to the program, for ever. What the program sends is dropped.
     ///
     /// # Errors
     /// A socket of this machine cannot be used any more.
@@ -107,7 +110,8 @@ impl Near {
         }
     }
 
-    /// The same, and what the program sends goes to `published`. Tells of each datagram that is too long to be sent.
+    /// Does the same as `receive`, but does not drop what the program sends: it is sent on through the leg of
+    /// `published`. Calls `too_long` for each datagram that is too long to be sent.
     ///
     /// # Errors
     /// A socket of this machine cannot be used any more.
@@ -138,7 +142,7 @@ impl Near {
     async fn to_program(&self, leg: &MediaSocket, buffer: &mut [u8]) -> Infallible {
         loop {
             let datagram = leg.receive(buffer).await;
-            // Nobody listens yet, perhaps.
+            // Sending may fail because the program does not listen yet.
             let _ = self
                 .socket
                 .send_to(datagram, (Ipv4Addr::LOCALHOST, self.program))

@@ -1,9 +1,10 @@
 //! A client of the conference service.
 //!
 //! * [`Api`] makes requests.
-//! * [`MediaSocket`] is a UDP socket that is signed in to a leg and kept so.
-//! * [`relay`] connects programs that speak plain RTP on this machine with legs, and [`datagrams`] those that exchange
-//!   datagrams of any kind.
+//! * [`MediaSocket`] is a UDP socket that signs in to a leg and stays signed in. A leg is a participant's connection
+//!   to the service by one UDP socket; it has a number and a key.
+//! * [`relay`] connects programs that speak plain RTP on this machine with legs, and [`datagrams`] connects programs
+//!   that exchange datagrams of any kind.
 //! * [`sequence`] says which numbered packets are lost or have come again.
 #![warn(missing_docs)]
 

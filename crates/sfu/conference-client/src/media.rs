@@ -1,4 +1,5 @@
-//! A UDP socket that is signed in to a leg.
+//! A UDP socket that is signed in to a leg: a participant's connection to the conference service by one UDP socket,
+//! with a number and a key. The socket signs in with datagrams that are called hellos.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,15 +20,15 @@ use crate::arrival::{self, Arrival, PacketBuffer};
 /// The longest datagram.
 pub(crate) const DATAGRAM_MAX: usize = 65_536;
 
-/// So many errors of a socket are passed over at once.
+/// How many errors of a socket one call of `take` skips at most.
 const ERRORS_MAX: u32 = 16;
 
-/// The pause after "connection refused": the switch is away.
+/// How long to wait after "connection refused", which comes while the switch is away.
 const REFUSED: Duration = Duration::from_millis(20);
 
 const TOO_LONG: i32 = rustix::io::Errno::MSGSIZE.raw_os_error();
 
-/// Bytes of a packet that are IP's and UDP's.
+/// Bytes of the IP and UDP headers of a packet.
 const IPV4_HEADERS: usize = 20 + 8;
 const IPV6_HEADERS: usize = 40 + 8;
 
@@ -68,25 +69,25 @@ pub enum NotSent {
         /// The most bytes that a packet may have.
         max: usize,
     },
-    /// The system refuses; the next packet may leave all the same.
+    /// The system refuses to send this packet; it may send the next one.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// A UDP socket for one leg. It signs in by itself, again after each restart of switch or service, while somebody
-/// receives.
+/// A UDP socket for one leg. As long as somebody receives from it, it signs in by itself, and signs in again after each
+/// restart of the switch or the service.
 #[derive(Debug)]
 pub struct MediaSocket {
     socket: UdpSocket,
     to: SocketAddr,
-    /// When it said hello last.
+    /// Whether the socket was signed in when it last sent a hello.
     was_signed_in: AtomicBool,
     began: Instant,
     signing_in: Mutex<SigningIn>,
 }
 
-/// A socket that is connected to the first of a leg's addresses to which this host has a way. Connected: the kernel
-/// drops what comes from elsewhere.
+/// Opens a socket and connects it to the first of the leg's addresses to which this host has a route. As the socket is
+/// connected, the kernel drops datagrams from other senders.
 async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
     let mut failed = NotSignedIn::Lacks("address");
     for address in &leg.media.addresses {
@@ -109,7 +110,7 @@ async fn connected(leg: &Leg) -> Result<(UdpSocket, SocketAddr), NotSignedIn> {
     Err(failed)
 }
 
-/// Has the kernel refuse packets that are longer than the path's MTU allows, for the switch drops IP fragments.
+/// Makes the kernel refuse packets that are longer than the path's MTU allows, because the switch drops IP fragments.
 fn forbid_splitting(socket: &UdpSocket, to: SocketAddr) -> io::Result<()> {
     if to.is_ipv4() {
         sockopt::set_ip_mtu_discover(socket, sockopt::Ipv4PathMtuDiscovery::DO)?;
@@ -155,7 +156,7 @@ impl MediaSocket {
     /// The socket's own address.
     ///
     /// # Errors
-    /// The system does not say it.
+    /// The system does not tell the address.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -163,7 +164,7 @@ impl MediaSocket {
     /// Waits until the socket is signed in.
     ///
     /// # Errors
-    /// Nobody welcomes it in time.
+    /// The socket gets no answer to its hellos in time.
     pub async fn sign_in(&self, within: Duration) -> Result<(), NotSignedIn> {
         let mut buffer = vec![0; DATAGRAM_MAX];
         let signed_in = async {
@@ -181,7 +182,7 @@ impl MediaSocket {
     /// Sends a packet.
     ///
     /// # Errors
-    /// It is too long, or the system refuses.
+    /// The packet is too long, or the system refuses to send it.
     pub async fn send(&self, packet: &[u8]) -> Result<(), NotSent> {
         match self.socket.send(packet).await {
             Ok(_) => Ok(()),
@@ -193,10 +194,10 @@ impl MediaSocket {
         }
     }
 
-    /// The most bytes of a packet that fit the path's MTU, as far as the kernel knows it.
+    /// Returns how many bytes a packet may have at most to fit the path's MTU, as far as the kernel knows the MTU.
     ///
     /// # Errors
-    /// There is no way.
+    /// There is no route to the switch.
     pub fn packet_max(&self) -> io::Result<usize> {
         let (mtu, headers) = if self.to.is_ipv4() {
             (sockopt::ip_mtu(&self.socket)?, IPV4_HEADERS)
@@ -207,7 +208,7 @@ impl MediaSocket {
         Ok(mtu.saturating_sub(headers))
     }
 
-    /// The next packet, in `buffer`; says hello meanwhile.
+    /// Waits for the next packet and returns it, in `buffer`. Meanwhile sends a hello whenever one is due.
     pub async fn receive<'b>(&self, buffer: &'b mut [u8]) -> &'b [u8] {
         loop {
             if let Some(n) = self.step(buffer).await {
@@ -216,22 +217,23 @@ impl MediaSocket {
         }
     }
 
-    /// Waits until a datagram has come or the network has reported an error; says hello meanwhile. [`MediaSocket::take`]
-    /// has what has come.
+    /// Waits until a datagram has come or the network has reported an error, and meanwhile sends a hello whenever one
+    /// is due. [`MediaSocket::take`] then returns what has come.
     pub async fn ready(&self) {
         loop {
             let next = self.say_hello().await;
             tokio::select! {
-                // The error is of this socket, and `take` gets it.
+                // An error here is an error of this socket; the next call of `take` gets the same error.
                 _ = self.socket.readable() => return,
                 () = sleep_until(next) => {}
             }
         }
     }
 
-    /// Takes a packet that has come; `None` if there is none now. Answers to hellos are none.
+    /// Takes a packet that has come; `None` if there is none now. Answers to hellos do not count as packets.
     pub fn take(&self, buffer: &mut PacketBuffer) -> Option<Arrival> {
-        // An error that was reported makes one of the reads fail, and datagrams may wait behind it.
+        // After the network has reported an error, one read fails. Datagrams may wait behind the error, so this reads
+        // on.
         let mut n_errors = 0;
         while n_errors < ERRORS_MAX {
             let arrival = match arrival::take(&self.socket, buffer) {
@@ -250,7 +252,7 @@ impl MediaSocket {
         None
     }
 
-    /// Says hello if it is time. Returns when it is time again.
+    /// Says hello if it is time. Returns the time of the next hello.
     async fn say_hello(&self) -> Instant {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let wall_ms = since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
@@ -272,19 +274,21 @@ impl MediaSocket {
         self.began + next
     }
 
-    /// A connected socket keeps its own address, also when this host has another one now. If there is no way, the next
-    /// hello, which is due soon, finds none either.
+    /// Connects the socket again, because a connected socket keeps its own address even if this host has another
+    /// address now. If there is no route to the switch, the next hello, which is due soon, finds no route either.
     fn find_way(&self) {
         let found = rustix::net::connect_unspec(&self.socket)
             .and_then(|()| rustix::net::connect(&self.socket, &self.to));
         if let Err(error) = found {
             tracing::debug!(to = %self.to, %error, "no way to the switch");
-            // It has a port again, to which anybody could send. Without one nothing comes.
+            // The socket has got a port again, to which anybody could send. This takes the port away: without a port
+            // the socket receives nothing.
             let _ = rustix::net::connect_unspec(&self.socket);
         }
     }
 
-    /// Says hello if it is time, or waits for a datagram until it is; its length if it is a packet.
+    /// Says hello if it is time, then waits for a datagram until the next hello is due. Returns the datagram's length
+    /// if it is a media packet.
     async fn step(&self, buffer: &mut [u8]) -> Option<usize> {
         let next = self.say_hello().await;
         tokio::select! {
@@ -299,7 +303,8 @@ impl MediaSocket {
         }
     }
 
-    /// Whether a datagram is none of signing in. A late answer to a hello is of no use, and no media either.
+    /// Whether a datagram is media and does not belong to signing in. A late answer to a hello has no effect, but is
+    /// not media either.
     fn is_media(&self, datagram: &[u8]) -> bool {
         let received = self.lock().receive(datagram, self.began.elapsed());
         received == Received::Other && Hello::decode(datagram).is_err()

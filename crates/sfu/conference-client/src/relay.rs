@@ -1,4 +1,5 @@
-//! Connects programs on this machine that speak plain RTP, each on its two UDP ports, with legs.
+//! Connects programs on this machine that speak plain RTP, each on its two UDP ports, with legs. A leg is a
+//! participant's connection to the conference service by one UDP socket.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -11,7 +12,7 @@ use crate::arrival::give_room;
 use crate::media::DATAGRAM_MAX;
 use crate::{MediaSocket, NotSent};
 
-/// The tries to find two free ports next to each other.
+/// How many times to try to find two free ports next to each other.
 const PAIR_TRIES: usize = 64;
 
 /// Two sockets of the loopback interface: the even port for RTP, the next one for RTCP (RFC 3550, section 11).
@@ -25,7 +26,7 @@ impl Pair {
     /// Binds both ports.
     ///
     /// # Errors
-    /// One of them is taken.
+    /// One of the two ports is taken.
     pub async fn bind(port: u16) -> io::Result<Pair> {
         Ok(Pair {
             rtp: bind(port).await?,
@@ -36,7 +37,7 @@ impl Pair {
     /// Binds two free ports.
     ///
     /// # Errors
-    /// There are none, or the system refuses.
+    /// No two such ports were found, or the system refuses.
     pub async fn bind_any() -> io::Result<Pair> {
         let mut last = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..PAIR_TRIES {
@@ -56,21 +57,22 @@ impl Pair {
     /// The port for RTP.
     ///
     /// # Errors
-    /// The system does not say it.
+    /// The system does not tell the port.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.rtp.local_addr()?.port())
     }
 }
 
-/// Binds a port of the loopback interface, with room for a burst.
+/// Binds a port of the loopback interface, and asks for a receive buffer that holds a burst of packets.
 pub(crate) async fn bind(port: u16) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).await?;
     give_room(&socket);
     Ok(socket)
 }
 
-/// Sends what a program sends to the pair through a leg, and the reports that come back to the program, for ever. Tells of
-/// each packet that is too long to be sent.
+/// Works for ever in both directions: sends through the leg what a program sends to the pair of sockets, and sends to
+/// the program the reports (RTCP) that come back through the leg. Calls `too_long` for each packet that is too long to
+/// be sent.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.
@@ -86,7 +88,8 @@ pub async fn publish(
             let packet = tokio::select! {
                 read = program.rtp.recv_from(&mut rtp) => {
                     let (n, from) = read?;
-                    // Until it reports itself, a program gets reports where its media comes from.
+                    // Until the program sends reports itself, it gets reports at the address from which its media
+                    // comes.
                     let mut to = lock(&reports_to);
                     to.get_or_insert(from);
                     &rtp[..n]
@@ -120,8 +123,8 @@ pub async fn publish(
     }
 }
 
-/// Sends what a leg receives from the pair to a program that listens on `port` and `port + 1`, and its reports back, for
-/// ever.
+/// Forwards what the leg receives to a program that listens on `port` and `port + 1`, and forwards the program's
+/// reports through the leg, for ever. The pair's sockets exchange the packets with the program.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.
@@ -130,7 +133,7 @@ pub async fn receive(pair: &Pair, leg: &MediaSocket, port: u16) -> io::Result<()
         let mut buffer = vec![0; DATAGRAM_MAX];
         loop {
             let packet = leg.receive(&mut buffer).await;
-            // Nobody listens yet, perhaps.
+            // Sending may fail because the program does not listen yet.
             let _ = if is_rtcp(packet) {
                 pair.rtcp
                     .send_to(packet, (Ipv4Addr::LOCALHOST, port + 1))
@@ -151,7 +154,7 @@ pub async fn receive(pair: &Pair, leg: &MediaSocket, port: u16) -> io::Result<()
                 Ok(packet) => {
                     let _ = leg.send(packet).await;
                 }
-                // The program is not there: its port has answered so.
+                // The program does not run: the system reports that nobody listens on its port.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error),
             }

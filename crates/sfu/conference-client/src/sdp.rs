@@ -1,6 +1,6 @@
 //! Session descriptions (RFC 8866): the port that a program sends to, and a description for a program that receives.
 
-/// Why a text describes no single stream.
+/// Why a text does not describe exactly one stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSdp {
     /// No "m=" line.
@@ -11,12 +11,12 @@ pub enum BadSdp {
         "expected a session description of one stream, found {0} lines \"m=\": write one file for each"
     )]
     Several(usize),
-    /// The port of the "m=" line.
+    /// The "m=" line has no valid port.
     #[error("expected a UDP port of 1 to 65534 in {0:?}")]
     Port(String),
 }
 
-/// The port to which a program sends the one stream of a description.
+/// Returns the port to which a program sends the stream that a description describes.
 ///
 /// # Errors
 /// The text does not describe one stream.
@@ -37,8 +37,8 @@ pub fn port_of(sdp: &str) -> Result<u16, BadSdp> {
         .ok_or_else(|| BadSdp::Port(line.to_owned()))
 }
 
-/// A description of the same stream for a program that receives it on a port of this machine, and only there, whoever
-/// has written the description.
+/// Rewrites the description for a program that receives the same stream on a port of this machine. The result names no
+/// other machine, whatever the description says.
 #[must_use]
 pub fn for_receiver(sdp: &str, port: u16) -> String {
     const HERE: &str = "c=IN IP4 127.0.0.1";
@@ -70,8 +70,8 @@ pub fn for_receiver(sdp: &str, port: u16) -> String {
     text
 }
 
-/// The lines as players read them: some end a line at a carriage return alone, and pass over leading spaces. What is no
-/// line here must be none there.
+/// Splits a description into lines as players do: some players end a line at a carriage return alone, and skip leading
+/// spaces. This function must find every line that a player would find.
 fn lines(sdp: &str) -> impl Iterator<Item = &str> {
     let lines = sdp.split(['\r', '\n', '\0']).map(str::trim);
     lines.filter(|line| !line.is_empty())

@@ -1,25 +1,27 @@
-//! What of a sequence of numbered packets has come.
+//! Tells which packets of a numbered sequence have come.
 
 use std::ops::Range;
 
-/// So many numbers back, a late packet is still told from a second copy.
+/// How far below the highest number a packet's number may be so that we can still tell whether the packet is late or a
+/// repetition.
 pub const WINDOW: u64 = 128;
 
-/// What a number means.
+/// What the number of a packet that comes says about the packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// It is new; these numbers, between it and the others, have not come yet.
+    /// The number is new. The numbers in `skipped`, which lie between it and the numbers that came before, have not
+    /// come yet.
     New {
         /// The numbers that are lost unless they come late.
         skipped: Range<u64>,
     },
-    /// It was taken for lost, and has come late.
+    /// The packet was taken for lost, and has come late.
     Late,
-    /// It has come before, or is so old that nobody can tell.
+    /// The packet has come before, or its number is so old that nobody can tell whether it has.
     Again,
 }
 
-/// A sequence of numbers, in constant memory.
+/// Records which numbers of a sequence have come, in constant memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
     first: u64,
@@ -31,7 +33,7 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// Begins with the number that comes first.
+    /// Begins a sequence with the number that comes first.
     #[must_use]
     pub fn starting_at(first: u64) -> Sequence {
         Sequence {
@@ -55,25 +57,25 @@ impl Sequence {
         self.highest
     }
 
-    /// Numbers that have come, each counted once.
+    /// Returns how many numbers have come, each counted once.
     #[must_use]
     pub fn n_received(&self) -> u64 {
         self.n_received
     }
 
-    /// Packets that came again.
+    /// Returns for how many packets [`Sequence::take`] has returned [`Seen::Again`].
     #[must_use]
     pub fn n_again(&self) -> u64 {
         self.n_again
     }
 
-    /// Numbers between the first and the highest that have not come.
+    /// Returns how many numbers between the lowest and the highest number that have come are missing.
     #[must_use]
     pub fn n_lost(&self) -> u64 {
         self.highest - self.first + 1 - self.n_received
     }
 
-    /// Takes a number.
+    /// Records that a number has come. Returns what the number says about its packet.
     pub fn take(&mut self, number: u64) -> Seen {
         if number > self.highest {
             return self.take_higher(number);
@@ -88,7 +90,7 @@ impl Sequence {
         if number >= self.first {
             return Seen::Late;
         }
-        // It was sent before the first one that came.
+        // This packet was sent before the packet that came first.
         let skipped = number + 1..self.first;
         self.first = number;
         Seen::New { skipped }
@@ -108,7 +110,8 @@ impl Sequence {
     }
 }
 
-/// Extends a 16-bit number of RTP to the one that is nearest to `near` (RFC 3550, appendix A.1).
+/// Extends a 16-bit RTP sequence number to the number nearest to `near` that has the same lower 16 bits (RFC 3550,
+/// appendix A.1).
 #[must_use]
 pub fn extended(number: u16, near: u64) -> u64 {
     let near_low = u16::try_from(near & 0xffff).unwrap_or(u16::MAX);
@@ -166,7 +169,7 @@ mod tests {
             let mut set = std::collections::BTreeSet::from([base]);
             let mut n_again = 0;
             for _ in 0..100 {
-                // Never further apart than the window.
+                // The numbers are never further apart than the window.
                 let number = base + next(WINDOW / 2) - WINDOW / 4;
                 n_again += u64::from(!set.insert(number));
                 it.take(number);

@@ -4,12 +4,12 @@ use conference_api::{EventKind, Name};
 
 use crate::{Key, Record};
 
-/// What a request changes: the service stores it, and tells others about it afterwards.
+/// What a request changes. The service first stores the change, and then tells others about it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Change {
-    /// Records to write; `None` deletes.
+    /// The records to write; `None` deletes the record with this key.
     pub writes: Vec<(Key, Option<Record>)>,
-    /// What to tell, each with its conference.
+    /// The events to send, each with its conference.
     pub events: Vec<(Name, EventKind)>,
 }
 

@@ -1,17 +1,19 @@
-//! What the switch must have for a leg.
+//! The table entries and multicast groups that the switch must have for a leg. A leg is a participant's connection to
+//! the conference service by one UDP socket.
 
 use std::net::IpAddr;
 
 /// A leg's entries in the switch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LegEntries {
-    /// Its entry of table `sockets`, if it is signed in.
+    /// The leg's entry of table `sockets`, if the leg is signed in.
     pub socket: Option<Socket>,
-    /// Its entry of table `receivers`, if it is signed in.
+    /// The leg's entry of table `receivers`, if the leg is signed in.
     pub receiver: Option<Receiver>,
-    /// Members of its media group, each a port and a leg; no group if there are none.
+    /// The members of the multicast group that gets the leg's media. Each member is a port of the switch and a leg.
+    /// Without members there is no group.
     pub media: Vec<(u16, u16)>,
-    /// Members of its report group; no group if there are none.
+    /// The members of the multicast group that gets the leg's reports (RTCP). Without members there is no group.
     pub reports: Vec<(u16, u16)>,
 }
 
@@ -24,17 +26,17 @@ pub struct Socket {
     pub address: IpAddr,
     /// Its UDP port.
     pub udp_port: u16,
-    /// The station that sends its frames.
+    /// The MAC address of the station that sends the socket's frames.
     pub mac: [u8; 6],
-    /// The multicast group of what it sends; 0: nobody receives it.
+    /// The multicast group that gets what the socket sends, or 0 if nobody receives it.
     pub media_group: u16,
-    /// The multicast group of its reports.
+    /// The multicast group that gets the socket's reports (RTCP).
     pub report_group: u16,
-    /// 0 to 7; what has more goes first where packets wait.
+    /// 0 to 7; where packets wait in a queue, those with a higher priority leave first.
     pub priority: u8,
     /// Whether anything but RTP and RTCP is dropped.
     pub is_rtp: bool,
-    /// The most that it may send.
+    /// The highest rate at which the socket may send, in kbit/s.
     pub max_kbps: u32,
 }
 
@@ -43,9 +45,9 @@ pub struct Socket {
 pub struct Receiver {
     /// The switch's MAC on the leg's port.
     pub own_mac: [u8; 6],
-    /// The station that gets the leg's frames.
+    /// The MAC address of the station that gets the leg's frames.
     pub mac: [u8; 6],
-    /// The switch's address, the source of copies.
+    /// The switch's address, which is the source address of the packets that the leg gets.
     pub own_address: IpAddr,
     /// The socket's address.
     pub address: IpAddr,
@@ -53,12 +55,12 @@ pub struct Receiver {
     pub udp_port: u16,
 }
 
-/// The multicast group of what a leg sends.
+/// Returns the multicast group that gets what a leg sends.
 pub(crate) fn media_group(leg: u16) -> u16 {
     leg
 }
 
-/// The multicast group of a leg's reports, where it is another.
+/// Returns the multicast group that gets a leg's reports, for a leg whose reports and media go to different groups.
 pub(crate) fn report_group(leg: u16) -> u16 {
     0x8000 | leg
 }

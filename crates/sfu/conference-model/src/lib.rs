@@ -1,10 +1,11 @@
-//! Conferences as the service keeps them. Nothing here waits, reads a clock or sends: the service stores a [`Change`]
-//! first, and tells others about it afterwards.
+//! The state of all conferences as the service keeps it. Nothing in this crate waits, reads a clock or sends. The crate
+//! only works out a [`Change`], which the service first stores and then tells others about.
 //!
 //! * A [`Record`] is what the store has under a [`Key`]. All state is records.
-//! * [`Model`] has the records of all conferences in memory, and finds what belongs together.
+//! * [`Model`] has the records of all conferences in memory, and finds which of them belong together.
 //! * A [`Request`] becomes a [`Change`]: records to write, and events to send.
-//! * [`Model::entries`] is what the switch must have for a leg.
+//! * [`Model::entries`] returns the table entries and multicast groups that the switch must have for a leg. A leg is
+//!   a participant's connection to the service by one UDP socket; it has a number and a key.
 #![warn(missing_docs)]
 
 mod change;

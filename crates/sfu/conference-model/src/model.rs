@@ -1,4 +1,5 @@
-//! All records in memory, and what belongs together.
+//! Keeps all records in memory, and finds which of them belong together. In this module, a leg is a participant's
+//! connection to the conference service by one UDP socket.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,11 +14,13 @@ use crate::{
     Receiver, Record, Refusal, Socket, TrackRecord, limits,
 };
 
-/// What a leg may send that publishes nothing: receiver reports and requests for pictures, in kbit/s.
+/// The rate, in kbit/s, at which a leg may send if it publishes nothing. Such a leg sends only receiver reports and
+/// requests for pictures.
 const REPORTS_KBPS: u32 = 256;
 
-/// Where frames of a socket come from: the switch's port, the socket's address, and the station. So nobody takes the entry
-/// of another station by using its address.
+/// Where frames of a socket come from: the switch's port, the socket's address and UDP port, and the station's MAC
+/// address. As the MAC address is part of the key, a station that uses another station's IP address cannot take over
+/// the other station's entry.
 type SocketKey = (u16, IpAddr, u16, [u8; 6]);
 
 /// Conferences in memory.
@@ -26,9 +29,9 @@ pub struct Model {
     conferences: BTreeMap<Name, Conference>,
     legs: BTreeMap<u16, LegPlace>,
     bindings: BTreeMap<u16, BindingRecord>,
-    /// The leg of each socket: a socket is signed in to one.
+    /// The leg to which each socket is signed in; a socket is signed in to one leg only.
     by_socket: HashMap<SocketKey, u16>,
-    /// The leg that was given last. A number is given again as late as possible.
+    /// The number that was given to a leg last. A number is used again as late as possible.
     last_leg: u16,
 }
 
@@ -36,11 +39,11 @@ pub struct Model {
 struct Conference {
     record: ConferenceRecord,
     participants: BTreeMap<Name, ParticipantRecord>,
-    /// Who has subscribed to each track, also of those that are not there.
+    /// Who has subscribed to each track; also to tracks that do not exist at present.
     subscribers: BTreeMap<TrackPath, BTreeSet<Name>>,
 }
 
-/// Whose a leg is.
+/// Tells to whom a leg belongs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegPlace {
     /// The conference.
@@ -53,21 +56,21 @@ pub struct LegPlace {
 
 /// Reading.
 impl Model {
-    /// All conferences, by name.
+    /// Returns all conferences, sorted by name.
     pub fn conferences(&self) -> impl Iterator<Item = (&Name, &ConferenceRecord)> {
         let all = self.conferences.iter();
         all.map(|(name, conference)| (name, &conference.record))
     }
 
-    /// A conference's record.
+    /// Returns a conference's record.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such conference.
     pub fn conference(&self, name: &Name) -> Result<&ConferenceRecord, Refusal> {
         Ok(&self.inside(name)?.record)
     }
 
-    /// A conference's participants, by name.
+    /// Returns a conference's participants, sorted by name.
     ///
     /// # Errors
     /// There is no such conference.
@@ -78,10 +81,10 @@ impl Model {
         Ok(&self.inside(conference)?.participants)
     }
 
-    /// A participant.
+    /// Returns a participant's record.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such participant or conference.
     pub fn participant(
         &self,
         conference: &Name,
@@ -94,24 +97,24 @@ impl Model {
         })
     }
 
-    /// A track.
+    /// Returns a track's record.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such track, participant or conference.
     pub fn track(&self, conference: &Name, path: &TrackPath) -> Result<&TrackRecord, Refusal> {
         let publisher = self.participant(conference, &path.participant)?;
         let track = publisher.tracks.get(&path.track);
         track.ok_or_else(|| Refusal::NoTrack(path.clone()))
     }
 
-    /// Who has subscribed to a track, by name.
+    /// Returns the names of the participants that have subscribed to a track.
     pub fn subscribers(&self, conference: &Name, path: &TrackPath) -> impl Iterator<Item = &Name> {
         let conference = self.conferences.get(conference);
         let subscribers = conference.and_then(|it| it.subscribers.get(path));
         subscribers.into_iter().flatten()
     }
 
-    /// Whose a leg is.
+    /// Tells to whom a leg belongs.
     #[must_use]
     pub fn leg(&self, number: u16) -> Option<&LegPlace> {
         self.legs.get(&number)
@@ -125,7 +128,7 @@ impl Model {
         participant.ok()?.legs.get(&place.leg)
     }
 
-    /// All legs, by number.
+    /// Returns the numbers of all legs.
     pub fn legs(&self) -> impl Iterator<Item = u16> {
         self.legs.keys().copied()
     }
@@ -142,8 +145,8 @@ impl Model {
         self.by_socket.get(&socket_of(binding)).copied()
     }
 
-    /// The legs between which a track goes to a participant: the publisher's, with the quality that the participant gets
-    /// or would get, and the receiver's.
+    /// The two legs between which a track goes to a participant: the publisher's leg, which sends the quality that the
+    /// participant gets or would get, and the receiver's leg.
     #[must_use]
     pub fn path_legs(
         &self,
@@ -162,7 +165,7 @@ impl Model {
         (sends(), receives())
     }
 
-    /// All records, in an order in which [`Model::load`] takes them.
+    /// Returns all records, in an order in which [`Model::load`] takes them.
     pub fn records(&self) -> impl Iterator<Item = (Key, Record)> {
         let conferences = self.conferences.iter().flat_map(|(name, conference)| {
             let own = Record::Conference(conference.record.clone());
@@ -185,8 +188,9 @@ impl Model {
 
 /// Changing.
 impl Model {
-    /// Makes a model of a store's records. Returns the keys of those that belong to nothing, which a service that was
-    /// stopped in the middle of ending a conference leaves: they are not in the model, and can be deleted.
+    /// Makes a model of a store's records. Also returns the keys of the records that belong to nothing. A service
+    /// leaves such records if it is stopped in the middle of ending a conference. They are not in the model, and can be
+    /// deleted.
     #[must_use]
     pub fn load(records: impl IntoIterator<Item = (Key, Record)>) -> (Model, Vec<Key>) {
         let mut model = Model::default();
@@ -209,7 +213,7 @@ impl Model {
         (model, orphans)
     }
 
-    /// Does a change. Returns the legs for which the switch may need other entries now.
+    /// Applies a change. Returns the legs for which the switch may need other entries now.
     pub fn apply(&mut self, change: &Change) -> BTreeSet<u16> {
         let mut legs = BTreeSet::new();
         for (key, record) in &change.writes {
@@ -315,7 +319,7 @@ impl Model {
         }
     }
 
-    /// Adds the legs whose entries a write may change.
+    /// Adds to `legs` the legs whose entries in the switch may change when this record is written.
     fn touched(&self, key: &Key, record: Option<&Record>, legs: &mut BTreeSet<u16>) {
         match key {
             Key::Conference(_) => {}
@@ -406,7 +410,7 @@ impl Model {
         }
     }
 
-    /// Adds the legs that send a track.
+    /// Adds to `legs` the legs that send a track.
     fn sending(&self, conference: &Name, path: &TrackPath, legs: &mut BTreeSet<u16>) {
         let Ok(publisher) = self.participant(conference, &path.participant) else {
             return;
@@ -421,7 +425,7 @@ impl Model {
         legs.extend(sending.map(|leg| leg.number));
     }
 
-    /// Adds the legs that receive a track, in any quality.
+    /// Adds to `legs` the legs that receive a track, in any quality.
     fn receiving(&self, conference: &Name, path: &TrackPath, legs: &mut BTreeSet<u16>) {
         for subscriber in self.subscribers(conference, path) {
             let Ok(record) = self.participant(conference, subscriber) else {
@@ -432,7 +436,7 @@ impl Model {
         }
     }
 
-    /// Adds the legs from which this one receives, and those to which it sends.
+    /// Adds to `legs` the legs from which `leg` receives, and the legs to which `leg` sends.
     fn neighbours(&self, leg: u16, legs: &mut BTreeSet<u16>) {
         let Some(place) = self.legs.get(&leg) else {
             return;
@@ -457,7 +461,7 @@ impl Model {
 
 /// What the switch must have.
 impl Model {
-    /// The entries of a leg; none for a leg that does not exist or is not signed in.
+    /// Returns the entries that the switch must have for a leg. A leg that does not exist or is not signed in has none.
     #[must_use]
     pub fn entries(&self, leg: u16) -> LegEntries {
         let found = self.bindings.get(&leg).zip(self.legs.get(&leg));
@@ -481,7 +485,7 @@ impl Model {
         let publishers = self.publishers(place, record);
         let (reports, reports_to) = match (media.is_empty(), publishers.is_empty()) {
             (true, true) => (Vec::new(), 0),
-            // Its reports go where its media goes.
+            // The leg's reports go where its media goes.
             (false, true) => (Vec::new(), media_group(leg)),
             (_, false) => {
                 let both: BTreeSet<_> = media.iter().chain(&publishers).copied().collect();
@@ -518,7 +522,7 @@ impl Model {
         }
     }
 
-    /// Who receives a quality of a track: port and leg of each signed-in one.
+    /// Returns the port and the number of each signed-in leg that receives a quality of a track.
     fn receivers(
         &self,
         conference: &Name,
@@ -542,7 +546,7 @@ impl Model {
         members.into_iter().collect()
     }
 
-    /// Whose tracks a leg receives: port and leg of each signed-in one.
+    /// Returns the port and the number of each signed-in leg that sends a track which the leg at `place` receives.
     fn publishers(&self, place: &LegPlace, record: &ParticipantRecord) -> Vec<(u16, u16)> {
         let mut members = BTreeSet::new();
         for (path, subscription) in &record.subscriptions {
@@ -555,7 +559,7 @@ impl Model {
             let Some(track) = publisher.tracks.get(&path.track) else {
                 continue;
             };
-            // JackTrip's clients, for example, would take reports for sound.
+            // Reports go to publishers of RTP only: JackTrip's clients, for example, would take reports for sound.
             if track.transport == Transport::Rtp
                 && track.muted_by.is_none()
                 && let Some(quality) = chosen(track, subscription.quality.as_ref())
@@ -571,10 +575,11 @@ impl Model {
         Some((self.bindings.get(&number)?.port, number))
     }
 
-    /// A number for a new leg: one that was never given, or was given longest ago.
+    /// Returns a number for a new leg: a number that no leg has had yet, or the one that was given to a leg longest
+    /// ago.
     ///
     /// # Errors
-    /// All are given.
+    /// All numbers are in use.
     pub(crate) fn free_leg(&self, taken: &BTreeSet<u16>) -> Result<u16, Refusal> {
         let later = self.last_leg + 1..=limits::LEGS_MAX;
         let mut numbers = later.chain(1..=limits::LEGS_MAX);
@@ -587,7 +592,8 @@ impl Model {
     }
 }
 
-/// The quality that a subscription gets: the one of this name, else the best one.
+/// Returns the quality of a track that a subscription gets: the quality with this name or, if no name is given or the
+/// track has no such quality, the best one.
 pub(crate) fn chosen<'t>(
     track: &'t TrackRecord,
     quality: Option<&Name>,
@@ -596,7 +602,7 @@ pub(crate) fn chosen<'t>(
     named.or_else(|| track.qualities.first())
 }
 
-/// What a leg of this participant sends.
+/// Returns what a leg of this participant sends: a track's name, the track and its quality.
 pub(crate) fn sent_by<'r>(
     record: &'r ParticipantRecord,
     leg: &Name,
@@ -611,7 +617,7 @@ fn socket_of(binding: &BindingRecord) -> SocketKey {
     (binding.port, binding.address, binding.udp_port, binding.mac)
 }
 
-/// Sound goes first: it needs little, and people hear what it lacks.
+/// Sound has the highest priority: it needs little bandwidth, and people hear when something is missing.
 fn priority(kind: TrackKind) -> u8 {
     match kind {
         TrackKind::Audio => 6,

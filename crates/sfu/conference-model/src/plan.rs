@@ -1,4 +1,4 @@
-//! What a request changes.
+//! Works out what a request changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::{
     QualityRecord, Record, Refusal, Request, SubscriptionRecord, TrackRecord, limits,
 };
 
-/// What a plan needs from outside.
+/// What `Model::plan` needs from outside the model.
 pub struct Outside<'o> {
     /// The time, in milliseconds since 1970.
     pub now_ms: u64,
@@ -29,10 +29,10 @@ impl std::fmt::Debug for Outside<'_> {
 }
 
 impl Model {
-    /// What a request changes. Nothing is changed yet.
+    /// Works out what a request changes, and leaves the model as it is.
     ///
     /// # Errors
-    /// The request asks for what cannot be.
+    /// The request asks for something that is not possible.
     pub fn plan(&self, request: &Request, outside: &mut Outside<'_>) -> Result<Change, Refusal> {
         match request {
             Request::PutConference { conference, spec } => {
@@ -191,7 +191,7 @@ impl Model {
         };
         let is_bound = |leg: &LegRecord| self.binding(leg.number).is_some();
         if reason == LeftReason::Gone && record.legs.values().any(is_bound) {
-            // It came back while the request waited.
+            // The participant came back while the request waited.
             return Ok(change);
         }
         for leg in record.legs.values() {
@@ -294,7 +294,8 @@ impl Model {
     ) -> Result<Change, Refusal> {
         let there = self.track(conference, path)?.muted_by;
         let muted_by = match (muted, there) {
-            // A publisher's mute does not take the place of an administrator's.
+            // A track that an administrator has muted stays muted by the administrator, even if its publisher mutes it
+            // too.
             (true, Some(MutedBy::Administrator)) => there,
             (true, _) => Some(by),
             (false, Some(MutedBy::Administrator)) if by == MutedBy::Publisher => {
@@ -332,7 +333,7 @@ impl Model {
         }
         let old = self.participant(conference, name)?;
         let there = old.subscriptions.get(path);
-        // One to a track that has gone stays, and can be written again.
+        // A subscription to a track that does not exist any more stays, and can be written again.
         let track = match self.track(conference, path) {
             Err(_) if there.is_some() => None,
             found => Some(found?),
@@ -405,7 +406,7 @@ impl Model {
         if self.binding(leg) == Some(binding) {
             return Ok(change);
         }
-        // A socket that signs in to another leg leaves the one that it had.
+        // A socket that signs in to another leg is signed out from the leg that it had before.
         if let Some(other) = self.leg_of_socket(binding)
             && other != leg
         {
@@ -435,7 +436,8 @@ impl Model {
         change
     }
 
-    /// Writes a participant anew: legs that its tracks and subscriptions name are made, legs that none names end.
+    /// Writes a participant's record anew: makes the legs that its tracks and subscriptions name, and ends the
+    /// participant's other legs.
     fn rewrite(
         &self,
         (conference, name): (&Name, &Name),
@@ -501,7 +503,7 @@ fn quality_record(track: &Name, spec: &QualitySpec) -> QualityRecord {
     }
 }
 
-/// The name of a leg of its own: both names where they fit, else as much of them as fits.
+/// Makes the name of a leg from two names, with a dot between; the result is cut to the greatest length of a name.
 fn own_leg(first: &Name, second: &Name) -> Name {
     let mut text = format!("{first}.{second}");
     text.truncate(conference_api::NAME_LEN_MAX);

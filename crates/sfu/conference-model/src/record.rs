@@ -1,4 +1,4 @@
-//! What the store has, as JSON.
+//! The records that the store has, as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use conference_api::{MutedBy, Name, Route, TrackKind, TrackPath, Transport};
 use hello::{KEY_LEN, Origin};
 use serde::{Deserialize, Serialize};
 
-/// Where the store has a record.
+/// The key under which the store has a record.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
     /// `conference/CONFERENCE`
@@ -49,7 +49,7 @@ impl std::str::FromStr for Key {
     }
 }
 
-/// Why what the store has is no record.
+/// Why something in the store is not a record.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadRecord {
     /// A key that no version of the service writes.
@@ -60,7 +60,7 @@ pub enum BadRecord {
         "the store's record {key} cannot be read ({why}): it may be from a later version of the service"
     )]
     Value {
-        /// Its key.
+        /// The record's key.
         key: String,
         /// What was expected, and where.
         why: String,
@@ -70,16 +70,16 @@ pub enum BadRecord {
 /// A record of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// Of a conference.
+    /// The record of a conference.
     Conference(ConferenceRecord),
-    /// Of a participant, with its tracks, subscriptions and legs.
+    /// The record of a participant, with its tracks, subscriptions and legs.
     Participant(ParticipantRecord),
-    /// Of a leg's socket.
+    /// The record of the socket that is signed in to a leg.
     Binding(BindingRecord),
 }
 
 impl Record {
-    /// Writes it as JSON.
+    /// Returns the record as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         let json = match self {
@@ -87,11 +87,11 @@ impl Record {
             Record::Participant(record) => serde_json::to_string(record),
             Record::Binding(record) => serde_json::to_string(record),
         };
-        // Records are maps with text as keys, which JSON has.
+        // Every record is a map with text as keys, which JSON can express.
         json.unwrap_or_else(|_| unreachable!())
     }
 
-    /// Reads the record of this key.
+    /// Reads a record from JSON; its key says of which kind it is.
     ///
     /// # Errors
     /// The value is not of the key's kind.
@@ -128,7 +128,7 @@ pub struct ParticipantRecord {
     pub joined_ms: u64,
     /// When its token ends, in milliseconds since 1970.
     pub expires_ms: u64,
-    /// Its sockets.
+    /// Its legs, one for each of its UDP sockets.
     pub legs: BTreeMap<Name, LegRecord>,
     /// What it publishes.
     pub tracks: BTreeMap<Name, TrackRecord>,
@@ -137,19 +137,19 @@ pub struct ParticipantRecord {
     pub subscriptions: BTreeMap<TrackPath, SubscriptionRecord>,
 }
 
-/// A socket of a participant.
+/// A leg: a participant's connection by one UDP socket.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LegRecord {
-    /// Its number in the switch and in hellos.
+    /// The leg's number, in the switch and in hellos. Hellos are the datagrams with which the leg's socket signs in.
     pub number: u16,
-    /// The key of its hellos.
+    /// The key of the leg's hellos.
     #[serde(with = "hexadecimal")]
     pub key: [u8; KEY_LEN],
 }
 
 impl LegRecord {
-    /// The key of its hellos, as its participant gets it.
+    /// Returns the key of the leg's hellos as the participant gets it: in hexadecimal digits.
     #[must_use]
     pub fn key_in_hexadecimal(&self) -> String {
         data_encoding::HEXLOWER.encode(&self.key)
@@ -168,7 +168,7 @@ impl fmt::Debug for LegRecord {
 pub struct TrackRecord {
     /// What it carries.
     pub kind: TrackKind,
-    /// What its datagrams are.
+    /// What the track's datagrams are, for example RTP.
     pub transport: Transport,
     /// Who has muted it.
     pub muted_by: Option<MutedBy>,
@@ -184,9 +184,9 @@ pub struct TrackRecord {
 pub struct QualityRecord {
     /// Its name in the track.
     pub name: Name,
-    /// The most that it sends, in kbit/s.
+    /// The highest rate of this quality, in kbit/s.
     pub max_kbps: u32,
-    /// The leg that sends it.
+    /// The leg that sends this quality.
     pub leg: Name,
 }
 
@@ -194,9 +194,9 @@ pub struct QualityRecord {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionRecord {
-    /// The quality; `None`: the best one.
+    /// The name of the quality that the participant receives, or `None` for the best one.
     pub quality: Option<Name>,
-    /// The leg that receives it.
+    /// The leg that receives the track.
     pub leg: Name,
 }
 
@@ -231,14 +231,14 @@ impl BindingRecord {
         }
     }
 
-    /// Whether frames of both come from the same socket.
+    /// Whether this is the same socket as `other`: both have the same port of the switch, address and UDP port.
     #[must_use]
     pub fn is_same_socket(&self, other: &BindingRecord) -> bool {
         let socket = |it: &BindingRecord| (it.port, it.address, it.udp_port);
         socket(self) == socket(other)
     }
 
-    /// What others may know of it.
+    /// Returns what others may know of the socket.
     #[must_use]
     pub fn route(&self) -> Route {
         Route {

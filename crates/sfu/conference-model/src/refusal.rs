@@ -1,4 +1,4 @@
-//! Why a request is refused. Nothing has changed then.
+//! Why a request is refused. A request that is refused has changed nothing.
 
 use conference_api::{Name, TrackPath};
 
@@ -24,7 +24,7 @@ pub enum Refusal {
     /// No such leg.
     #[error("there is no leg {0}")]
     NoLeg(u16),
-    /// A track's own publisher.
+    /// A participant asks to receive its own track.
     #[error("a participant does not receive its own tracks")]
     OwnTrack,
     /// No quality of this name.
@@ -34,10 +34,10 @@ pub enum Refusal {
         path: TrackPath,
         /// The quality that was asked for.
         quality: Name,
-        /// Those that the track has, with commas between.
+        /// The qualities that the track has, with commas between.
         there: String,
     },
-    /// A leg for two qualities.
+    /// One leg would have to send two qualities.
     #[error(
         "leg {leg} sends quality {quality} of track {track}: a leg sends one quality, so give the other one another leg"
     )]
@@ -49,7 +49,7 @@ pub enum Refusal {
         /// The track's quality.
         quality: Name,
     },
-    /// Muted by an administrator.
+    /// An administrator has muted the track.
     #[error("an administrator has muted track {}: only an administrator unmutes it", .0.track)]
     MutedByAdministrator(TrackPath),
     /// A value out of its bounds.
@@ -96,12 +96,12 @@ impl Refusal {
 /// The kind of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RefusalKind {
-    /// What the request is about is not there.
+    /// What the request names does not exist.
     NotFound,
-    /// The request asks for what cannot be.
+    /// The request asks for something that is not possible.
     Invalid,
-    /// Somebody else may do it.
+    /// Whoever makes the request may not do so, but somebody else may.
     Forbidden,
-    /// There is no room.
+    /// A limit is reached.
     Full,
 }

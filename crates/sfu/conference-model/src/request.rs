@@ -1,4 +1,4 @@
-//! What can be asked of the model.
+//! The requests that can be made to the model.
 
 use conference_api::{
     ConferenceSpec, LeftReason, MutedBy, Name, ParticipantSpec, SubscriptionSpec, TrackPath,
@@ -7,90 +7,90 @@ use conference_api::{
 
 use crate::BindingRecord;
 
-/// A request. Whether somebody may make it is decided before. What is already as a request wants it stays as it is, so a
-/// request can be made again.
+/// A request. Whether the person or program that makes it is allowed to is decided earlier. A request does not change
+/// anything that is already as requested, so it can be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Makes a conference, or changes its text.
     PutConference {
-        /// Which.
+        /// The conference.
         conference: Name,
-        /// As which.
+        /// What the conference is to be like.
         spec: ConferenceSpec,
     },
     /// Ends a conference, with everybody in it.
     DeleteConference {
-        /// Which.
+        /// The conference.
         conference: Name,
     },
-    /// Adds a participant, or changes its texts and its end.
+    /// Adds a participant, or changes its texts and the time at which its token ends.
     PutParticipant {
         /// The conference.
         conference: Name,
-        /// Who.
+        /// The participant.
         participant: Name,
-        /// As whom.
+        /// What the participant is to be like.
         spec: ParticipantSpec,
-        /// When it ends, in milliseconds since 1970.
+        /// When the participant's token ends, in milliseconds since 1970.
         expires_ms: u64,
     },
     /// Removes a participant, with its tracks and subscriptions.
     DeleteParticipant {
         /// The conference.
         conference: Name,
-        /// Who.
+        /// The participant.
         participant: Name,
-        /// Why.
+        /// Why the participant is removed.
         reason: LeftReason,
     },
     /// Publishes a track, or changes it.
     PutTrack {
         /// The conference.
         conference: Name,
-        /// Which.
+        /// The track.
         path: TrackPath,
-        /// As which.
+        /// What the track is to be like.
         spec: TrackSpec,
     },
     /// Ends a track.
     DeleteTrack {
         /// The conference.
         conference: Name,
-        /// Which.
+        /// The track.
         path: TrackPath,
     },
-    /// Mutes a track, or ends that.
+    /// Mutes a track, or unmutes it.
     Mute {
         /// The conference.
         conference: Name,
-        /// Which.
+        /// The track.
         path: TrackPath,
-        /// Whether nobody receives it.
+        /// Whether the track is to be muted, so that nobody receives it.
         muted: bool,
         /// Who asks.
         by: MutedBy,
     },
-    /// Receives a track, or changes its quality.
+    /// Subscribes a participant to a track, or changes the quality that it receives.
     PutSubscription {
         /// The conference.
         conference: Name,
         /// Who receives.
         participant: Name,
-        /// What.
+        /// The track.
         path: TrackPath,
-        /// How.
+        /// What the subscription is to be like.
         spec: SubscriptionSpec,
     },
-    /// Receives a track no longer.
+    /// Ends a participant's subscription to a track.
     DeleteSubscription {
         /// The conference.
         conference: Name,
         /// Who received.
         participant: Name,
-        /// What.
+        /// The track.
         path: TrackPath,
     },
-    /// A socket has proved to be a leg's.
+    /// A socket has proved that it belongs to a leg.
     SignIn {
         /// The leg.
         leg: u16,
@@ -101,7 +101,8 @@ pub enum Request {
     SignOut {
         /// The leg.
         leg: u16,
-        /// Only if this is its socket; `None`: whichever is. Another one may sign in while the request waits.
+        /// If given, signs the leg out only if this is still its socket, because another socket may sign in while the
+        /// request waits. If `None`, signs the leg out whichever socket it has.
         socket: Option<BindingRecord>,
     },
 }

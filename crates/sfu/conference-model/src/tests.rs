@@ -70,7 +70,7 @@ impl World {
         )
     }
 
-    /// Does it; the events.
+    /// Makes a request, applies the change, and returns the events.
     fn done(&mut self, request: &Request) -> Vec<EventKind> {
         let change = self.plan(request).expect("no refusal");
         self.model.apply(&change);
@@ -161,7 +161,7 @@ fn media_goes_to_those_who_chose_the_quality_and_reports_go_back() {
     let socket = entries.socket.expect("signed in");
     assert_eq!((socket.media_group, socket.report_group), (0, 0x8000 | bob));
 
-    // Another quality: both groups change, and Bob's reports go to the other leg.
+    // Bob chooses another quality: both groups change, and Bob's reports go to the other leg.
     world.subscribe("bob", path("ann", "cam"), Some("low"));
     assert_eq!(world.model.entries(high).media, []);
     assert_eq!(world.model.entries(low).media, [(3, bob), (4, cid)]);
@@ -264,7 +264,7 @@ fn a_socket_is_signed_in_to_one_leg_and_a_leg_has_one_socket() {
     assert_eq!(world.model.binding(bob), None);
     assert_eq!(world.model.leg_of_socket(&of_bob), Some(cid));
     assert_eq!(world.model.entries(bob), LegEntries::default());
-    // It moves to another address.
+    // Cid signs in from another address.
     let moved = binding(7, 77, 7_777);
     world.sign_in(cid, moved);
     assert_eq!(world.model.leg_of_socket(&of_bob), None);
@@ -483,7 +483,7 @@ fn random_request(rng: &mut Rng, model: &Model) -> Request {
         },
         10 if rng.u8(..3) == 0 => Request::SignOut {
             leg,
-            // This one, if it is there, or any.
+            // Signs out either this socket only, if the leg has it, or whichever socket the leg has.
             socket: rng.bool().then(|| binding(1, 1, 5_000)),
         },
         _ => Request::SignIn {
@@ -498,7 +498,8 @@ fn all_entries(model: &Model) -> BTreeMap<u16, LegEntries> {
     all.filter(|(_, it)| *it != LegEntries::default()).collect()
 }
 
-/// Groups have only legs that are signed in, of the same conference, and of other participants; a socket is in one entry.
+/// Checks that multicast groups have only legs that are signed in, are in the same conference, and belong to other
+/// participants, and that each socket is in one entry only.
 fn check(model: &Model) {
     let mut sockets = BTreeSet::new();
     for (leg, entries) in all_entries(model) {

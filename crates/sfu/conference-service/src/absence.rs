@@ -1,4 +1,5 @@
-//! Finds participants that are gone: no signed-in socket, no event stream, and no request of their token for a time.
+//! Finds participants that are gone: for some time they have had no signed-in socket and no event stream, and no
+//! request has come with their token.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::presence::Presence;
 
-/// If two looks are further apart, this process was stopped or starved, and so perhaps were the signs of participants.
+/// If more time than this lies between two calls of `Absence::look`, this process was stopped or got too little CPU
+/// time, and may have missed participants' signs of life.
 const LOOKS_APART_MAX: Duration = Duration::from_secs(5);
 
 /// When each participant was last seen.
@@ -21,7 +23,7 @@ pub struct Absence {
 }
 
 impl Absence {
-    /// Participants are gone after this time.
+    /// Makes an `Absence` for which a participant is gone after this time without a sign of life.
     #[must_use]
     pub fn new(gone: Duration) -> Absence {
         Absence {
@@ -31,8 +33,9 @@ impl Absence {
         }
     }
 
-    /// Looks at all participants. Returns the removal of those that are gone. `is_whole`: whether the switch has what it
-    /// must have; while it is away hosts cannot sign in, and nobody's silence counts.
+    /// Checks all participants. Returns requests that remove those that are gone. `is_whole` says whether the switch
+    /// has the entries that it must have. While the switch is away, hosts cannot sign in, so no participant's silence
+    /// counts.
     pub fn look(
         &mut self,
         model: &Model,
@@ -167,7 +170,7 @@ mod tests {
             });
         }
 
-        /// A look each second.
+        /// Lets this many seconds pass, and checks the participants once a second.
         fn pass(&mut self, seconds: u64, is_whole: bool) -> Vec<Request> {
             let mut gone = Vec::new();
             for _ in 0..seconds {

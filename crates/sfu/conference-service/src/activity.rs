@@ -1,7 +1,9 @@
-//! What the switch has counted, once a second: of each leg, of each verdict, and of its ports.
+//! What the switch has counted, read once a second: for each leg (a participant's connection by one UDP socket), for
+//! each verdict (what the switch's program decides about a packet), and for each port.
 //!
-//! A reading becomes a new [`Activity`] by [`Activity::next`], which reads no clock and waits for nothing. A counter that
-//! is lower than before, or of another socket, has begun anew: what it has counted since is its increase.
+//! [`Activity::next`] makes a new [`Activity`] of each reading; it reads no clock and waits for nothing. If a counter
+//! is lower than before, or belongs to another socket than before, then the counter has begun again from 0, and its
+//! whole value is the increase.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +20,13 @@ use p4runtime_proto::reprise::v1::{GetCountersResponse, Latency, PortCounters, l
 use crate::rows::socket_key;
 use crate::sign_in::Clocks;
 
-/// Bytes of a frame with a hello, over IPv4 and IPv6, without and with a tag of VLAN 0.
+/// How many bytes of a frame with a hello are not the hello itself: over IPv4 and IPv6 without a tag, then over IPv4
+/// and IPv6 with a tag of VLAN 0. With hellos a host signs a socket in and keeps it signed in.
 const HELLO_FRAMES: [u64; 4] = [42, 62, 46, 66];
 /// A host says hello each second, and eight times at most in a second in which it signs in (docs/join.md).
 const HELLOS_PER_LOOK: u64 = 8;
 
-/// A leg's socket that has been silent for so long can be replaced by another one. Hosts say hello each second.
+/// When a leg's socket has been silent for this long, another socket can replace it. Hosts say hello each second.
 const IN_USE_MS: u64 = 3_000;
 
 /// The socket of a leg, as table `sockets` has it: port, address, UDP port, MAC.
@@ -32,11 +35,11 @@ pub type SocketKey = [u128; 4];
 /// What was read from the switch.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// Each signed-in leg's socket, what it has sent, and what the meter has marked red of that.
+    /// For each signed-in leg: its socket, what the socket has sent, and how much of that the meter has marked red.
     pub sockets: BTreeMap<u16, (SocketKey, Count, Count)>,
     /// What each leg has received.
     pub receivers: BTreeMap<u16, Count>,
-    /// Verdicts by name.
+    /// The count of each verdict, by name.
     pub verdicts: BTreeMap<String, Count>,
     /// Ports by number. Empty if the switch does not tell.
     pub ports: BTreeMap<u16, PortReading>,
@@ -49,7 +52,7 @@ pub struct PortReading {
     pub is_down: bool,
     /// Frames that it has dropped, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// How long what has left by it was in the switch.
+    /// How long the packets that left by this port were in the switch.
     pub delay: Option<Delay>,
 }
 
@@ -64,7 +67,7 @@ impl From<&PortCounters> for PortReading {
     }
 }
 
-/// The delays of ports.
+/// Returns the number and the delay of each port that has a latency.
 fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
     let of_ports = latencies.iter().filter(|it| it.of() == latency::Of::Port);
     of_ports.filter_map(|it| {
@@ -78,24 +81,25 @@ fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
     })
 }
 
-/// Something that is counted.
+/// A counter, and how fast it grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     /// The counter's value.
     pub count: Count,
-    /// The increase since the reading before; none at the first one.
+    /// How much the counter has grown since the previous reading; 0 at the first reading.
     pub increase: Count,
     /// Packets in a second.
     pub packets_per_s: u64,
     /// Bits in a second.
     pub bits_per_s: u64,
-    /// When it last grew, in milliseconds since 1970.
+    /// When the counter last grew, in milliseconds since 1970.
     pub last_ms: Option<u64>,
 }
 
 impl Flow {
     fn next(before: Option<&Flow>, count: Count, interval_ms: Option<u64>, now_ms: u64) -> Flow {
-        // Of the first reading nobody knows in which time it came together, and who has counted it already.
+        // At the first reading it is not known how long the counter has run, or whether its value was reported before.
+        // So the increase is 0.
         let old = before.map_or(count, |it| it.count);
         let is_new = count.packets < old.packets || count.bytes < old.bytes;
         let old = if is_new { Count::default() } else { old };
@@ -124,17 +128,17 @@ impl Flow {
 pub struct LegActivity {
     /// The socket; all zeros for a leg that only table `receivers` has.
     socket: SocketKey,
-    /// What it sends, hellos too.
+    /// What the leg sends, including hellos.
     pub sent: Flow,
-    /// What of that was more than its rate.
+    /// The part of what the leg sends that exceeds its rate.
     pub policed: Flow,
-    /// What it receives.
+    /// What the leg receives.
     pub received: Flow,
     /// When it last sent something else than hellos, in milliseconds since 1970.
     pub last_media_ms: Option<u64>,
-    /// Since when it is looked at, by the steady clock.
+    /// Since when we read the leg's counters, by the steady clock (one that is never set).
     pub since_ms: u64,
-    /// When it last sent anything, by the steady clock. The time in which the switch was away does not count.
+    /// When the leg last sent anything, by the steady clock. The time in which the switch was away does not count.
     pub heard_ms: u64,
 }
 
@@ -145,27 +149,29 @@ pub struct PortActivity {
     pub is_down: bool,
     /// Drops by reason; bytes are not known.
     pub drops: BTreeMap<String, Flow>,
-    /// How long what has left by it was in the switch, since the switch's process began.
+    /// How long the packets that left by this port were in the switch, for all packets since the switch's process
+    /// began.
     pub delay: Option<Delay>,
 }
 
-/// What the switch has counted until now, and how fast.
+/// What the switch has counted until now, and how fast the counters grow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// Whether the switch is connected.
     pub is_connected: bool,
-    /// When it was read, by the steady clock. `None` before the first reading after the switch was away.
+    /// When the counters were last read, by the steady clock. `None` before the first reading after the switch was
+    /// away.
     pub read_steady_ms: Option<u64>,
     /// Legs that are signed in, by number.
     pub legs: BTreeMap<u16, LegActivity>,
-    /// Verdicts by name.
+    /// The count of each verdict, by name.
     pub verdicts: BTreeMap<String, Flow>,
     /// Ports by number.
     pub ports: BTreeMap<u16, PortActivity>,
 }
 
 impl Activity {
-    /// The activity after another reading. It has the legs of the reading, and no other.
+    /// Returns the activity after another reading. It has exactly the legs that the reading has.
     #[must_use]
     pub fn next(&self, reading: &Reading, clocks: Clocks) -> Activity {
         let interval_ms = self
@@ -189,7 +195,8 @@ impl Activity {
                     packets: *packets,
                     bytes: 0,
                 };
-                // A switch names only reasons that occurred: what is named for the first time was 0 in the reading before.
+                // A switch names only reasons that have occurred: a reason that it names for the first time had the
+                // count 0 in the reading before.
                 let first = Flow::default();
                 let before = old.get(reason);
                 let before = before.or((self.ports.contains_key(port)).then_some(&first));
@@ -221,7 +228,8 @@ impl Activity {
         let nothing = Default::default();
         let (socket, sent, red) = reading.sockets.get(&leg).unwrap_or(&nothing);
         let old = self.legs.get(&leg);
-        // Another socket has counters of its own, even if they are above those of the one before.
+        // If the leg has another socket now, that socket's counters began at 0, even if they are above those of the
+        // former socket.
         let same = old.filter(|it| it.socket == *socket);
         // A leg that came after the last reading has counted only since then.
         let first = Flow::default();
@@ -251,9 +259,10 @@ impl Activity {
         }
     }
 
-    /// Whether the socket that is signed in to a leg has sent something a moment ago, so that no other one can take its
-    /// place. Silence is what readings have shown: what was sent since the last one nobody knows, and a socket that signed
-    /// in since then is not in it, even if the leg is there with the socket that it had before.
+    /// Whether the socket that is signed in to a leg has sent something a moment ago, so that no other socket can take
+    /// its place. A socket counts as silent only for a time for which readings have shown it, because nobody knows what
+    /// it has sent after the last reading. If the socket signed in after the last reading, the reading says nothing
+    /// about it, even if the reading has the leg with its former socket; then the answer is yes.
     #[must_use]
     pub fn still_sends(&self, leg: u16, binding: &BindingRecord) -> bool {
         let there = self
@@ -264,7 +273,8 @@ impl Activity {
         silent_ms.is_none_or(|it| it < IN_USE_MS)
     }
 
-    /// Signs sockets out that have been silent for so long. One that has signed in since the reading stays.
+    /// Returns requests that sign out the sockets that have been silent for `silence_ms`. A socket that has signed in
+    /// since the reading stays.
     #[must_use]
     pub fn silent(&self, model: &Model, silence_ms: u64) -> Vec<Request> {
         let legs = self.legs.iter();
@@ -282,8 +292,8 @@ impl Activity {
         Some(self.read_steady_ms?.saturating_sub(leg.heard_ms))
     }
 
-    /// The activity when the connection to the switch has ended: counters stay to be compared, rates end. Silence is
-    /// counted from the next reading on.
+    /// Returns the activity for the time when the connection to the switch has ended. It keeps the counters, so that
+    /// the next reading can be compared with them, and has no rates. Silence is counted from the next reading on.
     #[must_use]
     pub fn away(&self) -> Activity {
         let mut away = Activity {
@@ -304,7 +314,7 @@ impl Activity {
         away
     }
 
-    /// The activity when the switch is connected again, before the first reading.
+    /// Returns the activity for the time when the switch is connected again, before the first reading.
     #[must_use]
     pub fn connected(&self, clocks: Clocks) -> Activity {
         let mut connected = Activity {
@@ -317,8 +327,9 @@ impl Activity {
         connected
     }
 
-    /// The activity when the switch has got its program, whose counters are 0. At the next reading they may be above their
-    /// old values, and nobody would see that they began anew.
+    /// Returns the activity for the time when the switch has just got its program, whose counters are 0. The counts
+    /// kept here become 0, too. Otherwise the counters might be above the old counts at the next reading, and nobody
+    /// would see that they began anew.
     #[must_use]
     pub fn counting_anew(&self) -> Activity {
         let mut anew = self.clone();
@@ -350,10 +361,10 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// Finds it.
+    /// Finds the table in a program's P4Info.
     ///
     /// # Errors
-    /// The program is another one.
+    /// This is not the program that the service expects.
     pub fn find(p4info: &P4Info) -> Result<Verdicts, ObjectError> {
         let table = table_info(p4info, "verdicts")?;
         let actions = p4info
@@ -371,7 +382,7 @@ impl Verdicts {
         })
     }
 
-    /// A wildcard that reads its entries with their counters.
+    /// Returns a wildcard entity that reads the table's entries with their counters.
     #[must_use]
     pub fn wildcard(&self) -> Entity {
         p4runtime_client::entities::wildcard_table(self.table)
@@ -392,7 +403,7 @@ impl Verdicts {
     }
 }
 
-/// Wildcards that read the counters.
+/// Returns the wildcard entities that read the counters of the three tables.
 #[must_use]
 pub fn wildcards(sockets: &Table, receivers: &Table, verdicts: &Verdicts) -> Vec<Entity> {
     let mut of_sockets = sockets.wildcard();
@@ -403,7 +414,7 @@ pub fn wildcards(sockets: &Table, receivers: &Table, verdicts: &Verdicts) -> Vec
 }
 
 impl Reading {
-    /// Takes what [`wildcards`] have read. Entries that the service does not write are left out.
+    /// Makes a reading of what [`wildcards`] have read. Entries that the service does not write are left out.
     #[must_use]
     pub fn new(
         (sockets, receivers, verdicts): (&Table, &Table, &Verdicts),
@@ -509,7 +520,7 @@ mod tests {
         assert_eq!(silent.legs[&1].heard_ms, 2_000);
         let short = silent.next(&leg(7, count(7, 6 * HELLO + 60), Count::default()), at(4));
         assert_eq!(short.legs[&1].last_media_ms, Some(1_004_000));
-        // As long as hellos, but more of them than there can be.
+        // The frames are as long as hellos, but there are more of them than there can be hellos.
         let many = short.next(&leg(7, count(57, 56 * HELLO + 60), Count::default()), at(5));
         assert_eq!(many.legs[&1].last_media_ms, Some(1_005_000));
     }
@@ -530,7 +541,7 @@ mod tests {
         let socket = &binding(0);
         let first = Activity::default().next(&leg(7, count(5, 500), Count::default()), at(1));
         let sends = first.next(&leg(7, count(6, 600), Count::default()), at(2));
-        // However late it is now.
+        // This holds however long ago the last reading was.
         assert!(sends.still_sends(1, socket) && sends.connected(at(60)).still_sends(1, socket));
         let silent = sends.next(&leg(7, count(6, 600), Count::default()), at(32));
         assert!(!silent.still_sends(1, socket));

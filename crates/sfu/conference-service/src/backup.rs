@@ -1,5 +1,5 @@
-//! A backup: all records as lines of JSON. The first line says what it is and how many records follow, so a file that was
-//! cut off is known.
+//! A backup: all records as lines of JSON. The first line says that this is a backup, and how many records follow, so
+//! that a file that was cut off is recognized.
 
 use std::collections::BTreeSet;
 
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 /// The format that this version writes and reads.
 const FORMAT: u32 = 1;
 
-/// The first line.
+/// The first line of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The format of what follows.
+    /// The format of the lines that follow.
     pub format: u32,
-    /// The version of the service that wrote it.
+    /// The version of the service that wrote the backup.
     pub version: String,
-    /// When, in milliseconds since 1970.
+    /// When the backup was made, in milliseconds since 1970.
     pub time_ms: u64,
     /// How many lines follow.
     pub records: usize,
 }
 
-/// One of the lines that follow.
+/// One of the lines after the first: a record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -33,23 +33,23 @@ struct Line {
 /// Why a text is no backup.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadBackup {
-    /// The first line is another one.
+    /// The first line is not the first line of a backup.
     #[error("line 1: expected a backup of a conference service, {0}")]
     Head(String),
-    /// It is of another version.
+    /// The backup has another format.
     #[error(
         "line 1: expected a backup of format {FORMAT}, found format {found} of version {version}: restore it with that version"
     )]
     Format {
         /// The format.
         found: u32,
-        /// The version of the service that wrote it.
+        /// The version of the service that wrote the backup.
         version: String,
     },
     /// A line is no record.
     #[error("line {line}: expected a record, {why}")]
     Line {
-        /// Its number, from 1.
+        /// The line's number, from 1.
         line: usize,
         /// What is wrong.
         why: String,
@@ -57,22 +57,22 @@ pub enum BadBackup {
     /// A line's record is of another version.
     #[error("line {line}: {error}")]
     Record {
-        /// Its number, from 1.
+        /// The line's number, from 1.
         line: usize,
         /// What is wrong.
         error: BadRecord,
     },
-    /// Lines are missing, or too many.
+    /// Lines are missing, or there are too many.
     #[error("expected {expected} records as line 1 says, found {found}: take a whole copy")]
     Length {
-        /// How many line 1 says.
+        /// How many records there are to be, as line 1 says.
         expected: usize,
-        /// How many there are.
+        /// How many records there are.
         found: usize,
     },
 }
 
-/// All records at this moment, as lines without their ends.
+/// Returns a backup of all records at this moment, as lines without their line ends.
 #[must_use]
 pub fn lines(model: &Model, time_ms: u64) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -86,7 +86,7 @@ pub fn lines(model: &Model, time_ms: u64) -> Vec<String> {
         time_ms,
         records: lines.len() - 1,
     };
-    // It has only texts and numbers.
+    // The head has only texts and numbers, which JSON can express.
     lines[0] = serde_json::to_string(&head).unwrap_or_else(|_| unreachable!());
     lines
 }
@@ -94,7 +94,7 @@ pub fn lines(model: &Model, time_ms: u64) -> Vec<String> {
 /// Reads a backup, and checks that each record is one that this version can use.
 ///
 /// # Errors
-/// It is none, it is not whole, or it is of another version.
+/// The text is no backup, it is not whole, or another version wrote it.
 pub fn read(text: &str) -> Result<(Head, Vec<(String, String)>), BadBackup> {
     let mut lines = text.lines();
     let head: Head = serde_json::from_str(lines.next().unwrap_or_default())

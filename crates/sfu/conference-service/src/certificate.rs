@@ -7,10 +7,11 @@ use tls::Renewal;
 
 use crate::live::Live;
 
-/// How often the files are read. A new pair is used after two readings that are the same.
+/// How often the files are read. A new certificate and key are used when two readings in a row have found the same
+/// files.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Reads the files again, for ever.
+/// Reads the files again and again, for ever, and uses a renewed certificate.
 pub async fn renew(live: Live) {
     let mut was_expired = false;
     loop {

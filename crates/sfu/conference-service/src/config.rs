@@ -14,13 +14,13 @@ use serde::Deserialize;
 use crate::limits::LimitsConfig;
 use crate::rows::OwnAddress;
 
-/// The UDP port for media, if none is given: RTP's (RFC 3551, section 8).
+/// The UDP port for media, if none is given: the default port of RTP (RFC 3551, section 8).
 pub const MEDIA_PORT: u16 = 5004;
 
-/// Webhooks of a service: each has a queue.
+/// The most webhooks of a service; each has a queue.
 pub const WEBHOOKS_MAX: usize = 16;
 
-/// A service's configuration. A key that it does not have is refused with its line.
+/// A service's configuration. A file with an unknown key is refused, and the error tells the line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -28,12 +28,13 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The store's file, if the store is not in etcd.
     pub store: Option<PathBuf>,
-    /// Where etcd is, if the store is there.
+    /// How to reach etcd, if the store is in etcd.
     pub etcd: Option<EtcdSection>,
-    /// Files with secrets whose tokens (HS256) are good; one of at least 32 bytes each.
+    /// Files that contain one secret each, of at least 32 bytes. The service accepts tokens (HS256) that were signed
+    /// with one of these secrets.
     #[serde(default)]
     pub secrets: Vec<PathBuf>,
-    /// Files with Ed25519 public keys (PEM) whose tokens (EdDSA) are good.
+    /// Files with Ed25519 public keys (PEM). The service accepts tokens (EdDSA) whose signature one of them verifies.
     #[serde(default)]
     pub public_keys: Vec<PathBuf>,
     /// After how many seconds a silent socket is signed out.
@@ -49,15 +50,15 @@ pub struct Config {
     /// How the log is written.
     #[serde(default)]
     pub log: LogFormat,
-    /// From which level on there are lines.
+    /// The lowest level of which the log has lines.
     #[serde(default)]
     pub log_level: LogLevel,
     /// The files for HTTPS; without it, HTTP is served.
     pub tls: Option<TlsConfig>,
-    /// How often others may ask.
+    /// How often clients may make requests.
     #[serde(default)]
     pub limits: LimitsConfig,
-    /// Who else gets events.
+    /// Addresses to which the service also sends events.
     #[serde(default)]
     pub webhooks: Vec<WebhookConfig>,
     /// The switch.
@@ -81,12 +82,12 @@ pub enum LogFormat {
 pub enum LogLevel {
     /// Only what has failed.
     Error,
-    /// What needs somebody, too.
+    /// Also what needs somebody's attention.
     Warn,
-    /// What the service does, too.
+    /// Also what the service does.
     #[default]
     Info,
-    /// Subscriptions, and hellos that are ignored, with their addresses, too.
+    /// Also subscriptions, and hellos that are ignored, with their addresses.
     Debug,
 }
 
@@ -117,17 +118,18 @@ pub struct TlsConfig {
 pub struct WebhookConfig {
     /// Where events go: `http://` or `https://`.
     pub url: String,
-    /// The file with the secret that signs them; of at least 32 bytes.
+    /// The file with the secret with which the service signs the events; it has at least 32 bytes.
     pub secret: PathBuf,
-    /// The events that go there; none named: all.
+    /// The kinds of events that are sent to this address; if none is named, all events are sent.
     #[serde(default)]
     pub events: Vec<String>,
-    /// The file with the certificates that sign the receiver's, if browsers do not trust it.
+    /// The file with the certificates that sign the receiver's certificate. It is needed only if browsers do not trust
+    /// the receiver's certificate.
     pub ca: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for WebhookConfig {
-    /// Without the address, which may have a secret in it.
+    /// Leaves out the address, which may contain a secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "webhook with secret {}", self.secret.display())
     }
@@ -142,7 +144,7 @@ pub struct EtcdSection {
     /// What all keys begin with.
     #[serde(default = "prefix")]
     pub prefix: String,
-    /// The file with the certificates that sign those of the nodes, for TLS.
+    /// The file with the certificates that sign the nodes' certificates, for TLS.
     pub ca: Option<PathBuf>,
     /// The file with the service's certificate, if the nodes ask for one.
     pub certificate: Option<PathBuf>,
@@ -170,7 +172,7 @@ pub struct SwitchConfig {
     /// Its P4Runtime device id.
     #[serde(default = "device_id")]
     pub device_id: u64,
-    /// The files for TLS towards it.
+    /// The files for TLS on the connection to the switch.
     pub tls: Option<SwitchTlsConfig>,
     /// Its addresses for media.
     pub addresses: Vec<AddressConfig>,
@@ -180,7 +182,7 @@ pub struct SwitchConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchTlsConfig {
-    /// The file with the certificates that sign the switch's.
+    /// The file with the certificates that sign the switch's certificate.
     pub ca: PathBuf,
     /// The file with the service's certificate, if the switch asks for one.
     pub certificate: Option<PathBuf>,
@@ -228,20 +230,21 @@ fn media_port() -> u16 {
 /// Why a text is no configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadConfig {
-    /// It is no TOML, or a key is missing, unknown or of another type.
+    /// The text is no TOML, or a key is missing, unknown or of another type.
     #[error("{0}")]
     Text(String),
-    /// A value cannot be.
+    /// A value is not possible.
     #[error("{key}: expected {expected}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What can be.
+        /// Which values are possible.
         expected: &'static str,
     },
 }
 
-/// What is wrong in a text, and where: `toml` itself draws it in several lines, which a log would escape.
+/// Says in one line what is wrong in a text, and where. The message of `toml` itself has several lines, whose ends a
+/// log would escape.
 fn in_a_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join(" ");
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -262,7 +265,7 @@ impl Config {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// The text is none; the message has line and column.
+    /// The text is no configuration; the message has line and column.
     pub fn read(text: &str) -> Result<Config, BadConfig> {
         let config: Config =
             toml::from_str(text).map_err(|error| BadConfig::Text(in_a_line(&error, text)))?;
@@ -329,7 +332,7 @@ impl Config {
         Ok(())
     }
 
-    /// The keys that differ in another configuration and are read only when the service starts.
+    /// Returns the keys whose values differ in another configuration and which the service reads only when it starts.
     #[must_use]
     pub fn needs_restart(&self, other: &Config) -> Vec<&'static str> {
         let keys = [
@@ -344,10 +347,10 @@ impl Config {
         changed.map(|(key, _)| key).collect()
     }
 
-    /// Where the records are.
+    /// Returns where the records are.
     ///
     /// # Errors
-    /// Neither place is named, or both are, or etcd's cannot be.
+    /// Neither a file nor etcd is named, or both are, or the settings for etcd are not possible.
     pub fn store(&self) -> Result<StoreConfig, BadConfig> {
         match (&self.store, &self.etcd) {
             (Some(file), None) => Ok(StoreConfig::File(file.clone())),
@@ -359,7 +362,7 @@ impl Config {
         }
     }
 
-    /// After how long a participant is removed that gives no sign.
+    /// Returns after how long a participant that gives no sign of life is removed; `None`: never.
     #[must_use]
     pub fn gone(&self) -> Option<Duration> {
         (self.gone_s > 0).then(|| Duration::from_secs(self.gone_s))
@@ -373,10 +376,10 @@ impl Config {
 }
 
 impl SwitchConfig {
-    /// Where the switch is, and the files for TLS.
+    /// Returns where the switch is, and the files for TLS.
     ///
     /// # Errors
-    /// The files are not a pair.
+    /// Only one of the two files is given, the certificate or its key.
     pub fn address(&self) -> Result<SwitchAddress, BadConfig> {
         let plain = SwitchAddress::plain(&self.p4runtime);
         let Some(tls) = &self.tls else {

@@ -1,4 +1,5 @@
-//! Makes changes: one after the other in memory, many at once in the store, and tells others afterwards.
+//! Makes the changes that requests ask for: one after the other in memory, and many at once in the store. Then it tells
+//! others about them. A change has these steps:
 //!
 //! | step | if the service is killed after it |
 //! | --- | --- |
@@ -11,7 +12,8 @@
 //! If the store fails in step 2, nobody knows whether it has the change. Then both models are read from the store again
 //! before anything else is changed.
 //!
-//! When another service leads, [`Core::ended`] returns, and nothing is changed here any more.
+//! Of the services that share a store, one leads, and only the leading service makes changes. When another service
+//! leads, [`Core::ended`] returns, and this service changes nothing any more.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,13 +27,13 @@ use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 
-/// Requests that the store gets at once, at most.
+/// How many requests the store gets at once, at most.
 const BATCH_MAX: usize = 256;
-/// Requests that wait; more are refused, so that what waits is answered in time.
+/// How many requests may wait. Further ones are refused, so that those that wait are answered in time.
 const QUEUE_MAX: usize = 4_096;
-/// Events that a reader may be behind.
+/// How many events a reader of events may be behind.
 const EVENTS_MAX: usize = 4_096;
-/// How long an answer waits for a switch that is not away. One that is slower gets the change later.
+/// How long the answer to a request waits for a connected switch. A slower switch gets the change after the answer.
 const SWITCH: Duration = Duration::from_secs(1);
 /// The pause before the store is read again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
@@ -39,19 +41,19 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Why a request was not done.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CoreError {
-    /// It asks for what cannot be.
+    /// The request asks for something that is not possible.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// More requests wait than the service can answer in time.
     #[error("the service has more requests than it can answer in time: try again in a second")]
     Busy,
-    /// The store cannot write what it changes at once.
+    /// The request changes more than the store can write at once.
     #[error("{0}")]
     TooLarge(String),
     /// The store failed. Whether the request was done is not known.
     #[error("{0}: whether the request was done is not known; make it again")]
     Store(String),
-    /// The service ends, or another one leads.
+    /// The service ends, or another service leads.
     #[error("the service ends, or another one leads: ask the one that leads")]
     Ended,
 }
@@ -63,7 +65,7 @@ type ChangeNumber = u64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct AtSwitch {
     connection: Connection,
-    /// It has this change and those before it.
+    /// The switch has this change and all changes before it.
     change: ChangeNumber,
     /// The last change whose request was answered, perhaps before the switch had it.
     answered: ChangeNumber,
@@ -72,8 +74,8 @@ struct AtSwitch {
 /// The connection to the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Connection {
-    /// It is being made, by a service that has just begun to lead, for one. The switch may be there and forward as it
-    /// did, so that requests wait for it.
+    /// The connection is being made, for example by a service that has just begun to lead. The switch may be running
+    /// and forward as before, so requests wait for it.
     #[default]
     Begins,
     There,
@@ -81,12 +83,14 @@ enum Connection {
 }
 
 impl AtSwitch {
-    /// Whether it is connected, and has what the conferences need but for changes whose requests still wait.
+    /// Whether the switch is connected, and has everything that the conferences need, except for changes whose requests
+    /// still wait.
     fn is_whole(&self) -> bool {
         self.connection == Connection::There && self.change >= self.answered
     }
 
-    /// Whether the request of a change is to be answered: the switch has it, or will have it nobody knows when.
+    /// Whether the request of a change is to be answered now: because the switch has the change, or because nobody
+    /// knows when the switch will have it.
     fn ends_wait(&self, change: ChangeNumber) -> bool {
         self.change >= change || (self.connection != Connection::Begins && !self.is_whole())
     }
@@ -98,12 +102,12 @@ pub enum BeginError {
     /// The store cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store has what this version cannot read.
+    /// The store has a record that this version cannot read.
     #[error(transparent)]
     Record(#[from] conference_model::BadRecord),
 }
 
-/// The way to the conferences. Clones are the same one.
+/// The access to the conferences. All clones share the same conferences.
 #[derive(Clone, Debug)]
 pub struct Core {
     shared: Arc<Shared>,
@@ -123,11 +127,11 @@ struct Shared {
     at_switch: watch::Sender<AtSwitch>,
 }
 
-/// Legs that may need other entries in the switch.
+/// Legs that may need other entries in the switch. A leg is a participant's connection by one UDP socket.
 #[derive(Debug, Default)]
 struct Touched {
     legs: BTreeSet<u16>,
-    /// The last change that touched any.
+    /// The last change that touched any leg.
     change: ChangeNumber,
 }
 
@@ -146,7 +150,7 @@ impl Core {
         Core::begin_counted(store, Arc::default()).await
     }
 
-    /// As [`Core::begin`], and counts the store's writes.
+    /// Does the same as [`Core::begin`], and also counts the store's writes.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -184,26 +188,26 @@ impl Core {
         })
     }
 
-    /// Makes a change, if the request needs one. It is in the store when this returns; in the switch, too, if that is
-    /// not away and writes it within a second.
+    /// Makes a change, if the request needs one. When this returns, the change is in the store. It is in the switch,
+    /// too, if the switch is connected and writes it within a second.
     ///
     /// # Errors
-    /// It is refused, or the store failed.
+    /// The request is refused, or the store failed.
     pub async fn carry_out(&self, request: Request) -> Result<(), CoreError> {
         let change = self.make(request).await?;
         let mut at_switch = self.shared.at_switch.subscribe();
         let has_it = at_switch.wait_for(|it| it.ends_wait(change));
-        // What is late is on its way; until it is there, the switch is not whole.
+        // A late change is on its way to the switch; until the switch has it, `is_switch_whole` is false.
         let _ = tokio::time::timeout(SWITCH, has_it).await;
         let at_switch = &self.shared.at_switch;
         at_switch.send_modify(|it| it.answered = it.answered.max(change));
         Ok(())
     }
 
-    /// Makes a change, if the request needs one. It is in the store when this returns.
+    /// Makes a change, if the request needs one. When this returns, the change is in the store.
     ///
     /// # Errors
-    /// It is refused, or the store failed.
+    /// The request is refused, or the store failed.
     pub async fn ask(&self, request: Request) -> Result<(), CoreError> {
         self.make(request).await.map(|_| ())
     }
@@ -218,17 +222,17 @@ impl Core {
         answered.await.unwrap_or(Err(CoreError::Ended))
     }
 
-    /// Waits until no request is served any more: another service leads.
+    /// Waits until this service serves no request any more because another service leads.
     pub async fn ended(&self) {
         self.requests.closed().await;
     }
 
-    /// All conferences, as the store has them.
+    /// Returns all conferences, as the store has them.
     pub async fn model(&self) -> RwLockReadGuard<'_, Model> {
         self.shared.model.read().await
     }
 
-    /// Events from now on.
+    /// Returns a receiver of all events from now on.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Arc<Event>> {
         self.shared.events.subscribe()
@@ -239,8 +243,8 @@ impl Core {
         self.shared.tell(conference, kind, now_ms());
     }
 
-    /// Waits until legs may need other entries in the switch than before. Each is returned once. The number is for
-    /// [`switch_has`](Self::switch_has).
+    /// Waits until legs may need other entries in the switch than before. Returns each such leg once, and the number of
+    /// the last change, which [`switch_has`](Self::switch_has) takes.
     pub async fn touched(&self) -> (BTreeSet<u16>, u64) {
         loop {
             let notified = self.shared.is_touched.notified();
@@ -254,13 +258,14 @@ impl Core {
         }
     }
 
-    /// The number of the last change that touched legs: what is read of the model from now on has it.
+    /// Returns the number of the last change that touched legs. Whatever is read from the model from now on includes
+    /// this change.
     #[must_use]
     pub fn last_change(&self) -> u64 {
         self.shared.lock_touched().change
     }
 
-    /// The switch has what the conferences needed after a change.
+    /// Records that the switch has what the conferences needed after a change.
     pub fn switch_has(&self, change: u64) {
         self.shared.at_switch.send_modify(|it| {
             it.connection = Connection::There;
@@ -268,12 +273,12 @@ impl Core {
         });
     }
 
-    /// No switch is connected, or it does not have what the conferences need.
+    /// Records that no switch is connected, or that the switch does not have what the conferences need.
     pub fn switch_is_away(&self) {
         self.set_connection(Connection::Away);
     }
 
-    /// A connection to the switch is made anew, although nothing says that the switch is away.
+    /// Records that a connection to the switch is made anew, although nothing says that the switch is away.
     pub fn switch_connection_begins(&self) {
         self.set_connection(Connection::Begins);
     }
@@ -283,7 +288,7 @@ impl Core {
         at_switch.send_modify(|it| it.connection = connection);
     }
 
-    /// Whether the switch is connected and has what the conferences need, but for changes whose requests still wait.
+    /// Whether the switch is connected and has what the conferences need, except for changes whose requests still wait.
     #[must_use]
     pub fn is_switch_whole(&self) -> bool {
         self.shared.at_switch.borrow().is_whole()
@@ -306,7 +311,7 @@ impl Shared {
             .last_event
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // Below 2^53, which JavaScript holds exactly, for 200 years.
+        // The number stays below 2^53, up to which JavaScript holds integers exactly, for 200 years.
         *last = (*last + 1).max(time_ms.saturating_mul(1_000));
         let event = Event {
             number: *last,
@@ -314,7 +319,8 @@ impl Shared {
             conference,
             kind,
         };
-        // Sent before another one gets a number: numbers grow for each reader. Nobody reads, perhaps.
+        // The event is sent before another event gets a number, so that each reader sees growing numbers. Sending fails
+        // if nobody reads.
         let _ = self.events.send(Arc::new(event));
     }
 
@@ -372,7 +378,7 @@ impl Writer {
         }
     }
 
-    /// Returns whether this service still leads.
+    /// Carries out the requests of these jobs. Returns whether this service still leads.
     async fn serve(&mut self, jobs: Vec<Job>) -> bool {
         let now_ms = now_ms();
         let mut done: Vec<(Job, Change)> = Vec::new();
@@ -462,7 +468,7 @@ impl Writer {
     }
 }
 
-/// What the store writes for one request.
+/// Returns what the store writes for one request.
 fn group_of(change: &Change) -> Vec<Write> {
     let writes = change.writes.iter();
     writes
@@ -471,13 +477,13 @@ fn group_of(change: &Change) -> Vec<Write> {
 }
 
 fn answer(job: Job, result: Result<ChangeNumber, CoreError>) {
-    // Who asked may be gone.
+    // Whoever made the request may be gone.
     let _ = job.answer.send(result);
 }
 
 fn random_key() -> [u8; hello::KEY_LEN] {
     let mut key = [0; hello::KEY_LEN];
-    // The system's generator fails only where there is none.
+    // The system's random number generator fails only on a system that has none.
     getrandom::fill(&mut key).unwrap_or_else(|error| unreachable!("{error}"));
     key
 }
@@ -567,7 +573,7 @@ mod tests {
         let store = loop {
             match Embedded::open(&path) {
                 Ok(store) => break store,
-                // The writer's task ends.
+                // The writer's task has not ended yet.
                 Err(StoreError::InUse(_)) => tokio::task::yield_now().await,
                 Err(error) => unreachable!("{error}"),
             }
@@ -580,7 +586,8 @@ mod tests {
         );
     }
 
-    /// Asks, and checks that the answer comes when the switch has the change, which is returned.
+    /// Makes a request, and checks that the answer comes when the switch has the change. Returns the number of the
+    /// change.
     async fn waits_for_the_switch(core: &Core, request: Request) -> ChangeNumber {
         let asked = {
             let core = core.clone();
@@ -639,7 +646,7 @@ mod tests {
             path: path.clone(),
         };
         core.carry_out(gone).await.expect("done without a switch");
-        // A write that began before that change ends after it.
+        // A write to the switch that began before the track was deleted ends after that.
         core.switch_has(change);
         assert!(!core.is_switch_whole());
         let (_, change) = core.touched().await;

@@ -1,4 +1,5 @@
-//! What the switch has counted, as the HTTP interface tells it.
+//! What the switch has counted, as the HTTP interface reports it. A leg is a participant's connection by one UDP
+//! socket.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use conference_model::Model;
 
 use crate::activity::{Activity, Flow, LegActivity, PortActivity};
 
-/// Of a leg; nothing before the counters were read.
+/// Returns the counts of a leg; `None` before they were read.
 #[must_use]
 pub fn of_leg(model: &Model, activity: &Activity, leg: u16) -> Option<LegCounts> {
     let counted = activity.legs.get(&leg)?;
@@ -20,7 +21,7 @@ pub fn of_leg(model: &Model, activity: &Activity, leg: u16) -> Option<LegCounts>
     })
 }
 
-/// Of a switch as a whole.
+/// The counts of a switch as a whole.
 #[must_use]
 pub fn of_switch(switch: &Name, activity: &Activity) -> SwitchCounts {
     let verdicts = activity.verdicts.iter();

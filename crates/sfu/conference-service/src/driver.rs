@@ -1,5 +1,6 @@
-//! The connection to a switch: brings it to what the conferences need, again after each restart of either, and serves the
-//! hellos that it passes on.
+//! The connection to a switch. It brings what the conferences need into the switch, again after each restart of the
+//! switch or the service, and answers the hellos that the switch passes on. With hellos a host signs a socket in. A leg
+//! is a participant's connection by one UDP socket.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -29,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::rows::{OwnAddress, Rows, Tables};
 use crate::sign_in::{Clocks, Outcome, decide};
 
-/// The pause before another try to reach a switch: a restarted one is whole again within a second.
+/// The pause before another try to reach a switch: a restarted switch has what it needs again within a second.
 const RETRY: Duration = Duration::from_millis(200);
 /// How often the switch's counters are read.
 const LOOK: Duration = Duration::from_secs(1);
@@ -55,7 +56,7 @@ pub struct Switch {
     pub address: SwitchAddress,
     /// Its P4Runtime device id.
     pub device_id: u64,
-    /// What it runs.
+    /// The program that the switch runs.
     pub program: Program,
     /// Its addresses for media.
     pub own_addresses: Vec<OwnAddress>,
@@ -63,7 +64,7 @@ pub struct Switch {
     pub silence: Duration,
 }
 
-/// Why a connection ended. It is made again.
+/// Why a connection to the switch ended. The service then connects again.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// A call failed.
@@ -80,14 +81,14 @@ pub enum SessionError {
         "another controller is primary (election id {0}): end it, or give this service another switch"
     )]
     NotPrimary(u128),
-    /// The store cannot give a greater term.
+    /// The store cannot give a greater term, which serves as the election id.
     #[error(
         "another controller had election id {highest}, and the store gives no greater one: {error}"
     )]
     Term {
         /// The switch's highest election id.
         highest: u128,
-        /// Why not.
+        /// Why the store cannot give a greater term.
         error: String,
     },
     /// The program has no header for packets to and from the controller.
@@ -95,7 +96,7 @@ pub enum SessionError {
     NoPackets,
 }
 
-/// Whom a connection tells what it sees.
+/// Where a connection reports what it sees.
 #[derive(Clone, Debug)]
 pub struct Observers {
     /// What the switch has counted.
@@ -105,7 +106,7 @@ pub struct Observers {
 }
 
 impl Observers {
-    /// Nobody is connected to the switch.
+    /// Records that nobody is connected to the switch.
     pub fn is_away(&self) {
         let away = |it: &mut Arc<Activity>| *it = Arc::new(it.away());
         self.activity.send_modify(away);
@@ -126,7 +127,7 @@ pub async fn serve(
         core.switch_is_away();
         observers.is_away();
         let now = error.to_string();
-        // A switch that is away for an hour is one line.
+        // A switch that is away for an hour makes only one line in the log.
         if now != was {
             tracing::warn!(switch = %switch.address, %error, "the switch is away");
             was = now;
@@ -189,7 +190,7 @@ struct Session<'s> {
     fields: PacketFields,
     /// What the switch has for each leg.
     written: BTreeMap<u16, LegEntries>,
-    /// Welcomes for when the switch has the entries of the leg.
+    /// Welcomes, the answers to hellos, that are sent when the switch has the entries of the leg.
     welcomes: BTreeMap<u16, (u16, Vec<u8>)>,
     verdicts: Verdicts,
     observers: &'s Observers,
@@ -210,7 +211,8 @@ impl Session<'_> {
         let cookie = match client.pipeline(ResponseType::CookieOnly).await {
             Ok(config) => config.cookie.map(|it| it.cookie),
             Err(ClientError::NoPipeline | ClientError::NoP4Info) => None,
-            // A new program would end all forwarding: a switch that only answers late keeps its own.
+            // A new program would end all forwarding, so a switch that only answers late must keep the program that it
+            // has.
             Err(error) => return Err(error.into()),
         };
         if cookie != Some(program.cookie) {
@@ -239,7 +241,8 @@ impl Session<'_> {
         };
         let change = core.last_change();
         session.reconcile().await?;
-        // Each time: a service that was killed after it had set the program may have set no limit.
+        // The limits are written each time: a service that was killed after it had set the program may have set no
+        // limit.
         let limits = session.tables.hello_limits();
         session.write(limits).await?;
         tracing::info!(switch = %switch.address, legs = session.written.len(), "the switch is whole");
@@ -250,7 +253,7 @@ impl Session<'_> {
         session.follow().await
     }
 
-    /// Brings a switch in any state to what the conferences need.
+    /// Gives the switch the entries that the conferences need, whatever entries it has before.
     async fn reconcile(&mut self) -> Result<(), SessionError> {
         let entities = self.client.read(self.tables.wildcards()).await?;
         let mut there = Rows::default();
@@ -296,7 +299,8 @@ impl Session<'_> {
         }
     }
 
-    /// Writes what legs need now, in one piece, and welcomes those who wait for it.
+    /// Writes the entries that the touched legs need now, all together, and sends the welcomes that wait for these
+    /// entries.
     async fn rewrite(
         &mut self,
         touched: impl IntoIterator<Item = u16>,
@@ -373,7 +377,7 @@ impl Session<'_> {
             signed.and_then(|(leg, answer)| {
                 let leg = leg?;
                 let bytes = answer.sign(&model.leg_record(leg)?.key);
-                // What is stored may not be in the switch yet.
+                // The entries of a stored sign-in may not be in the switch yet.
                 let is_early = answer.kind == Kind::Welcome
                     && self.written.get(&leg) != Some(&model.entries(leg));
                 Some((outcome, leg, frame.answer(&bytes), is_early))
@@ -399,7 +403,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A sign-in is stored, or was refused. The welcome goes when the switch has the entries.
+    /// Is called when a sign-in was stored or refused. The welcome is sent when the switch has the entries.
     async fn signed_in(
         &mut self,
         leg: u16,
@@ -470,8 +474,8 @@ async fn look(
     }
 }
 
-/// With the store's term as election id. If another controller had a greater one and is gone, the store raises its term
-/// first: a service that does not lead any more cannot do that.
+/// Becomes the primary controller with the store's term as election id. If another controller had a greater election id
+/// and is gone, the store raises its term first; a service that does not lead any more cannot raise it.
 async fn become_primary(client: &mut Client, store: &Store) -> Result<(), SessionError> {
     loop {
         match client.become_primary_as(store.term().into()).await? {

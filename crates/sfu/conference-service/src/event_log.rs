@@ -1,5 +1,5 @@
-//! Logs what happens in conferences, for who searches the log by conference or participant. Subscriptions, which are as
-//! many as participants squared, are on level DEBUG.
+//! Logs what happens in conferences, for people who search the log by conference or participant. There can be as many
+//! subscriptions as the square of the number of participants, so subscriptions are logged on level DEBUG.
 
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
-//! Hellos as frames: the switch passes whole frames on, and sends whole frames.
+//! Frames with hellos and their answers: the switch passes whole frames to the service, and sends whole frames for it.
+//! With hellos a host signs a socket in.
 
 use std::net::IpAddr;
 
 use conference_model::BindingRecord;
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 
-/// A hello, and where it came from.
+/// A hello, where it came from, and to which address of the switch it was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HelloFrame {
     /// Where it came from, and to which address of the switch.
@@ -25,7 +26,7 @@ impl HelloFrame {
     /// Parses a frame that the switch received on a port.
     ///
     /// # Errors
-    /// It is no Ethernet frame with a UDP datagram.
+    /// The frame is no Ethernet frame with a UDP datagram.
     pub fn parse(port: u16, frame: &[u8]) -> Result<HelloFrame, NoHelloFrame> {
         let packet = SlicedPacket::from_ethernet(frame).map_err(|_| NoHelloFrame)?;
         let link = packet.link.as_ref().and_then(|it| it.to_header());
@@ -64,7 +65,7 @@ impl HelloFrame {
         })
     }
 
-    /// The frame of an answer, which goes back the same way.
+    /// Returns the frame of an answer, which goes back to where the hello came from.
     #[must_use]
     pub fn answer(&self, payload: &[u8]) -> Vec<u8> {
         const TTL: u8 = 64;

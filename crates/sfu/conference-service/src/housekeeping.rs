@@ -1,4 +1,4 @@
-//! What happens without anybody asking: participants end with their tokens, or when they are gone.
+//! Removes participants without being asked: when their tokens end, or when they are gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::core::{Core, now_ms};
 use crate::metrics::Metrics;
 use crate::presence::Presence;
 
-/// How often participants are looked at.
+/// How often participants are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What decides who is removed.
@@ -20,16 +20,16 @@ const LOOK: Duration = Duration::from_secs(1);
 pub struct Housekeeping {
     /// The conferences.
     pub core: Core,
-    /// Signs of participants.
+    /// Signs that participants are still there.
     pub presence: Presence,
-    /// After how long without a sign a participant is gone; `None`: never.
+    /// After how long without a sign of life a participant is gone; `None`: never.
     pub gone: Option<Duration>,
     /// Counts conferences and what they have.
     pub metrics: Arc<Metrics>,
 }
 
 impl Housekeeping {
-    /// Removes participants whose tokens have ended, or that are gone, for ever.
+    /// Runs for ever, and removes participants whose tokens have ended or that are gone.
     pub async fn run(self) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,7 +60,7 @@ impl Housekeeping {
     }
 }
 
-/// The removal of participants whose tokens have ended.
+/// Returns requests that remove the participants whose tokens have ended.
 #[must_use]
 pub fn ended(model: &Model, now_ms: u64) -> Vec<Request> {
     let mut ended = Vec::new();

@@ -1,15 +1,16 @@
 //! The conference service.
 //!
-//! * [`activity`] is what the switch has counted; [`mod@why`] decides by it why somebody receives a track or not, and
-//!   [`why_watch`] tells changes of that. [`metrics`] is for Prometheus.
-//! * [`core`](mod@core) makes changes: the store has them before anybody hears of them.
-//! * [`sign_in`] answers hellos that the switch passes on.
-//! * [`config`] is the configuration file, [`serve`](mod@serve) the whole.
+//! * [`activity`] has what the switch has counted; [`mod@why`] finds from these counts why somebody receives a track
+//!   or not, and [`why_watch`] tells when the reason changes. [`metrics`] is for Prometheus.
+//! * [`core`](mod@core) makes changes: the store has a change before anybody is told of it.
+//! * [`sign_in`] answers hellos, which the switch passes on. A hello is a datagram with which a host signs a socket in.
+//! * [`config`] is the configuration file, and [`serve`](mod@serve) runs the whole service.
 //! * [`driver`] is the connection to a switch.
-//! * [`http`] serves people's programs, whom [`tokens`] allow it.
-//! * [`live`] is what changes meanwhile: by a reload, by a drain. [`limits`], [`webhooks`] and [`certificate`] follow it.
+//! * [`http`] serves requests from people's programs, as far as their [`tokens`] allow.
+//! * [`live`] has what changes while the service runs: by a reload or by a drain. [`limits`], [`webhooks`] and
+//!   [`certificate`] follow these changes.
 //! * [`backup`] writes and reads all records as text.
-//! * [`rows`] is what the switch must have, and how to bring it there.
+//! * [`rows`] has the entries that the switch must have, and finds the writes that bring these entries into the switch.
 #![warn(missing_docs)]
 
 pub mod absence;

@@ -1,4 +1,5 @@
-//! How often strangers and participants may ask. The memory for that is bounded, whatever addresses they have.
+//! Limits how often strangers and participants may make requests. The memory for the counts is bounded, whatever
+//! addresses the requests come from.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -11,10 +12,10 @@ use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 use serde::Deserialize;
 
-/// Sources, or participants, whose requests are counted at a time.
+/// How many sources, or participants, have their requests counted at a time.
 const KEYS_MAX: usize = 65_536;
 
-/// A rate: so many at once, and so many a second for ever.
+/// A limit: how many requests may come at once, and how many a second in the long run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
@@ -28,11 +29,12 @@ pub struct Rate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Of a source address, before its token is looked at; of IPv6 a network of 64 bits.
+    /// The limit of a source, which applies before the token of a request is checked. A source is an IPv4 address, or a
+    /// network of 64 bits of IPv6.
     pub address: Rate,
-    /// Of a source address, of requests without a good token.
+    /// The limit of a source for requests without a good token.
     pub bad_tokens: Rate,
-    /// Of a participant, wherever its requests come from.
+    /// The limit of a participant, wherever its requests come from.
     pub participant: Rate,
 }
 
@@ -45,8 +47,8 @@ fn rate(per_second: u32, burst: u32) -> Rate {
 }
 
 impl Default for LimitsConfig {
-    /// 500 participants behind one address translator who join at 100 a second: each makes some ten requests, and reads
-    /// the conference now and then.
+    /// Returns limits that are enough for 500 participants behind one address translator who join at 100 a second. Each
+    /// of them makes some ten requests, and reads the conference now and then.
     fn default() -> LimitsConfig {
         LimitsConfig {
             address: rate(4_000, 20_000),
@@ -74,17 +76,17 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// A request too many.
+/// A request that exceeds a limit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: expected at most {rate} a second, after a burst; try again in {retry_s} s", rate = rate.per_second)]
 pub struct TooMany {
     what: &'static str,
     rate: Rate,
-    /// After how many seconds one is served again.
+    /// After how many seconds a request is served again.
     pub retry_s: u32,
 }
 
-/// What has been asked lately.
+/// The counts of recent requests.
 #[derive(Default)]
 pub struct Limits {
     counted: Mutex<Option<Counted>>,
@@ -107,7 +109,7 @@ impl Limits {
     /// Counts a request of an address.
     ///
     /// # Errors
-    /// It is one too many.
+    /// The request is one too many.
     pub fn request(&self, config: LimitsConfig, source: Source) -> Result<(), TooMany> {
         let what = "too many requests of this address";
         self.with(config, |counted| counted.addresses.take(&source, what))
@@ -116,7 +118,7 @@ impl Limits {
     /// Counts a request without a good token.
     ///
     /// # Errors
-    /// It is one too many.
+    /// The request is one too many.
     pub fn bad_token(&self, config: LimitsConfig, source: Source) -> Result<(), TooMany> {
         let what = "too many requests without a good token of this address";
         self.with(config, |counted| counted.bad_tokens.take(&source, what))
@@ -125,7 +127,7 @@ impl Limits {
     /// Counts a request of a participant.
     ///
     /// # Errors
-    /// It is one too many.
+    /// The request is one too many.
     pub fn participant(
         &self,
         config: LimitsConfig,
@@ -137,7 +139,7 @@ impl Limits {
         self.with(config, |counted| counted.participants.take(&key, what))
     }
 
-    /// With other limits than before, all begin anew.
+    /// Calls `take` with the counts. If the limits have changed, all counts begin anew.
     fn with<T>(&self, config: LimitsConfig, take: impl FnOnce(&mut Counted) -> T) -> T {
         let mut counted = self.lock();
         if counted.as_ref().is_none_or(|it| it.config != config) {
@@ -183,8 +185,10 @@ impl<K: Hash + Eq + Clone> Keyed<K> {
         })
     }
 
-    /// Forgets who has asked nothing for a while. If too many are left, forgets all: who has so many addresses is not
-    /// limited by them anyway, and nobody is kept out. Each look at all keys is paid for by half of them.
+    /// Forgets the keys (sources or participants) that have made no request for a while. If more than half of
+    /// `KEYS_MAX` keys are left, forgets all keys: whoever has so many addresses is not limited by a count of each
+    /// address anyway, and nobody is kept out. Afterwards at most half of `KEYS_MAX` keys are left, so all keys are
+    /// searched again only after as many new keys have come.
     fn make_room(&mut self) {
         if self.limiter.len() < KEYS_MAX {
             return;
@@ -238,7 +242,7 @@ mod tests {
         );
         limits.request(config, other).expect("another one");
         limits.bad_token(config, one).expect("another count");
-        // Other limits begin anew.
+        // With other limits the counts begin anew.
         let wider = LimitsConfig {
             address: rate(2, 4),
             ..config
@@ -259,7 +263,7 @@ mod tests {
     fn five_hundred_behind_one_address_join_at_a_hundred_a_second() {
         let limits = Limits::default();
         let config = LimitsConfig::default();
-        // All at once is harder than at 100 a second.
+        // It is harder for the limits if all come at once than if 100 come a second.
         for n in 0..500 {
             let name = Name::new(format!("p{n}")).expect("a name");
             for _ in 0..20 {

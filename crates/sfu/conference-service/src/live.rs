@@ -1,5 +1,5 @@
-//! What changes while the service runs: what a reload takes from the configuration again, and whether the service
-//! drains.
+//! What changes while the service runs: the settings that a reload reads from the configuration again, and whether the
+//! service drains, that is, lets nobody new join.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +11,23 @@ use crate::limits::{Limits, LimitsConfig};
 use crate::tokens::Keys;
 use crate::webhooks::Webhook;
 
-/// What a reload takes from the configuration again.
+/// The settings that a reload reads from the configuration again.
 #[derive(Debug)]
 pub struct Reloadable {
-    /// The keys of tokens.
+    /// The keys that verify tokens.
     pub keys: Keys,
     /// The certificate of HTTPS; without it, HTTP is served.
     pub tls: Option<Arc<tls::Server>>,
-    /// How often others may ask.
+    /// How often clients may make requests.
     pub limits: LimitsConfig,
-    /// Who else gets events.
+    /// Addresses to which the service also sends events.
     pub webhooks: Vec<Webhook>,
     /// After how long a silent socket is signed out.
     pub silence: Duration,
 }
 
 impl Reloadable {
-    /// Of keys alone: HTTP without webhooks.
+    /// Makes settings with these keys. The rest is as simple as possible: HTTP without TLS, and no webhooks.
     #[must_use]
     pub fn of_keys(keys: Keys, silence: Duration) -> Reloadable {
         Reloadable {
@@ -40,7 +40,7 @@ impl Reloadable {
     }
 }
 
-/// The newest of it. Clones are the same one.
+/// Access to the newest settings. All clones share the same settings.
 #[derive(Clone, Debug)]
 pub struct Live {
     newest: watch::Receiver<Arc<Reloadable>>,
@@ -49,7 +49,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Follows a channel. If its sender is gone, the last stays.
+    /// Follows a channel of settings. If its sender is gone, the last settings stay.
     #[must_use]
     pub fn new(newest: watch::Receiver<Arc<Reloadable>>) -> Live {
         Live {
@@ -59,27 +59,27 @@ impl Live {
         }
     }
 
-    /// Of what never changes.
+    /// Makes a `Live` whose settings never change.
     #[must_use]
     pub fn fixed(reloadable: Reloadable) -> Live {
         let (_, newest) = watch::channel(Arc::new(reloadable));
         Live::new(newest)
     }
 
-    /// The newest.
+    /// Returns the newest settings.
     #[must_use]
     pub fn get(&self) -> Arc<Reloadable> {
         Arc::clone(&self.newest.borrow())
     }
 
-    /// Waits until there is something newer than at the last call, of this clone.
+    /// Waits until there are newer settings than at the last call on this clone.
     pub async fn changed(&mut self) {
         if self.newest.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// What has been asked lately.
+    /// The counts of recent requests.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -91,7 +91,7 @@ impl Live {
         self.draining.load(Ordering::Relaxed)
     }
 
-    /// Begins or ends a drain; it also ends with the process.
+    /// Begins or ends a drain. A drain also ends with the process.
     pub fn set_draining(&self, draining: bool) {
         if self.draining.swap(draining, Ordering::Relaxed) != draining {
             tracing::info!(draining, "a drain began or ended");

@@ -1,5 +1,5 @@
-//! What the service counts, for Prometheus. Labels are few and known beforehand: no name of a conference or participant,
-//! unless the configuration asks for [`of_legs`].
+//! What the service counts, for Prometheus. There are few labels, and they are known beforehand. They name no
+//! conference or participant, unless the configuration asks for [`of_legs`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,11 +15,12 @@ use prometheus::{
 use crate::activity::Activity;
 use crate::sign_in::{Ignored, Outcome};
 
-/// A request takes less than a millisecond, or as long as the store writes; at most ten seconds.
+/// Buckets for the time of a request. A request takes less than a millisecond or, if the store must write, as long as
+/// the write, and at most ten seconds.
 const REQUEST_S: [f64; 10] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0,
 ];
-/// A disk or etcd's nodes write within milliseconds.
+/// Buckets for the time of a write of the store. A disk or etcd's nodes write within milliseconds.
 const STORE_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0, 5.0];
 
 const DONE: &str = "done";
@@ -83,7 +84,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All at zero, of a process that starts now.
+    /// Makes the metrics of a process that starts now, all at zero.
     #[must_use]
     pub fn new() -> Metrics {
         let all = Registered(Registry::new());
@@ -155,7 +156,7 @@ impl Metrics {
         metrics
     }
 
-    /// A series that begins with its first event has no increase then.
+    /// Begins each series at 0: a series that begins with its first event would show no increase for that event.
     fn begin_series(&self) {
         for outcome in HELLO_OUTCOMES {
             self.hellos.with_label_values(&[outcome]).inc_by(0);
@@ -171,7 +172,7 @@ impl Metrics {
         let name = match outcome {
             Outcome::Answered(answer) if answer.kind == hello::Kind::Challenge => "challenged",
             Outcome::Answered(_) => "welcomed",
-            // Counted when it is stored.
+            // A sign-in is counted when it is stored.
             Outcome::SignsIn { .. } => return,
             Outcome::Ignored(Ignored::NoHello(_)) => "ignored_no_hello",
             Outcome::Ignored(Ignored::Answer) => "ignored_answer",
@@ -182,13 +183,13 @@ impl Metrics {
         self.hellos.with_label_values(&[name]).inc();
     }
 
-    /// Counts a hello that signs a socket in, or could not.
+    /// Counts a hello that has signed a socket in, or that failed to do so.
     pub fn sign_in(&self, is_done: bool) {
         let name = if is_done { "signed_in" } else { FAILED };
         self.hellos.with_label_values(&[name]).inc();
     }
 
-    /// Counts what the switch has counted since the last reading.
+    /// Adds what the switch has counted since the last reading.
     pub fn activity(&self, activity: &Activity) {
         let add = |[packets, bytes]: &[IntCounter; 2], count: Count| {
             packets.inc_by(count.packets);
@@ -204,7 +205,7 @@ impl Metrics {
         }
     }
 
-    /// Counts conferences and what they have.
+    /// Counts the conferences of the model, and what the conferences have.
     pub fn model(&self, model: &Model) {
         let (mut conferences, mut participants, mut tracks, mut subscriptions) = (0, 0, 0, 0);
         for (name, _) in model.conferences() {
@@ -258,14 +259,14 @@ impl Metrics {
         self.store_s.observe(took.as_secs_f64());
     }
 
-    /// An event stream is open while the result lives.
+    /// Counts an event stream as open while the result lives.
     #[must_use]
     pub fn websocket(&self) -> OpenWebsocket {
         self.websockets.inc();
         OpenWebsocket(self.websockets.clone())
     }
 
-    /// Counts events that a stream lacks.
+    /// Counts events that a stream did not get.
     pub fn events_lost(&self, n: u64) {
         self.events_lost.inc_by(n);
     }
@@ -276,12 +277,12 @@ impl Metrics {
         self.webhooks.tries.with_label_values(&[result]).inc();
     }
 
-    /// Counts events that a webhook lacks.
+    /// Counts events that a webhook did not get.
     pub fn webhook_events_lost(&self, n: u64) {
         self.webhooks.events_lost.inc_by(n);
     }
 
-    /// All metrics in text format 0.0.4, with `more` after them.
+    /// Returns all metrics in Prometheus' text format 0.0.4, followed by `more`.
     #[must_use]
     pub fn text(&self, state: State, more: Vec<MetricFamily>) -> String {
         self.leader.set(state.is_leader.into());
@@ -311,7 +312,8 @@ impl Drop for OpenWebsocket {
     }
 }
 
-/// What each leg has sent and received, with the names of its conference and participant.
+/// Returns what each leg (a participant's connection by one UDP socket) has sent and received, with the names of its
+/// conference and participant.
 #[must_use]
 pub fn of_legs(model: &Model, activity: &Activity) -> Vec<MetricFamily> {
     let labels = ["conference", "participant", "leg"];
@@ -377,7 +379,7 @@ impl Registered {
         metric
     }
 
-    /// What a process is, and since when.
+    /// Adds the time at which the process started, and the program's version.
     fn of_process(&self) {
         let started = self.add(Gauge::new(
             "process_start_time_seconds",
@@ -420,7 +422,8 @@ fn full(name: &str) -> String {
     format!("reprise_conference_{name}")
 }
 
-/// Names, labels and buckets are constants of this file, each registered once: a mistake shows in the first test.
+/// Returns a registered metric. Names, labels and buckets are constants of this file, and each is registered once, so a
+/// mistake shows in the first test.
 fn registered<T>(result: prometheus::Result<T>) -> T {
     result.unwrap_or_else(|error| unreachable!("{error}"))
 }

@@ -1,5 +1,5 @@
-//! Who is there besides by its sockets: participants with an event stream, and those whose tokens make requests; and
-//! which conferences somebody watches.
+//! Notes which participants show that they are still there by other means than their sockets: those with an event
+//! stream, and those whose tokens make requests. Also notes which conferences somebody watches.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 type ByParticipant<T> = BTreeMap<Name, BTreeMap<Name, T>>;
 
-/// Signs of participants. Clones are the same one.
+/// Signs that participants are still there. All clones share the same signs.
 #[derive(Clone, Debug, Default)]
 pub struct Presence {
     inside: Arc<Mutex<Inside>>,
@@ -17,10 +17,10 @@ pub struct Presence {
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// The last request of each participant's token since [`Presence::take_requests`].
+    /// When each participant's token made its last request, since [`Presence::take_requests`] was called last.
     requests: ByParticipant<Instant>,
     streams: ByParticipant<usize>,
-    /// Event streams of each conference, those of administrators too.
+    /// How many event streams of each conference are open, including those of administrators.
     watched: BTreeMap<Name, usize>,
 }
 
@@ -33,14 +33,14 @@ pub struct Stream {
 }
 
 impl Presence {
-    /// A token has made a request.
+    /// Notes that a participant's token has made a request.
     pub fn request(&self, conference: &Name, participant: &Name, now: Instant) {
         let mut inside = self.lock();
         let of = inside.requests.entry(conference.clone()).or_default();
         of.insert(participant.clone(), now);
     }
 
-    /// An event stream begins.
+    /// Notes that an event stream begins. It is open while the result lives.
     #[must_use]
     pub fn stream(&self, conference: &Name, participant: Option<&Name>) -> Stream {
         let mut inside = self.lock();
@@ -56,7 +56,7 @@ impl Presence {
         }
     }
 
-    /// Conferences that somebody watches, by name.
+    /// Returns the names of the conferences that somebody watches.
     #[must_use]
     pub fn watched(&self) -> Vec<Name> {
         self.lock().watched.keys().cloned().collect()
@@ -70,7 +70,8 @@ impl Presence {
         of.is_some_and(|it| it.contains_key(participant))
     }
 
-    /// The requests since the last call, which are forgotten: a token of somebody who never joins leaves nothing here.
+    /// Returns the requests since the last call and forgets them, so that the token of somebody who never joins leaves
+    /// nothing here.
     pub(crate) fn take_requests(&self) -> ByParticipant<Instant> {
         std::mem::take(&mut self.lock().requests)
     }

@@ -1,5 +1,5 @@
-//! What the switch must have: entries of the tables of `p4/conference.p4`, and multicast groups; and the writes that bring
-//! it there.
+//! What the switch must have: entries of the tables of `p4/conference.p4`, and multicast groups. Also makes the writes
+//! that bring them into the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,15 +16,17 @@ use p4runtime_proto::p4::v1::{
     CounterData, Entity, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry, Update,
 };
 
-/// Bytes that a leg may send at once, at least: a picture's first packets.
+/// The least that a leg (a participant's connection by one UDP socket) may send at once, in bytes: enough for a
+/// picture's first packets.
 const BURST_BYTES_MIN: u64 = 64 * 1024;
-/// A leg may send at once what it may send in this time.
+/// A leg may send at once as many bytes as its rate allows in this time.
 const BURST_MS: u64 = 100;
 
-/// Hellos a second of a sender's address (more precisely, of all with the same hash): an office behind one address whose
-/// hundred sockets sign in at once.
+/// The most hellos a second from a sender's address (more precisely, from all addresses with the same hash). With
+/// hellos a host signs a socket in. The limit is enough for an office behind one address whose hundred sockets sign in
+/// at once.
 const HELLOS_OF_A_SOURCE_PER_S: i64 = 400;
-/// Hellos a second of a port of the switch. Checking one takes some microseconds.
+/// The most hellos a second from a port of the switch. Checking a hello takes some microseconds.
 const HELLOS_OF_A_PORT_PER_S: i64 = 4_000;
 
 /// The tables of `p4/conference.p4` that the service writes.
@@ -52,7 +54,8 @@ impl MeterArray {
         })
     }
 
-    /// Sets all cells to so many packets a second, and as many at once.
+    /// Returns the writes that set all cells of the meter to this many packets a second, and to bursts of as many
+    /// packets.
     fn set_all(self, packets_per_s: i64) -> impl Iterator<Item = Update> {
         (0..self.size).map(move |index| {
             modify(entity(Kind::MeterEntry(MeterEntry {
@@ -72,10 +75,10 @@ impl MeterArray {
 }
 
 impl Tables {
-    /// Finds them.
+    /// Finds the tables in a program's P4Info.
     ///
     /// # Errors
-    /// The program is another one.
+    /// This is not the program that the service expects.
     pub fn find(p4info: &P4Info) -> Result<Tables, ObjectError> {
         Ok(Tables {
             own_addresses: Table::find(
@@ -96,7 +99,7 @@ impl Tables {
         })
     }
 
-    /// The limits of hellos that go to the service.
+    /// Returns the writes that limit how many hellos go to the service.
     pub(crate) fn hello_limits(&self) -> Vec<Update> {
         let of_sources = self.hello_source_rate.set_all(HELLOS_OF_A_SOURCE_PER_S);
         of_sources
@@ -110,13 +113,13 @@ impl Tables {
         &self.sockets
     }
 
-    /// The table of the addresses that copies go to.
+    /// The table of the addresses to which the multicast copies of packets go.
     #[must_use]
     pub fn receivers(&self) -> &Table {
         &self.receivers
     }
 
-    /// Wildcards that read all that the service writes.
+    /// Returns the wildcard entities that read everything that the service writes.
     #[must_use]
     pub fn wildcards(&self) -> Vec<Entity> {
         let with_meters = |table: &Table| {
@@ -135,10 +138,10 @@ impl Tables {
     }
 }
 
-/// An entry of a table: its key, its arguments, and the rate of its meter in kbit/s, if it has one.
+/// Entries of a table, by key. Each has its arguments, and the rate of its meter in kbit/s, if it has one.
 type Entries<const K: usize, const A: usize> = BTreeMap<[u128; K], ([u128; A], Option<u32>)>;
 
-/// What a switch has or must have.
+/// The entries and multicast groups that a switch has or must have.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rows {
     own_addresses: Entries<2, 2>,
@@ -231,10 +234,11 @@ impl Rows {
         }
     }
 
-    /// The writes that bring a switch from what it has here to `desired`, in an order in which no copy lacks its
-    /// receiver if they are not done at once: receivers first, then groups, then sockets; what goes in the other order.
-    /// Before all of them, legs that are at another port now leave their groups: their copies would leave by the old port
-    /// with the new addresses.
+    /// Returns the writes that bring a switch from the entries and groups here to those of `desired`. The switch may
+    /// not do all writes at once. Therefore they are in an order in which every copy of a packet finds the entry of its
+    /// receiver: receivers are written first, then groups, then sockets; what is deleted goes in the opposite order.
+    /// Before all of these writes, legs that are at another port now are taken out of their groups: otherwise their
+    /// copies would leave by the old port with the new addresses.
     #[must_use]
     pub fn updates(&self, desired: &Rows, tables: &Tables) -> Vec<Update> {
         let mut updates = Vec::new();
@@ -270,7 +274,7 @@ impl Rows {
             &tables.sockets,
             &self.sockets,
             &desired.sockets,
-            // The leg is the first argument. A socket may have signed in to another one.
+            // The leg is the first argument. A socket may have signed in to another leg.
             |before, now| before[0] == now[0],
         );
         take(
@@ -301,7 +305,7 @@ impl Rows {
         updates
     }
 
-    /// The groups with a member whose leg must be at another port, without such members.
+    /// Returns the groups that have members whose leg must be at another port now, with these members removed.
     fn groups_without_moved(&self, desired: &Rows) -> BTreeMap<u16, BTreeSet<(u16, u16)>> {
         let sockets = desired.sockets.iter();
         let ports = sockets.map(|([port, ..], ([leg, ..], _))| (*leg, *port));
@@ -320,8 +324,8 @@ impl Rows {
     }
 }
 
-/// Inserts what is new and modifies what differs. `is_same` says of the arguments before and now whether they are of the
-/// same leg, whose counters go on.
+/// Adds the writes that insert new entries and modify entries that differ. `is_same` gets the arguments before and now,
+/// and says whether both are of the same leg. If they are, the entry keeps its counters.
 fn put<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,
@@ -351,7 +355,8 @@ fn put<const K: usize, const A: usize>(
     }
 }
 
-/// With counters that begin at zero: the switch keeps those of an entry that is modified.
+/// Returns the entry with counters that begin at zero. When an entry is modified without such counters, the switch
+/// keeps the counters that the entry has.
 fn counting_anew(entry: TableEntry) -> TableEntry {
     let zero = Some(CounterData::default());
     TableEntry {
@@ -365,7 +370,7 @@ fn counting_anew(entry: TableEntry) -> TableEntry {
     }
 }
 
-/// Deletes what is no longer there.
+/// Adds the writes that delete the entries that `desired` does not have any more.
 fn take<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,
@@ -389,7 +394,7 @@ fn add_entry<const K: usize, const A: usize>(
     }
 }
 
-/// A rate as the configuration of a meter (RFC 2698), whose units are bytes. Nothing is marked yellow.
+/// Returns the configuration of a meter (RFC 2698) for a rate. The meter counts bytes, and marks nothing yellow.
 fn meter_of(kbps: u32) -> MeterConfig {
     let bytes_per_s = u64::from(kbps) * 125;
     let burst = (bytes_per_s * BURST_MS / 1_000).max(BURST_BYTES_MIN);
@@ -407,7 +412,7 @@ fn kbps_of(config: &MeterConfig) -> u32 {
     u32::try_from(config.pir / 125).unwrap_or(0)
 }
 
-/// The key of a socket in table `sockets`.
+/// Returns the key of a socket in table `sockets`.
 pub(crate) fn socket_key(binding: &BindingRecord) -> [u128; 4] {
     [
         binding.port.into(),
@@ -417,7 +422,7 @@ pub(crate) fn socket_key(binding: &BindingRecord) -> [u128; 4] {
     ]
 }
 
-/// An address as the program has it: an IPv4 address is ::ffff:a.b.c.d.
+/// Returns an address as the P4 program has it: the IPv4 address a.b.c.d is ::ffff:a.b.c.d.
 fn number_of(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),

@@ -31,7 +31,7 @@ use crate::why_watch;
 /// What a service is made of.
 #[derive(Debug)]
 pub struct Settings {
-    /// Where it serves HTTP.
+    /// Where the service serves HTTP.
     pub listen: SocketAddr,
     /// Where the records are.
     pub store: StoreConfig,
@@ -43,11 +43,11 @@ pub struct Settings {
     pub switch: SwitchAddress,
     /// The switch's P4Runtime device id.
     pub device_id: u64,
-    /// What it runs.
+    /// The program that the switch runs.
     pub program: Program,
-    /// Its addresses for media.
+    /// The switch's addresses for media.
     pub own_addresses: Vec<OwnAddress>,
-    /// After how long a participant is removed that gives no sign; `None`: never.
+    /// After how long a participant that gives no sign of life is removed; `None`: never.
     pub gone: Option<Duration>,
     /// Whether metrics name conferences and participants.
     pub metrics_names: bool,
@@ -75,8 +75,8 @@ pub enum ServeError {
     Http(std::io::Error),
 }
 
-/// Serves until `stop` is done. Calls `is_ready` with the address once requests are served: when the service leads for
-/// the first time.
+/// Serves until `stop` is done. Calls `is_ready` with the address when it begins to serve requests, which is when the
+/// service leads for the first time.
 ///
 /// # Errors
 /// The service cannot begin.
@@ -92,7 +92,7 @@ pub async fn serve(
     let (leading, front) = watch::channel(None);
     let (stopping, stopped) = watch::channel(false);
     let until_stopped = |mut stopped: watch::Receiver<bool>| async move {
-        // The sender's end is an end, too.
+        // If the sender is gone, the service stops, too.
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
     let metrics = Arc::new(Metrics::new());
@@ -150,13 +150,14 @@ async fn open(store: &StoreConfig) -> Result<Store, StoreError> {
 
 /// Why a service leads no more.
 enum Role {
-    /// It was stopped.
+    /// The service was stopped.
     Stopped,
-    /// Another service leads, perhaps.
+    /// Another service may lead now.
     Lost,
 }
 
-/// Leads until `stop` is done, or until another service may lead. The switch has no connection from this one then.
+/// Leads until `stop` is done, or until another service may lead. When this returns, the service has no connection to
+/// the switch any more.
 async fn lead(
     settings: &Settings,
     store: Store,
@@ -222,8 +223,8 @@ async fn lead(
     Ok(role)
 }
 
-/// Serves the switch for ever; over a new connection when the time of silence has changed. The switch keeps its entries
-/// meanwhile, and forwards.
+/// Serves the switch for ever. When the setting of how long a socket may be silent before it is signed out has changed,
+/// makes a new connection to the switch. Meanwhile the switch keeps its entries, and forwards.
 fn drive(
     settings: &Settings,
     core: Core,

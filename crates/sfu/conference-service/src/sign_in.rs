@@ -1,4 +1,5 @@
-//! What a hello leads to. Nothing is kept of a host that has not signed in.
+//! Decides what a hello leads to. A hello is the datagram with which a host signs a socket in. The service keeps
+//! nothing about a host that has not signed in.
 
 use conference_model::{BindingRecord, Model};
 use hello::{Hello, Kind, NoHello, Nonces, is_signed_with};
@@ -6,12 +7,13 @@ use hello::{Hello, Kind, NoHello, Nonces, is_signed_with};
 /// What a hello leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// No answer: a stranger does not learn which legs (a participant's streams) there are, and cannot make the switch
-    /// send packets to somebody else.
+    /// No answer: a stranger does not learn which legs (connections of participants by UDP sockets) there are, and
+    /// cannot make the switch send packets to somebody else.
     Ignored(Ignored),
     /// An answer.
     Answered(Hello),
-    /// The sender's socket becomes the leg's. The answer is sent once this is stored and the switch has it.
+    /// The sender's socket becomes the leg's. The answer is sent once the sign-in is stored and the switch has the
+    /// leg's entries.
     SignsIn {
         /// The leg.
         leg: u16,
@@ -23,22 +25,22 @@ pub enum Outcome {
 /// Why a hello gets no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Ignored {
-    /// It is none.
+    /// The datagram is no hello.
     #[error(transparent)]
     NoHello(#[from] NoHello),
-    /// It is an answer, which only a host gets.
+    /// The datagram is an answer to a hello. Only a host gets answers.
     #[error("expected a hello, found an answer to one")]
     Answer,
     /// There is no such leg, or no longer.
     #[error("there is no leg {0}")]
     UnknownLeg(u32),
-    /// The socket that the leg has is still sending. If another one replaced it, two sockets with the leg's key would
-    /// replace each other for ever.
+    /// The socket that the leg has is still sending. If another socket replaced it, two sockets with the leg's key
+    /// would replace each other for ever.
     #[error(
         "another socket of leg {0} still sends: it is replaced when it has been silent for 3 seconds"
     )]
     InUse(u16),
-    /// It was signed with another key.
+    /// The hello was signed with another key.
     #[error("a hello for leg {0} with a wrong signature")]
     Signature(u32),
 }
@@ -52,8 +54,8 @@ pub struct Clocks {
     pub wall_ms: u64,
 }
 
-/// Decides what a hello leads to. `still_sends` says of a leg and its socket whether that has sent something
-/// a moment ago.
+/// Decides what a hello leads to. `still_sends` gets a leg and its socket, and says whether the socket has sent
+/// something a moment ago.
 #[must_use]
 pub fn decide(
     model: &Model,
@@ -95,7 +97,8 @@ pub fn decide(
         if there == from {
             return Outcome::Answered(welcome);
         }
-        // Over another router, or to another address of the switch, it is still the same socket.
+        // A socket whose datagrams come over another router, or go to another address of the switch, is still the same
+        // socket.
         if !there.is_same_socket(from) && still_sends(leg, there) {
             return Outcome::Ignored(Ignored::InUse(leg));
         }

@@ -17,7 +17,7 @@ pub enum NotAllowed {
     /// The token is not good.
     #[error("the token is not good: {0}")]
     BadToken(String),
-    /// The token is good, and not for this.
+    /// The token is good, but does not allow the request.
     #[error("the token does not allow this: {0}")]
     Forbidden(String),
 }
@@ -25,17 +25,17 @@ pub enum NotAllowed {
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadKey {
-    /// It can be guessed.
+    /// The secret is so short that it can be guessed.
     #[error(
         "expected a secret of at least {SECRET_LEN_MIN} bytes, found {0}: make one with `openssl rand -hex 32`"
     )]
     Short(usize),
-    /// It is no key.
+    /// The text is no public key.
     #[error("expected an Ed25519 public key as PEM: {0}")]
     NoKey(jsonwebtoken::errors::Error),
 }
 
-/// The keys whose tokens are good.
+/// The keys that verify tokens.
 #[derive(Default)]
 pub struct Keys {
     keys: Vec<(Algorithm, DecodingKey)>,
@@ -48,10 +48,10 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Adds a secret for HS256, which makes tokens, too.
+    /// Adds a secret for HS256. The same secret also makes tokens.
     ///
     /// # Errors
-    /// It is too short.
+    /// The secret is too short.
     pub fn add_secret(&mut self, secret: &[u8]) -> Result<(), BadKey> {
         if secret.len() < SECRET_LEN_MIN {
             return Err(BadKey::Short(secret.len()));
@@ -64,7 +64,7 @@ impl Keys {
     /// Adds a public key for EdDSA, as PEM.
     ///
     /// # Errors
-    /// It is no such key.
+    /// The text is no such key.
     pub fn add_public_key(&mut self, pem: &[u8]) -> Result<(), BadKey> {
         let key = DecodingKey::from_ed_pem(pem).map_err(BadKey::NoKey)?;
         self.keys.push((Algorithm::EdDSA, key));
@@ -74,7 +74,8 @@ impl Keys {
     /// Checks a token.
     ///
     /// # Errors
-    /// No key has signed it, it has expired or is not good yet, or it says what no token of this service says.
+    /// The token was signed with none of the keys, it has expired or is not valid yet, or it has claims that no token
+    /// of this service has.
     pub fn check(&self, token: &str) -> Result<Caller, NotAllowed> {
         let bad = |error: jsonwebtoken::errors::Error| NotAllowed::BadToken(error.to_string());
         let algorithm = decode_header(token).map_err(bad)?.alg;
@@ -96,11 +97,11 @@ impl Keys {
     }
 }
 
-/// A secret that nobody can guess.
+/// Makes a secret that nobody can guess.
 #[must_use]
 pub fn new_secret() -> [u8; SECRET_LEN_MIN] {
     let mut secret = [0; SECRET_LEN_MIN];
-    // The system's generator fails only where there is none.
+    // The system's random number generator fails only on a system that has none.
     getrandom::fill(&mut secret).unwrap_or_else(|error| unreachable!("{error}"));
     secret
 }
@@ -135,31 +136,31 @@ impl Caller {
         }
     }
 
-    /// When its token ends, in milliseconds since 1970.
+    /// Returns when the caller's token ends, in milliseconds since 1970.
     #[must_use]
     pub fn expires_ms(&self) -> u64 {
         self.claims.exp.saturating_mul(1_000)
     }
 
-    /// The conference that its token is for; `None`: all.
+    /// Returns the conference that the caller's token is for; `None`: all conferences.
     #[must_use]
     pub fn conference(&self) -> Option<&Name> {
         self.claims.conference.as_ref()
     }
 
-    /// The participant that it is.
+    /// Returns the participant to whom the token belongs.
     #[must_use]
     pub fn participant(&self) -> Option<&Name> {
         self.claims.sub.as_ref()
     }
 
-    /// What its token allows.
+    /// Returns what the caller's token allows.
     #[must_use]
     pub fn grants(&self) -> &Grants {
         &self.claims.grants
     }
 
-    /// Whether it administers a conference.
+    /// Whether the caller is an administrator of a conference.
     #[must_use]
     pub fn administers(&self, conference: &Name) -> bool {
         let of = self.claims.conference.as_ref();
@@ -167,7 +168,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// It does not administer all conferences.
+    /// The caller is no administrator of all conferences.
     pub fn expect_administrator_of_all(&self) -> Result<(), NotAllowed> {
         if self.claims.grants.administer && self.claims.conference.is_none() {
             return Ok(());
@@ -177,7 +178,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// It does not administer the conference.
+    /// The caller is no administrator of the conference.
     pub fn expect_administrator(&self, conference: &Name) -> Result<(), NotAllowed> {
         if self.administers(conference) {
             return Ok(());
@@ -188,7 +189,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// Its token is for another conference.
+    /// The caller's token is for another conference.
     pub fn expect_in(&self, conference: &Name) -> Result<(), NotAllowed> {
         match &self.claims.conference {
             Some(other) if other != conference => Err(NotAllowed::Forbidden(format!(
@@ -199,7 +200,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// It is neither this participant nor an administrator.
+    /// The caller is neither this participant nor an administrator.
     pub fn expect_participant(&self, conference: &Name, who: &Name) -> Result<(), NotAllowed> {
         self.expect_in(conference)?;
         if self.claims.sub.as_ref() == Some(who) || self.administers(conference) {
@@ -212,7 +213,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// It may not publish such a track at this rate.
+    /// The caller may not publish such a track at this rate.
     pub fn expect_publisher(&self, kind: TrackKind, kbps: u32) -> Result<(), NotAllowed> {
         let grants = &self.claims.grants;
         if !grants.publish.contains(&kind) {
@@ -232,7 +233,7 @@ impl Caller {
     }
 
     /// # Errors
-    /// It may not receive.
+    /// The caller may not receive.
     pub fn expect_subscriber(&self) -> Result<(), NotAllowed> {
         if self.claims.grants.subscribe {
             return Ok(());
@@ -327,7 +328,7 @@ mod tests {
         }
         let foreign = sign(&claims(), b"another secret of thirty-two byt").expect("a token");
         assert!(keys().check(&foreign).is_err());
-        // "none" as algorithm, and a changed claim.
+        // A token with the algorithm "none" is refused, and so is a token of which one character has changed.
         assert!(keys().check("eyJhbGciOiJub25lIn0.e30.").is_err());
         let token = sign(&claims(), SECRET).expect("a token");
         for at in 0..token.len() {

@@ -1,4 +1,4 @@
-//! Decides what stands between a publisher and a receiver.
+//! Decides what keeps a publisher's track from a receiver. A leg is a participant's connection by one UDP socket.
 
 use conference_api::{Cause, Name, TrackPath, Transport, Why};
 use conference_model::{BindingRecord, Model};
@@ -6,20 +6,20 @@ use conference_model::{BindingRecord, Model};
 use crate::activity::{Activity, Flow, LegActivity};
 use crate::counts::{received, sent};
 
-/// A publisher that sends no media for so long is silent: more than two readings, and than the second that a slow
-/// picture may take.
+/// A publisher that sends no media for this long counts as silent. This is longer than the time between two readings of
+/// the counters, and longer than the second that a slow picture may take.
 pub const SILENT_MS: u64 = 3_000;
-/// Drops count for so long after the last one, so that what comes now and then is seen.
+/// How long drops count as a cause after the last drop, so that drops that happen only now and then are seen.
 const RECENT_MS: u64 = 5_000;
 
-/// Whom a question is about.
+/// Whom and which track a question is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
     /// The conference.
     pub conference: &'q Name,
     /// Who should receive.
     pub participant: &'q Name,
-    /// What.
+    /// The track.
     pub path: &'q TrackPath,
 }
 
@@ -38,7 +38,7 @@ pub fn why(model: &Model, activity: &Activity, now_ms: u64, question: Question<'
     }
 }
 
-/// Only the causes.
+/// Answers the same question as `why`, with the causes only.
 #[must_use]
 pub fn causes_of(
     model: &Model,
@@ -49,15 +49,15 @@ pub fn causes_of(
     causes(&Found::new(model, activity, question), now_ms)
 }
 
-/// What a question is about, found.
+/// What was found in the model and in the switch's counts for a question.
 struct Found<'f> {
     model: &'f Model,
     activity: &'f Activity,
     question: Question<'f>,
-    /// Of the publisher's leg.
+    /// The activity of the publisher's leg.
     publisher: Option<&'f LegActivity>,
     publisher_binding: Option<&'f BindingRecord>,
-    /// Of the receiver's leg.
+    /// The activity of the receiver's leg.
     receiver: Option<&'f LegActivity>,
     receiver_binding: Option<&'f BindingRecord>,
     is_subscribed: bool,
@@ -93,7 +93,7 @@ fn causes(found: &Found<'_>, now_ms: u64) -> Vec<Cause> {
     let mut causes = Vec::new();
     for cause in Cause::ALL {
         let is_hidden = cause.hidden_by().iter().any(|it| causes.contains(it));
-        // A cause may be hidden by one that comes later.
+        // A cause may be hidden by a cause that comes later in this order.
         let is_hidden_later = cause
             .hidden_by()
             .iter()
@@ -140,27 +140,29 @@ fn is_silent(found: &Found<'_>, now_ms: u64) -> bool {
     let (Some(leg), Some(read_ms)) = (found.publisher, found.activity.read_steady_ms) else {
         return false;
     };
-    // What is looked at for less than that may have sent before.
+    // A leg whose counters we have read for less time than `SILENT_MS` may have sent before.
     let is_known = read_ms.saturating_sub(leg.since_ms) >= SILENT_MS;
     let is_quiet = |last_ms: u64| now_ms.saturating_sub(last_ms) > SILENT_MS;
     is_known && leg.last_media_ms.is_none_or(is_quiet)
 }
 
-/// The switch counts fragments of all senders together: they are this one's if nothing else comes from it.
+/// Whether the publisher sends only IP fragments, as far as can be known. The switch counts the fragments of all
+/// senders together. This function takes them for this publisher's if nothing else comes from the publisher.
 fn is_fragmented(found: &Found<'_>, now_ms: u64) -> bool {
     let fragments = found.activity.verdicts.get("drop_fragment");
     is_silent(found, now_ms) && fragments.is_some_and(|it| is_recent(it, now_ms))
 }
 
-/// The switch counts what is no RTP for all legs together: it is this leg's if the leg sends, the receiver gets nothing at
-/// all, and as many packets were dropped for it as the leg has sent.
+/// Whether the publisher sends something that is no RTP, as far as can be known. The switch counts such packets for all
+/// legs together. This function takes them for this leg's if the leg sends, the receiver gets nothing at all, and at
+/// least as many packets were dropped as the leg has sent.
 fn is_not_rtp(found: &Found<'_>) -> bool {
     let (Some(publisher), Some(receiver)) = (found.publisher, found.receiver) else {
         return false;
     };
     let dropped = found.activity.verdicts.get("drop_not_rtp");
     let dropped = dropped.map_or(0, |it| it.increase.packets);
-    // A hello in between is none of them.
+    // The leg may also have sent hellos in between, which are not dropped.
     let sent = publisher.sent.increase.packets.saturating_sub(2);
     found.transport() == Some(Transport::Rtp)
         && publisher.policed.increase.packets == 0
@@ -169,7 +171,7 @@ fn is_not_rtp(found: &Found<'_>) -> bool {
         && dropped >= sent
 }
 
-/// Whether a signed-in leg was in neither table at the last reading.
+/// Whether the publisher's or the receiver's leg is signed in, but was in neither table at the last reading.
 fn is_not_written(found: &Found<'_>) -> bool {
     let lacks = |binding: Option<&BindingRecord>, leg: Option<&LegActivity>| {
         binding.is_some() && leg.is_none()
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Everything that one case says.
+    /// The input of one test case.
     struct Case {
         model: Model,
         reading: Reading,
@@ -324,7 +326,7 @@ mod tests {
             });
         }
 
-        /// Six seconds later.
+        /// Returns the answer after six readings, one each second.
         fn why(&self) -> Why {
             let mut activity = Activity::default();
             let mut reading = self.reading.clone();
@@ -496,7 +498,7 @@ mod tests {
             case.why().causes,
             [Cause::Muted, Cause::Policed, Cause::ReceiverNotSignedIn]
         );
-        // What the receiver gets of others says nothing of this track.
+        // What the receiver gets from others says nothing about this track.
         let mut case = Case::new();
         case.not_rtp = 49;
         assert_eq!(case.why().causes, []);

@@ -1,5 +1,5 @@
-//! Tells participants when what stands between them and a track has changed: once a second, in conferences that somebody
-//! watches.
+//! Tells participants when the reasons have changed for which they do not receive a track. Compares the reasons once a
+//! second, in conferences that somebody watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,10 +17,12 @@ use crate::why::{Question, causes_of, why};
 
 /// How often causes are compared: as often as the switch is read.
 const LOOK: Duration = Duration::from_secs(1);
-/// Subscriptions that are compared at one look, and at most those of one participant more: some 10 ms of work. The next
-/// look goes on with the others.
+/// How many subscriptions are compared at one look, the check that is made once a second. A look always compares all
+/// subscriptions of its last participant, so there may be some more. The work takes some 10 ms. The next look goes on
+/// with the other subscriptions.
 const SUBSCRIPTIONS_PER_LOOK: usize = 20_000;
-/// Events of one look: a switch that goes away changes every subscription, and readers hold only some thousand events.
+/// The most events of one look: when a switch goes away, every subscription changes, and the queues of readers hold
+/// only some thousand events.
 const EVENTS_PER_LOOK: usize = 500;
 
 /// Compares causes for ever.
@@ -45,10 +47,10 @@ pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence:
 /// The causes of a subscription.
 #[derive(Debug, Default)]
 struct Known {
-    /// What was told last; at first nothing stood in the way.
+    /// The causes that were told last; none at first.
     told: Vec<Cause>,
-    /// What the last look found. It is told when the next look finds it, too: a socket that has just signed in is in the
-    /// switch before the next reading.
+    /// The causes that the last look found. They are told only if the next look finds them, too. For example, a socket
+    /// that has just signed in is not in the counts yet, but will be at the next reading of the switch.
     found: Vec<Cause>,
 }
 
@@ -58,9 +60,9 @@ type OfParticipant = BTreeMap<TrackPath, Known>;
 #[derive(Debug, Default)]
 struct Watcher {
     known: BTreeMap<Name, BTreeMap<Name, OfParticipant>>,
-    /// Conferences of which every participant has been looked at.
+    /// Conferences of which every participant has been compared at least once.
     complete: BTreeSet<Name>,
-    /// Where the next look goes on: after this participant.
+    /// The participant after whom the next look goes on.
     after: Option<(Name, Name)>,
 }
 
@@ -76,7 +78,8 @@ impl Watcher {
         let mut events = Vec::new();
         let mut n_left = SUBSCRIPTIONS_PER_LOOK;
         let start = self.after.take();
-        // From where the last look stopped to the end, then from the beginning to there.
+        // The look goes from where the last look stopped to the end, then from the beginning to where the last look
+        // stopped.
         let order = [(start.as_ref(), None), (None, start.as_ref())];
         for (after, until) in order {
             for conference in watched {
@@ -96,7 +99,7 @@ impl Watcher {
                     n_left = n_left.saturating_sub(n);
                     self.after = Some((conference.clone(), participant.clone()));
                 }
-                // One that is before the start comes in the second round.
+                // A conference before the start is looked at in the second round.
                 if after.is_none_or(|(start, _)| conference >= start) {
                     self.complete.insert(conference.clone());
                 }
@@ -109,7 +112,7 @@ impl Watcher {
         events
     }
 
-    /// Forgets what is no longer there or watched.
+    /// Forgets conferences and participants that are no longer there or not watched any more.
     fn forget(&mut self, model: &Model, watched: &[Name]) {
         self.known.retain(|conference, participants| {
             let Ok(there) = model.participants(conference) else {
@@ -122,7 +125,7 @@ impl Watcher {
         self.complete.retain(|it| known.contains_key(it));
     }
 
-    /// Returns how many subscriptions it has compared.
+    /// Compares the causes of a participant's subscriptions. Returns how many subscriptions it has compared.
     fn participant(
         &mut self,
         model: &Model,
@@ -134,7 +137,7 @@ impl Watcher {
         let Ok(record) = model.participant(conference, participant) else {
             return 0;
         };
-        // Whoever begins to watch reads what is; changes from then on are told.
+        // Whoever begins to watch reads the present causes; only later changes are told.
         let is_first = !self.complete.contains(conference);
         let known = self.known.entry(conference.clone()).or_default();
         let known = known.entry(participant.clone()).or_default();

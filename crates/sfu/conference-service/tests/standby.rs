@@ -31,7 +31,7 @@ struct Running {
     served: JoinHandle<Result<(), ServeError>>,
 }
 
-/// A service whose switch never answers.
+/// Starts a service whose switch never answers.
 async fn start(etcd: &EtcdConfig) -> Running {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = free.local_addr().unwrap();
@@ -80,7 +80,7 @@ fn conference(text: &str) -> Request {
     }
 }
 
-/// What a path answers, with status and headers; empty while the service does not listen.
+/// Returns the answer to a request for a path, with status and headers; empty while the service does not listen.
 async fn get(address: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     if let Ok(mut stream) = TcpStream::connect(address).await {
@@ -171,7 +171,7 @@ async fn a_service_that_loses_etcd_stands_by_and_leads_again() {
     wait_for(service.address, "/readyz", "the switch is away").await;
     service.stop.send(()).unwrap();
     service.served.await.unwrap().unwrap();
-    // It has resigned: nobody waits for the lease to end.
+    // The service has resigned, so nobody has to wait until its lease ends.
     let next = timeout(Duration::from_secs(3), Etcd::lead(&etcd)).await;
     let there = next.unwrap().unwrap().read_all().await.unwrap();
     assert_eq!(there.len(), 1);

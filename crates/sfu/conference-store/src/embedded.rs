@@ -1,4 +1,4 @@
-//! A store in a file (redb). A batch is on the disk, whole, when it is acknowledged.
+//! A store in a file (redb). When a batch of writes is acknowledged, the whole batch is on the disk.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -14,7 +14,7 @@ const FORMAT: u32 = 1;
 const ABOUT: TableDefinition<'_, &str, u64> = TableDefinition::new("reprise conference service");
 const RECORDS: TableDefinition<'_, &str, &str> = TableDefinition::new("records");
 
-/// A store in a file that only its owner can read: it has the keys of legs.
+/// A store in a file that only its owner can read, since it has the keys with which participants' sockets sign in.
 #[derive(Clone)]
 pub struct Embedded {
     file: Arc<OpenFile>,
@@ -38,7 +38,7 @@ impl Embedded {
     /// Opens the file, or makes it, and begins a new term.
     ///
     /// # Errors
-    /// Another service has the file, it is not one of a service of this version, or the system refuses.
+    /// Another service has the file, the file is no store of a service of this version, or the system refuses.
     pub fn open(path: &Path) -> Result<Embedded, StoreError> {
         let name = || path.display().to_string();
         let failed = |error: &dyn std::fmt::Display| {
@@ -100,13 +100,13 @@ impl Embedded {
         Ok(Embedded { file })
     }
 
-    /// The number of this opening of the file, from 1 on; more, if it was raised.
+    /// The term: the number of this opening of the file, from 1 on, or more if the term was raised.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.file.term.load(Ordering::Relaxed)
     }
 
-    /// Makes the term at least `at_least`; the next opening begins above it.
+    /// Makes the term at least `at_least`. The next opening of the file begins with a greater term.
     ///
     /// # Errors
     /// The file is gone, or the disk is full.
@@ -126,7 +126,7 @@ impl Embedded {
         .await
     }
 
-    /// All records, in the order of their keys.
+    /// Returns all records, in the order of their keys.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -147,7 +147,7 @@ impl Embedded {
     /// Writes groups of writes, in their order and in one transaction: all of them, or nothing.
     ///
     /// # Errors
-    /// The file is gone, or the disk is full. The writes may be there all the same.
+    /// The file is gone, or the disk is full. Even then the writes may have been done.
     pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
         self.blocking(move |file| {
             file.expect_there()?;
@@ -167,10 +167,10 @@ impl Embedded {
         .await
     }
 
-    /// Writes records in the place of all that there are, in one transaction.
+    /// Replaces all records of the store by the given ones, in one transaction.
     ///
     /// # Errors
-    /// There are records and they are not to be replaced; or the file is gone, or the disk is full.
+    /// The store has records, and they are not to be replaced; or the file is gone, or the disk is full.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -196,15 +196,15 @@ impl Embedded {
         .await
     }
 
-    /// Looks whether the file is there.
+    /// Checks that the file is still there.
     ///
     /// # Errors
-    /// It was removed, moved or replaced.
+    /// The file was removed, moved or replaced.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.blocking(OpenFile::expect_there).await
     }
 
-    /// Runs what waits for the disk on a thread for that.
+    /// Runs a call that waits for the disk on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         call: impl FnOnce(&OpenFile) -> Result<T, Trouble> + Send + 'static,

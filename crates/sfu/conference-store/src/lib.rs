@@ -1,8 +1,8 @@
 //! Where the conference service keeps its records.
 //!
-//! A store has texts under keys. One service at a time may write: the one that leads. Its *term* grows with each service
-//! that leads, and is its election id at the switch, so a service that has been replaced can write neither here nor
-//! there.
+//! A store has texts under keys. One service at a time may write: the one that leads. The store's *term* grows with
+//! each service that leads. The leading service uses the term as its election id at the switch, so a service that has
+//! been replaced can write neither to the store nor to the switch.
 #![warn(missing_docs)]
 
 mod embedded;
@@ -11,19 +11,19 @@ mod etcd;
 pub use embedded::Embedded;
 pub use etcd::{Etcd, EtcdConfig, EtcdTls};
 
-/// One write: a key and its new value; `None` deletes.
+/// One write: a key and its new value; `None` deletes the key.
 pub type Write = (String, Option<String>);
 
-/// What a restore does with records that there are.
+/// What a restore does with records that the store already has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
-    /// It keeps them, and writes nothing.
+    /// The restore keeps them, and writes nothing.
     Refused,
-    /// It replaces all of them.
+    /// The restore replaces all of them.
     Replaced,
 }
 
-/// A store. Clones are the same one.
+/// A store. All clones share one store.
 #[derive(Clone, Debug)]
 pub enum Store {
     /// In a file.
@@ -45,7 +45,7 @@ impl From<Etcd> for Store {
 }
 
 impl Store {
-    /// A number that is greater with each service that leads.
+    /// Returns the term, a number that is greater with each service that leads.
     #[must_use]
     pub fn term(&self) -> u64 {
         match self {
@@ -54,8 +54,8 @@ impl Store {
         }
     }
 
-    /// Makes the term at least `at_least`, also that of later services: a switch may have seen greater election ids than
-    /// a store that was restored from a backup.
+    /// Makes the term at least `at_least`; later services get greater terms. This is needed because a switch may have
+    /// seen greater election ids than a store that was restored from a backup.
     ///
     /// # Errors
     /// Another service leads, or the store does not answer. The term of this service is as before then.
@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// All records, in the order of their keys. No write from before this call is done after it.
+    /// Reads all records, in the order of their keys. No write that began before this call is done after it.
     ///
     /// # Errors
     /// The store does not answer, or another service leads.
@@ -81,7 +81,7 @@ impl Store {
     ///
     /// # Errors
     /// Another service leads, or a group is too large: then nothing was written. Or the store does not answer: then
-    /// nobody knows what was done, and [`read_all`](Self::read_all) is the next call.
+    /// nobody knows what was done, and [`read_all`](Self::read_all) must be the next call.
     pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
         match self {
             Store::Embedded(store) => store.write(groups).await,
@@ -92,7 +92,7 @@ impl Store {
     /// Refuses a group that the store cannot write at once.
     ///
     /// # Errors
-    /// It is too large.
+    /// The group is too large.
     pub fn check_group(&self, group: &[Write]) -> Result<(), StoreError> {
         match self {
             Store::Embedded(_) => Ok(()),
@@ -100,10 +100,12 @@ impl Store {
         }
     }
 
-    /// Writes a backup's records in the place of all that there are: all of them, or nothing that a service would use.
+    /// Replaces all records by those of a backup. If the restore is cut off, it has written nothing that a service
+    /// would use.
     ///
     /// # Errors
-    /// There are records and they are not to be replaced. Or the store does not answer: then a restore is made again.
+    /// The store has records, and they are not to be replaced. Or the store does not answer: then the restore must be
+    /// made again.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -118,7 +120,7 @@ impl Store {
     /// Asks the store whether it would take a write.
     ///
     /// # Errors
-    /// It would not.
+    /// The store would not take a write.
     pub async fn check(&self) -> Result<(), StoreError> {
         match self {
             Store::Embedded(store) => store.check().await,
@@ -126,7 +128,8 @@ impl Store {
         }
     }
 
-    /// Waits until this service does not lead any more. One with a file leads as long as it has that.
+    /// Waits until this service does not lead any more. A service with a store in a file leads as long as it has the
+    /// file.
     pub async fn lost(&self) {
         match self {
             Store::Embedded(_) => std::future::pending().await,
@@ -148,7 +151,7 @@ pub enum StoreError {
     /// Another service has the file.
     #[error("another service uses {0}: end it, or give this one a file of its own")]
     InUse(String),
-    /// The file is not one of a conference service.
+    /// The file is no store of a conference service.
     #[error(
         "{path}: expected a store of a conference service, found {found}: name another file, or move it away"
     )]
@@ -158,7 +161,7 @@ pub enum StoreError {
         /// What was found.
         found: String,
     },
-    /// The file is of another version.
+    /// The file has the format of another version.
     #[error(
         "{path}: expected a store of format {expected}, found format {found}: use the version that wrote it, or name another file"
     )]
@@ -183,9 +186,9 @@ pub enum StoreError {
         "the request changes {n_writes} records with {n_bytes} bytes, but etcd takes {writes_max} with {bytes_max} at once: split it, or make the conference smaller"
     )]
     TooLarge {
-        /// The request's writes.
+        /// How many writes the request has.
         n_writes: usize,
-        /// Their bytes, with those of their keys and of the message around them.
+        /// How many bytes these writes have, including their keys and the message around them.
         n_bytes: usize,
         /// The most writes.
         writes_max: usize,
@@ -202,13 +205,14 @@ pub enum StoreError {
         "{0}: a restore was not finished, so the records are not whole: run `reprise restore --replace` again"
     )]
     HalfRestored(String),
-    /// A service leads, and a restore may not.
+    /// A restore needs to lead, but a service leads.
     #[error("{0} leads: end all services with this store first")]
     Led(String),
     /// Another service leads now.
     #[error("another service leads now")]
     NoLeader,
-    /// The store does not answer, the disk is full, for example. Whether the last write was done is not known.
+    /// The store failed; for example, it does not answer, or the disk is full. Whether the last write was done is not
+    /// known.
     #[error("the store failed: {0}")]
     Failed(String),
 }

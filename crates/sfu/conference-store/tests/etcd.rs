@@ -10,7 +10,7 @@ use conference_store::{Etcd, EtcdConfig, StoreError, Write};
 use testkit::etcd::EtcdCluster;
 use tokio::time::timeout;
 
-/// Names the cluster to the process that leads in its place.
+/// The environment variable that names the cluster's nodes to the other process, which leads.
 const ENDPOINTS: &str = "REPRISE_TEST_ETCD_ENDPOINTS";
 
 fn config(endpoints: Vec<String>) -> EtcdConfig {
@@ -29,13 +29,13 @@ async fn records(store: &Etcd) -> BTreeMap<String, String> {
     store.read_all().await.unwrap().into_iter().collect()
 }
 
-/// Leads within ten seconds.
+/// Becomes the leader, within ten seconds.
 async fn lead(config: &EtcdConfig) -> Etcd {
     let leads = timeout(Duration::from_secs(10), Etcd::lead(config));
     leads.await.expect("it leads within 10 s").unwrap()
 }
 
-/// Writes under a number until that is acknowledged; how long that took.
+/// Writes a record with this number until the write is acknowledged. Returns how long that took.
 async fn write_until_done(store: &Etcd, number: usize) -> Duration {
     let began = Instant::now();
     loop {
@@ -58,7 +58,7 @@ async fn nothing_acknowledged_is_lost_when_any_node_is_killed() {
     let store = lead(&config(cluster.endpoints())).await;
     let term = store.term();
     let mut number = 0;
-    // The first is the one that the store calls; one of the three leads the cluster.
+    // The first node is the one that the store calls; one of the three leads the cluster.
     for node in 0..3 {
         for _ in 0..20 {
             write_until_done(&store, number).await;
@@ -88,7 +88,7 @@ struct Other {
 }
 
 impl Other {
-    /// Starts this test again, which leads and writes: [`lead_and_write`].
+    /// Starts this test again in another process, which leads and writes: [`lead_and_write`].
     fn start(test: &str, config: &EtcdConfig) -> Other {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
@@ -104,7 +104,7 @@ impl Other {
         }
     }
 
-    /// The rest of the next line that begins so.
+    /// Reads up to the next line that begins with `what`, and returns the rest of that line.
     fn expect(&mut self, what: &str) -> String {
         for line in &mut self.lines {
             let line = line.unwrap();
@@ -124,7 +124,7 @@ impl Other {
         assert!(sent.unwrap().success());
     }
 
-    /// Ends it, and reads what it still said.
+    /// Kills the process, and reads its remaining lines. Returns the last number whose write was acknowledged.
     fn kill(mut self) -> usize {
         self.child.kill().unwrap();
         for line in self.lines.map_while(Result::ok) {
@@ -142,7 +142,7 @@ impl Other {
 async fn lead_and_write(endpoints: &str) {
     let endpoints = endpoints.split(',').map(str::to_owned);
     let store = Etcd::lead(&config(endpoints.collect())).await.unwrap();
-    // The harness has begun a line.
+    // The test harness has begun a line, so this begins a new one.
     println!("\nterm {}", store.term());
     for number in 1.. {
         let key = format!("{}/{number:06}", store.term());
@@ -150,7 +150,7 @@ async fn lead_and_write(endpoints: &str) {
             Ok(()) => println!("acknowledged {number}"),
             Err(StoreError::NoLeader) => break,
             Err(_) => {
-                // This may be what finds out that another one leads.
+                // Perhaps this call is the one that finds out that another service leads.
                 let _ = store.read_all().await;
             }
         }
@@ -234,8 +234,8 @@ async fn records_of_more_than_an_answer_are_read_in_pages() {
     assert!(read.into_iter().collect::<BTreeMap<_, _>>() == all);
 }
 
-/// Writes thousands of records, for which etcd may need longer than a call may take on a machine that others use, too:
-/// then they are written once more.
+/// Writes thousands of records. On a machine that others use, too, etcd may need longer for them than a call may take.
+/// Then they are written again.
 async fn write(store: &Etcd, writes: Vec<Vec<Write>>) {
     let again = Instant::now() + Duration::from_secs(120);
     loop {
@@ -256,7 +256,7 @@ async fn groups_are_whole_and_those_with_no_room_are_refused_before_anything_is_
         return;
     };
     let store = lead(&config(cluster.endpoints())).await;
-    // As many short writes as have room, and as large a value.
+    // This finds how many short writes fit into one group, and how large a single value may be.
     let short = |n| put(format!("{n:05}"), "x");
     let n_short = (1..20_000)
         .rev()
@@ -277,7 +277,7 @@ async fn groups_are_whole_and_those_with_no_room_are_refused_before_anything_is_
         .unwrap();
     write(&store, vec![large(len)]).await;
     let gone = short.into_iter().map(|(key, _)| (key, None)).collect();
-    // Two transactions.
+    // These two groups need two transactions.
     write(&store, vec![gone, large(len)]).await;
     assert_eq!(records(&store).await.len(), 1);
 

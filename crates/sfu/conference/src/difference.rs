@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer, ViewerKey};
 
-/// How the two conferences differ.
+/// How two conferences differ in one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {
@@ -24,7 +24,7 @@ pub enum Sign {
 pub struct Line {
     /// Whether the object was added, removed or changed.
     pub sign: Sign,
-    /// The group that the line is about; `None`: an own address.
+    /// The group that the line is about; `None` if the line is about an own address.
     pub group: Option<GroupId>,
     /// Description of the object, with its values.
     pub text: String,
@@ -54,7 +54,7 @@ pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     } else {
         address_lines(current.address(), desired.address())
     };
-    // A line names the port only if there are several.
+    // A line names the port only if there are several ports.
     let show = Shown {
         ports: own.iter().any(|own| own.len() > 1),
     };

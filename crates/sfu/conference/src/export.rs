@@ -10,7 +10,7 @@ use crate::model::{Conference, Group, GroupId, OwnAddress};
 )]
 pub struct NoAddress;
 
-/// The text of the file; [`crate::file::File::parse`] reads the same conference from it.
+/// Returns the text of the file. [`crate::file::File::parse`] reads the same conference from this text.
 ///
 /// # Errors
 /// The conference has no own address.

@@ -1,5 +1,5 @@
 //! Reads `conference.yaml`: the whole configuration of an SFU as a file. docs/controller.md has the schema. Unknown
-//! keys, wrong types and duplicates are errors with their line ([`value`]).
+//! keys, wrong types and duplicates are errors, which state the line ([`value`]).
 
 mod value;
 
@@ -67,7 +67,7 @@ struct FileViewer {
 /// Why a file is not a valid conference.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The text violates the schema; the message has line and column.
+    /// The text violates the schema; the message states the line and the column.
     #[error("{0}")]
     Yaml(String),
     /// The program cannot do what the file asks for.
@@ -126,7 +126,7 @@ impl File {
         Ok(addresses)
     }
 
-    /// Viewers whose MAC is neither in the file nor in the switch.
+    /// Returns the viewers whose MAC is neither in the file nor in the switch.
     pub fn unknown_macs(&self, current: &Conference) -> BTreeSet<Question> {
         let known = Known::of(current);
         let of_group = |group: &'_ FileGroup| {
@@ -137,8 +137,8 @@ impl File {
         self.groups.iter().flat_map(of_group).collect()
     }
 
-    /// The conference that the file describes. If the file gives no MAC, a viewer gets the MAC that the switch has for
-    /// this viewer, else the MAC that the switch looked up for the same IP in another group, else the MAC in
+    /// Returns the conference that the file describes. If the file gives no MAC, a viewer gets the MAC that the switch
+    /// has for this viewer, else the MAC that the switch looked up for the same IP in another group, else the MAC in
     /// `looked_up`.
     ///
     /// # Errors
@@ -218,8 +218,9 @@ impl Known {
         Known(known)
     }
 
-    /// Finds this viewer in the switch; if the file gives a port, on that port only. A viewer of another group with the
-    /// same IP counts as the same host if its MAC was looked up. A MAC given by hand is valid for one viewer only.
+    /// Finds this viewer in the switch. If the file gives a port, searches only on this port. A viewer of another group
+    /// with the same IP counts as the same host if its MAC was looked up. A MAC given by hand is valid for one viewer
+    /// only.
     fn viewer(&self, group: &FileGroup, viewer: &FileViewer) -> Option<&Viewer> {
         let stream_port = group.udp_port.unwrap_or(DEFAULT_UDP_PORT);
         let udp_port = viewer.udp_port.unwrap_or(stream_port);

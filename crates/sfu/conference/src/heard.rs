@@ -59,8 +59,9 @@ pub async fn elsewhere<T: Target>(
     Ok(found)
 }
 
-/// The register cell in which the program records an address: CRC-16/ARC, simple_switch's `crc16`. It is computed here
-/// again, in six lines, since this crate does not link the data plane.
+/// Returns the index of the register cell in which the program records an address. The index comes from CRC-16/ARC,
+/// which is simple_switch's `crc16`. The six lines that compute the CRC are here, too, since this crate does not link
+/// the data plane.
 fn cell(ip: Ipv4Addr, n_cells: u32) -> u32 {
     let crc = ip.octets().into_iter().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(byte), |crc, _| {
@@ -75,7 +76,7 @@ fn cell(ip: Ipv4Addr, n_cells: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// The same cell as in `testdata/stf/sfu.stf`.
+    /// `testdata/stf/sfu.stf` has the same cell for this address.
     #[test]
     fn the_cell_is_the_programs() {
         assert_eq!(cell(Ipv4Addr::new(10, 0, 1, 7), 4096), 2627);

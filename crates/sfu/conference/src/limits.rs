@@ -14,17 +14,17 @@ pub const PORT_MAX: u16 = 509;
 /// The clone session with the output port of the recirculation program's copies.
 pub const CLONE_SESSION: u32 = 100;
 
-/// UDP port of a stream if none is given: RTP's, RFC 3551 section 8.
+/// UDP port of a stream if none is given: the default port of RTP (RFC 3551, section 8).
 pub const DEFAULT_UDP_PORT: u16 = 5004;
 
 /// Default seconds to wait until no other controller is primary. The largest `apply` takes less.
 pub const PRIMARY_WAIT_S: u64 = 60;
 
-/// How often the state is read again to find two equal readings, while another controller writes.
+/// How many times at most the state is read again to find two equal readings, while another controller writes.
 pub const STEADY_TRIES: usize = 10;
 
-/// YAML parser events in one file: 65,536 viewers and 65,535 groups with every key are some
-/// 1,400,000.
+/// The most YAML parser events in one file. A file with 65,536 viewers and 65,535 groups, all with every key, has some
+/// 1,400,000 events.
 pub const FILE_EVENTS_MAX: usize = 4_000_000;
 
 /// Milliseconds to wait for the ARP reply of an unknown host, and between two requests.
@@ -36,7 +36,7 @@ pub const NEIGHBOUR_SETTLE_MS: u64 = 500;
 /// Milliseconds to wait for the ARP reply of a known host. Such a host gets two unicast requests
 /// before any broadcast.
 pub const NEIGHBOUR_POLL_MS: u64 = 1_000;
-/// Hosts per batch of ARP requests: the answers fit the switch's queue to the controller (4,096).
+/// Hosts per batch of ARP requests. It is so small that the answers fit the switch's queue to the controller (4,096).
 pub const NEIGHBOUR_BATCH: usize = 1_000;
 /// Milliseconds between two reads of the ARP senders that the program recorded.
 pub const HEARD_INTERVAL_MS: u64 = 1_000;

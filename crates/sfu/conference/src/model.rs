@@ -1,8 +1,8 @@
 //! The configuration of an SFU: its own addresses, and groups of one presenter and its viewers.
 //!
-//! Pure data with the rules that hold in every program. An operation returns a conference that
-//! keeps every rule, or it returns an error and leaves the conference unchanged. [`crate::backend`]
-//! decides where the data go in a switch.
+//! This module has only data, with the rules that hold in every program. An operation returns a conference that keeps
+//! every rule, or it returns an error and leaves the conference unchanged. [`crate::backend`] decides where the data go
+//! in a switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -55,7 +55,7 @@ impl Capabilities {
     }
 }
 
-/// The SFU's own address on a port: presenters send to it, copies come from it.
+/// The SFU's own address on a port: presenters send their packets to it, and the copies for viewers come from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct OwnAddress {
     /// Port of the switch.
@@ -77,7 +77,7 @@ pub struct Presenter {
     pub udp_port: Option<u16>,
 }
 
-/// A receiver of copies.
+/// A receiver of copies of a presenter's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Viewer {
     /// Destination address of its copies.
@@ -208,7 +208,7 @@ pub enum ModelError {
 }
 
 impl Conference {
-    /// A conference without addresses and groups.
+    /// Makes a conference without addresses and groups.
     pub fn new(capabilities: Capabilities) -> Conference {
         Conference {
             capabilities,
@@ -281,7 +281,7 @@ impl Conference {
         self.addresses.remove(&port).ok_or(unknown)
     }
 
-    /// Adds a group without viewers. A missing UDP port becomes RTP's, if the program has UDP ports.
+    /// Adds a group without viewers. If the program has UDP ports, a missing UDP port becomes the default port of RTP.
     ///
     /// # Errors
     /// The number is taken or out of range, the stream already belongs to a group, there are too many groups, or an
@@ -326,8 +326,8 @@ impl Conference {
         Ok(())
     }
 
-    /// Adds a viewer at the end of the group's order. If the program has UDP ports, a missing UDP port becomes that of
-    /// the stream. A missing port of the switch becomes the only port with an own address.
+    /// Adds a viewer at the end of the group's order. If the program has UDP ports, a missing UDP port becomes the
+    /// stream's UDP port. A missing port of the switch becomes the only port with an own address.
     ///
     /// # Errors
     /// The group is unknown or full, the pool is full, the group already has the viewer, or an address is not valid for
@@ -468,7 +468,8 @@ impl Conference {
         Ok(())
     }
 
-    /// The port that a viewer is on. The port may lack an own address: [`crate::backend`] checks that in each plan.
+    /// Returns the port of the switch that a viewer is on. This port may lack an own address, which [`crate::backend`]
+    /// checks in each plan.
     fn viewer_port(&self, ip: Ipv4Addr, given: Option<u16>) -> Result<Option<u16>, ModelError> {
         if let Some(port) = given.filter(|port| !(1..=PORT_MAX).contains(port)) {
             return Err(ModelError::BadPort { port });

@@ -1,5 +1,5 @@
-//! Finds hosts by ARP: requests leave as packet-outs from the SFU's own address, replies arrive as packet-ins. RFC 826,
-//! Ethernet and IPv4 only.
+//! Finds hosts by ARP (RFC 826), for Ethernet and IPv4 only. Requests leave as packet-outs from the SFU's own address,
+//! replies arrive as packet-ins.
 //!
 //! ARP proves nothing, so the first answer is not trusted. Every host is asked twice, and two different answers are an
 //! error. A host whose MAC is known first gets a request to that MAC (RFC 1122, section 2.3.2.1, "unicast poll").
@@ -364,7 +364,7 @@ fn addresses_of<'a>(question: &Question, own: &'a [OwnAddress]) -> Vec<&'a OwnAd
     own.iter().filter(is_asked).collect()
 }
 
-/// The single place of a host, or an error if there are several.
+/// Returns the single place of a host, or an error if there are several places.
 fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, NeighbourError> {
     let ip = question.ip;
     let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
@@ -375,7 +375,8 @@ fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, Neig
     }
 }
 
-/// The places (port and MAC) that answered a question; if the question has a port, only those on this port.
+/// Returns the places (port and MAC) that answered a question. If the question has a port, returns only the places on
+/// this port.
 fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
     let asked = |place: &&Place| question.port.is_none_or(|port| port == place.port);
     let places = answers.get(&question.ip).into_iter().flatten();
@@ -410,7 +411,7 @@ impl<'a> ControllerHeader<'a> {
         header.map(ControllerHeader)
     }
 
-    /// A packet-out with every field of the header. All fields except the port are padding.
+    /// Makes a packet-out with every field of the header. All fields except the port are padding.
     fn packet(&self, egress_port: u16, payload: Vec<u8>) -> PacketOut {
         let metadata = self.0.metadata.iter().map(|field| PacketMetadata {
             metadata_id: field.id,
@@ -448,7 +449,8 @@ fn request(own: &OwnAddress, ip: Ipv4Addr, to: Mac) -> Vec<u8> {
     frame
 }
 
-/// Sender addresses of an ARP reply; `None` if the frame is not one, or the MAC is not valid for a host.
+/// Returns the sender addresses of an ARP reply. Returns `None` if the frame is no ARP reply, or if the MAC is not
+/// valid for a host.
 fn reply(frame: &[u8]) -> Option<(Ipv4Addr, Mac)> {
     let arp = frame.get(12..42)?.strip_prefix(&ETHER_TYPE_ARP)?;
     let addresses = arp

@@ -13,7 +13,7 @@ use p4runtime_proto::p4::v1::{Entity, Update, entity};
 /// The purpose of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Writes the SFU's own address and the output port of copies.
+    /// Writes the SFU's own address and the output port of the packets' copies for viewers.
     Address,
     /// Records the planned changes of presenters, for a command that finds the change interrupted.
     Journal,
@@ -25,7 +25,8 @@ pub enum Stage {
     Flip,
     /// Switches presenters on.
     Link,
-    /// Removes the journal's head, the entry without which its records do not count: the change is complete.
+    /// Removes the journal's head, an entry without which the journal's records are ignored. Then the change is
+    /// complete.
     End,
     /// Deletes state that no packet can see any more.
     Cleanup,
@@ -70,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// Appends a drain, unless the last step is one.
+    /// Appends a drain, unless the last step is a drain.
     pub fn drain(&mut self) {
         if self.steps.last() != Some(&Step::Drain) {
             self.steps.push(Step::Drain);
@@ -99,8 +100,8 @@ impl Plan {
             .sum()
     }
 
-    /// All updates in order, for a switch with empty state that has received no packet. Such a
-    /// switch needs no drain, and its counters are already 0.
+    /// Returns all updates in order, for a switch with empty state that has received no packet. Such a switch needs no
+    /// drain, and its counters are already 0.
     pub fn into_updates_for_empty_switch(self) -> Vec<Update> {
         let is_counter = |update: &Update| {
             let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());

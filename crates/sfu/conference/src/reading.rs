@@ -1,4 +1,4 @@
-//! Counters of a running SFU at one time, and rates from two such readings.
+//! Reads the counters of a running SFU, and computes rates from two readings.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub async fn read(
 }
 
 impl Reading {
-    /// Seconds from an earlier reading to this one, by the switch's clock.
+    /// Returns the seconds from an earlier reading to this one, by the switch's clock.
     pub fn seconds_since(&self, earlier: &Reading) -> f64 {
         self.switch
             .timestamp_ns
@@ -111,7 +111,7 @@ impl Reading {
 }
 
 fn rate(before: Count, now: Count, seconds: f64) -> Option<Rate> {
-    // A counter that decreased was reset between the readings: it gives no rate.
+    // A counter that decreased was reset between the readings, so there is no rate.
     let packets = now.packets.checked_sub(before.packets)?;
     let bytes = now.bytes.checked_sub(before.bytes)?;
     (seconds > 0.0).then(|| Rate {

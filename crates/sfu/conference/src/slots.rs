@@ -63,16 +63,16 @@ pub struct NotFree {
 pub struct Slots {
     size: u32,
     reserve: u32,
-    /// Free runs, base to length; neighbours are merged.
+    /// Runs of free slots: the first slot of each, and its length. Adjacent runs are merged.
     free: BTreeMap<u32, u32>,
-    /// Blocks in use, base to length and group.
+    /// Blocks in use: the first slot of each, its length and its group.
     used: BTreeMap<u32, (u32, GroupId)>,
     unlinked: Vec<Block>,
 }
 
 impl Slots {
-    /// A pool of `size` free slots, of which allocations leave a free run of `reserve` slots (the longest
-    /// block).
+    /// Makes a pool of `size` free slots. Each allocation leaves a free run of at least `reserve` slots (the length of
+    /// the longest block).
     pub fn new(size: u32, reserve: u32) -> Slots {
         let free = if size > 0 {
             BTreeMap::from([(0, size)])
@@ -88,10 +88,10 @@ impl Slots {
         }
     }
 
-    /// Marks a block that the switch already uses as this group's.
+    /// Marks a block as used by this group, because the switch already uses it.
     ///
     /// # Errors
-    /// Not all of its slots are free.
+    /// Not all slots of the block are free.
     pub fn occupy(&mut self, block: Block, group: GroupId) -> Result<(), NotFree> {
         let error = NotFree {
             block,
@@ -118,8 +118,8 @@ impl Slots {
         }
     }
 
-    /// Takes `len` slots of the first free run that is long enough, so that the reserve is left; `None`
-    /// if there is none.
+    /// Takes `len` slots of the first free run that is long enough, and that can give these slots without using up the
+    /// reserve. Returns `None` if there is no such run.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
         let run = self
             .runs()
@@ -147,9 +147,9 @@ impl Slots {
         }
     }
 
-    /// Returns the next move: the group beside the longest free run goes to that run's other end, so that
-    /// the run, one step on, meets the next free slots. `None` if no group can be moved in this
-    /// direction. The group's old block stays in use until the caller unlinks it.
+    /// Returns the next move: the group beside the longest free run goes to that run's other end. So the free run moves
+    /// on by the length of the group, and meets the next free slots. `None` if no group can be moved in this direction.
+    /// The group's old block stays in use until the caller unlinks it.
     pub fn slide(&mut self, way: Slide) -> Option<Move> {
         let run = self.runs().max_by_key(|run| run.len)?;
         let (neighbour, group, base) = match way {
@@ -236,7 +236,7 @@ pub struct CounterIds {
 }
 
 impl CounterIds {
-    /// An array of `size` free indexes.
+    /// Makes an array of `size` free indexes.
     pub fn new(size: u32) -> CounterIds {
         CounterIds {
             size,

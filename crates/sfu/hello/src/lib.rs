@@ -1,8 +1,9 @@
 //! The datagrams by which a host signs a socket in to a conference (docs/join.md, "Sign a socket in").
 //!
-//! A host sends a hello from the very socket that its media uses. The service answers with a challenge, whose nonce only
-//! the owner of the socket's address sees. A hello with this nonce proves that the host has the leg's key and receives
-//! at the address: the socket is signed in, and a welcome says so. From then on the switch itself answers hellos.
+//! A host sends a hello from the very socket that its media uses. The hello names a leg, which is a participant's
+//! connection by one UDP socket, with a number and a key. The service answers with a challenge, whose nonce only the
+//! owner of the socket's address sees. A hello with this nonce proves that the host has the leg's key and receives at
+//! the address: the socket is signed in, and a welcome says so. From then on the switch itself answers hellos.
 //!
 //! All numbers are in network byte order:
 //!
@@ -28,7 +29,8 @@ use subtle::ConstantTimeEq;
 pub use nonce::{NONCE_LIFE_MS, Nonces, Origin};
 pub use socket::{Received, SigningIn};
 
-/// Bytes of every datagram of this protocol: an answer is never longer than what it answers.
+/// How many bytes every datagram of this protocol has. As all have the same length, an answer is never longer than the
+/// datagram that it answers.
 pub const LEN: usize = 66;
 /// Bytes of a leg's key.
 pub const KEY_LEN: usize = 32;
@@ -42,37 +44,38 @@ const SIGNED: usize = 34;
 /// What a datagram says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// From a host: this socket is the leg's.
+    /// From a host: this socket belongs to the leg.
     Hello = 1,
-    /// From the service: say it again with this nonce.
+    /// From the service: say hello again, with this nonce.
     Challenge = 2,
     /// From the service: the socket is signed in.
     Welcome = 3,
-    /// From the switch: the socket is still signed in. All other bytes are those of the hello, its signature too, so
-    /// only who saw the hello can have sent this.
+    /// From the switch: the socket is still signed in. All bytes except the kind are copied from the hello, including
+    /// its signature. So only somebody who saw the hello can have sent this.
     Alive = 5,
 }
 
 /// One datagram, without its signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// What it says.
+    /// What the datagram says.
     pub kind: Kind,
     /// The leg's number in the switch, from 1 on.
     pub leg: u32,
-    /// The sender's clock, in milliseconds since 1970. Nothing depends on it; it shows clocks that differ.
+    /// The sender's clock, in milliseconds since 1970. Nothing depends on this time. It only shows whether clocks
+    /// differ.
     pub time_ms: u64,
-    /// The challenge's nonce; zeros before there was one.
+    /// The challenge's nonce; zeros if there was no challenge yet.
     pub nonce: [u8; NONCE_LEN],
 }
 
 /// Why bytes are no datagram of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoHello {
-    /// Another length.
+    /// The bytes have another length.
     #[error("expected a hello of {LEN} bytes, found {0}")]
     Length(usize),
-    /// Other first bytes.
+    /// The bytes begin with other characters.
     #[error("expected a hello, which begins with \"RH\"")]
     Magic,
     /// A version that this implementation does not know.
@@ -84,7 +87,7 @@ pub enum NoHello {
 }
 
 impl Hello {
-    /// Encodes and signs it.
+    /// Encodes and signs the datagram.
     #[must_use]
     pub fn sign(&self, key: &[u8; KEY_LEN]) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -99,7 +102,7 @@ impl Hello {
         bytes
     }
 
-    /// Decodes it. The signature is not checked ([`is_signed_with`]).
+    /// Decodes a datagram. Does not check its signature: [`is_signed_with`] does.
     ///
     /// # Errors
     /// The bytes are no datagram of this protocol.

@@ -1,4 +1,4 @@
-//! Nonces that the service checks without having kept them.
+//! Nonces that the service can check without storing them.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 use crate::{KEY_LEN, NONCE_LEN, signature};
 
-/// How long a nonce is taken, at least; at most twice as long.
+/// How long a nonce is accepted at least. It is accepted for at most twice this time.
 pub const NONCE_LIFE_MS: u64 = 10_000;
 
 /// Where a hello came from, as the switch saw it. A nonce is good for one origin.
@@ -14,18 +14,18 @@ pub const NONCE_LIFE_MS: u64 = 10_000;
 pub struct Origin {
     /// The switch's port.
     pub port: u16,
-    /// The frame's source.
+    /// The frame's source MAC address.
     pub mac: [u8; 6],
-    /// The packet's source.
+    /// The packet's source address.
     pub address: IpAddr,
     /// The datagram's source port.
     pub udp_port: u16,
-    /// The packet's destination, an address of the switch.
+    /// The packet's destination address, which is an address of the switch.
     pub own_address: IpAddr,
 }
 
-/// Makes and checks nonces. A nonce is a keyed hash of leg, origin and time: a service keeps no state for a host that has
-/// not signed in, however many hellos come.
+/// Makes and checks nonces. A nonce is a keyed hash of leg, origin and time. So a service keeps no state for a host
+/// that has not signed in, however many hellos come.
 #[derive(Clone)]
 pub struct Nonces {
     secret: [u8; KEY_LEN],
@@ -38,19 +38,21 @@ impl std::fmt::Debug for Nonces {
 }
 
 impl Nonces {
-    /// With a secret that nobody else has; a new one makes all nonces void.
+    /// Makes nonces with a secret that nobody else has. With a new secret, all earlier nonces are void.
     #[must_use]
     pub fn new(secret: [u8; KEY_LEN]) -> Nonces {
         Nonces { secret }
     }
 
-    /// The nonce for a hello of this leg that came from there at `now_ms`, of any clock that does not go back.
+    /// Returns the nonce for a hello of this leg that came from this origin at `now_ms`, the time of any clock that
+    /// does not go back.
     #[must_use]
     pub fn nonce(&self, leg: u32, origin: &Origin, now_ms: u64) -> [u8; NONCE_LEN] {
         self.nonce_of(leg, origin, now_ms / NONCE_LIFE_MS)
     }
 
-    /// Whether this is the nonce for that leg and origin, from this period or the one before.
+    /// Whether this is the nonce for that leg and origin, made in the present period of `NONCE_LIFE_MS` or in the
+    /// previous period.
     #[must_use]
     pub fn is_nonce(
         &self,
@@ -79,7 +81,7 @@ impl Nonces {
         }
         let mut nonce = [0; NONCE_LEN];
         nonce.copy_from_slice(&signature(&self.secret, &text)[..NONCE_LEN]);
-        // Zeros stand for "none yet".
+        // A nonce of zeros would mean that the host has got no nonce yet.
         nonce[0] |= 1;
         nonce
     }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::{Hello, KEY_LEN, Kind, LEN, NONCE_LEN, is_alive, is_signed_with};
 
-/// The pause between hellos until one is answered, and the longest such pause: it doubles.
+/// The first and the longest pause between hellos as long as no hello is answered. The pause doubles after each hello.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The pause between hellos of a socket that is signed in. Address translators (NAT) keep a socket's address for 30
 /// seconds and more (RFC 4787, section 4.3), and a switch that was restarted is noticed this soon.
 const REFRESH: Duration = Duration::from_secs(1);
-/// So many hellos without an answer in a row, and the socket is not signed in any more.
+/// After this many hellos in a row without an answer, the socket counts as not signed in any more.
 const UNANSWERED_MAX: u32 = 3;
 
 /// What a datagram from the switch's media address means.
@@ -22,7 +22,7 @@ pub enum Received {
     SignedIn,
     /// The socket is still signed in.
     Alive,
-    /// The service wants another hello, which [`SigningIn::hello`] has.
+    /// The service wants another hello, which [`SigningIn::hello`] returns.
     Challenged,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for SigningIn {
 }
 
 impl SigningIn {
-    /// For a leg with this number and key.
+    /// Begins to sign a socket in to the leg with this number and key.
     #[must_use]
     pub fn new(leg: u32, key: [u8; KEY_LEN]) -> SigningIn {
         SigningIn {
@@ -67,13 +67,13 @@ impl SigningIn {
         self.is_signed_in
     }
 
-    /// When [`SigningIn::hello`] has the next hello.
+    /// When [`SigningIn::hello`] returns the next hello.
     #[must_use]
     pub fn next(&self) -> Duration {
         self.next
     }
 
-    /// The hello to send now, if it is time; `wall_ms` is the host's clock in milliseconds since 1970.
+    /// Returns the hello to send now, if it is time for one; `wall_ms` is the host's clock in milliseconds since 1970.
     pub fn hello(&mut self, now: Duration, wall_ms: u64) -> Option<[u8; LEN]> {
         if now < self.next {
             return None;

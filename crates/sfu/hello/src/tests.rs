@@ -119,7 +119,7 @@ fn answer(kind: Kind, nonce: [u8; NONCE_LEN]) -> [u8; LEN] {
     .sign(&KEY)
 }
 
-/// A socket that has answered a challenge at once, and was welcomed at 20 ms.
+/// Returns a socket that has answered a challenge at once, and was welcomed at 20 ms.
 fn signed_in() -> SigningIn {
     let mut socket = SigningIn::new(LEG, KEY);
     let first = Hello::decode(&socket.hello(ms(0), 1).expect("the first")).expect("a hello");

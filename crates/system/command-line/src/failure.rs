@@ -27,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// Sets the command's findings, which are the other members of its JSON document.
+    /// Sets the command's findings, which are the members of its JSON document besides `error`.
     pub fn with(self, document: Value) -> Failure {
         Failure { document, ..self }
     }
@@ -54,8 +54,9 @@ impl Failure {
         }
     }
 
-    /// Returns the document of a failed command: its findings and `error`. If the findings have a member `error`, it is
-    /// kept, because it leaves out the parts of the line that other members have.
+    /// Returns the document of a failed command: its findings and the member `error`. If the findings already have a
+    /// member
+    /// `error`, that member is kept: its text is shorter than the line, because it leaves out what other members say.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         if document["error"].is_null() {
@@ -87,7 +88,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Makes a failure of an error. The libraries' messages already say what to do next.
+/// Makes a failure from an error. The libraries' messages already say what to do next.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error.to_string())

@@ -1,4 +1,4 @@
-//! What a command that looks at a machine or a service has found, and what to do about it.
+//! The findings of a command that examines a machine or a service, and the advice what to do about them.
 
 use std::fmt;
 
@@ -91,7 +91,7 @@ pub fn to_json(findings: &[Finding]) -> Value {
     findings.iter().map(Finding::to_json).collect()
 }
 
-/// The first one that says that nothing works.
+/// Returns the first finding that says that nothing works.
 pub fn unusable(findings: &[Finding]) -> Option<&Finding> {
     let mut findings = findings.iter();
     findings.find(|finding| finding.level == Level::Unusable)

@@ -4,7 +4,8 @@
 //! output and standard error.
 //!
 //! This file has the messages for wrong command lines. clap repeats the messages of the standard library's parsers,
-//! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here do.
+//! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here
+//! say what was expected.
 
 #![forbid(unsafe_code)]
 
@@ -81,7 +82,7 @@ pub fn print(error: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// Returns clap's text with a better reason; `None` if there is none.
+/// Returns clap's text with a better reason; `None` if there is no better reason.
 fn with_expected(error: &clap::Error, text: &str) -> Option<String> {
     let reason = error.source()?.to_string();
     let (_, expected) = WORDS.iter().find(|(words, _)| *words == reason)?;

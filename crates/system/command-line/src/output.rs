@@ -53,7 +53,7 @@ pub fn bytes_as_they_are(bytes: &[u8]) {
     unless_unread(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// Prints the answer to the command line itself (`--help`), or its error, and ends the process.
+/// Prints the help or version that the command line asks for, or the error in the command line, and ends the process.
 pub fn of_command_line(error: &clap::Error) -> ! {
     let result = crate::print(error).and_then(|()| stdout().flush());
     if !error.use_stderr() {
@@ -74,7 +74,8 @@ pub fn error_text(text: impl Display) {
     let _ = stderr().write_all(printable::lines(&text.to_string()).as_bytes());
 }
 
-/// Ends the command if the reader is gone, with success, or if the output cannot be written, with an error.
+/// Ends the command with success if the reader is gone. Ends the command with an error if the output cannot be written
+/// for another reason.
 fn written(result: io::Result<()>) {
     match result {
         Ok(()) => {}
@@ -174,14 +175,15 @@ pub fn table(rows: &[Vec<String>], n_left: usize) {
     }
 }
 
-/// Logs a service's events to standard error, from this level on; below INFO only those of crates whose names begin with
-/// `own`, since libraries tell there of every frame.
+/// Logs a service's events of this level and of more severe levels to standard error. Below INFO, only events of crates
+/// whose names begin with `own` are logged, since libraries log every frame at those levels.
 pub fn log_to_standard_error(own: &str, level: Level) {
     // Fails if a logger is already set.
     let _ = log(level).finish().with(of(own, level)).try_init();
 }
 
-/// As [`log_to_standard_error`], each event as a JSON document of one line with its fields at the top.
+/// Logs as [`log_to_standard_error`] does, but writes each event as a JSON document on one line, with the event's
+/// fields at the top level.
 pub fn log_json_to_standard_error(own: &str, level: Level) {
     let documents = log(level).json().flatten_event(true);
     let _ = documents.finish().with(of(own, level)).try_init();

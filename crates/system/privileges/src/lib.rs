@@ -40,7 +40,7 @@ impl Capabilities {
     }
 }
 
-/// Drops every capability except `needed` from this thread and from the threads that it will start. Adds none.
+/// Drops every capability except `needed` from this thread and from the threads that it will start. Adds no capability.
 ///
 /// # Errors
 /// The kernel refuses.

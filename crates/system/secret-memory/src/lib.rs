@@ -73,7 +73,7 @@ impl Drop for Wiped {
     }
 }
 
-/// From now on this process leaves no core dump, and only root can debug it or read its memory.
+/// Makes sure that from now on this process leaves no core dump, and that only root can debug it or read its memory.
 ///
 /// # Errors
 ///

@@ -4,8 +4,8 @@
 //! If the limit is reached, another connection is closed for a new one. The first choice is the oldest connection that
 //! has made no call yet. The second choice is the connection that has been idle for longest: its client can connect
 //! again. If all connections are busy, the choice is the newest connection of the address (for Unix sockets: the user)
-//! with the most connections, provided that this address has more than the new client's address will have. Otherwise
-//! the new connection is closed at once.
+//! with the most connections, provided that this address has more connections than the new client's address will have.
+//! Otherwise the new connection is closed at once.
 //!
 //! If the clients of a service may be silent for ever, only the connection that has been silent for longest can be
 //! closed, whether or not it has made a call before.
@@ -43,8 +43,9 @@ pub struct ConnectionLimits {
     /// Name of the service, for the log.
     pub service: &'static str,
     pub open_max: usize,
-    /// How long a connection may be silent before its first call. `None` if a client may be a person: then silent
-    /// connections are welcome, and a connection with a call in progress is never cut.
+    /// How long a connection may be silent before its first call. `None` if a client may be a person: then a connection
+    /// may
+    /// be silent for any time, and a connection with a call in progress is never cut.
     pub silent_max: Option<Duration>,
 }
 
@@ -76,7 +77,7 @@ pub struct Caller(Arc<CallerState>);
 struct CallerState {
     peer: Peer,
     calls: Mutex<Calls>,
-    /// Sending closes the connection.
+    /// Sending on this channel closes the connection.
     cut: Mutex<Option<oneshot::Sender<()>>>,
 }
 
@@ -273,8 +274,10 @@ impl Open {
         self.log(error);
     }
 
-    /// Cuts one of the connections without a call in progress: the one that has been silent for longest. If silence is
-    /// limited, connections that have never made a call go first. Returns false if all connections are busy.
+    /// Cuts, of the connections without a call in progress, the connection that has been silent for longest. If silence
+    /// is
+    /// limited, connections that have never made a call are cut before all others. Returns false if all connections are
+    /// busy.
     fn cut_one(&mut self) -> bool {
         let strangers_first = self.limits.silent_max.is_some();
         let idle = self.callers.iter().filter_map(|(number, caller)| {
@@ -287,7 +290,7 @@ impl Open {
     }
 
     /// Cuts the newest connection of the address with the most connections, provided that the newcomer's address will
-    /// still have fewer. Otherwise returns false.
+    /// then still have fewer connections than this address. Otherwise returns false.
     fn cut_of_many(&mut self, newcomer: Peer) -> bool {
         let mut n_of: BTreeMap<Peer, usize> = BTreeMap::new();
         for caller in self.callers.values() {
@@ -432,7 +435,7 @@ mod tests {
         BoundedListener::new(listener, limits)
     }
 
-    /// Returns the accepted end first.
+    /// Makes a connection. Returns its accepted end first, then the client's end.
     async fn pair(connections: &BoundedListener) -> (Connection, TcpStream) {
         let stream = TcpStream::connect(connections.local_addr().unwrap());
         let (connection, stream) = tokio::join!(connections.accept(), stream);

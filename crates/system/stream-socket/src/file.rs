@@ -1,5 +1,5 @@
-//! The file of a Unix socket. At no time can a user without permission connect to it. A new file replaces one that a
-//! dead process has left, and is removed when this process stops listening.
+//! The file of a Unix socket. At no time can a user without permission connect to it. If a dead process has left a file
+//! of this name, the new file replaces that file. The new file is removed when this process stops listening.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -29,7 +29,7 @@ const FOLDER_POLL_MS: u64 = 5;
 pub struct SocketFile {
     path: PathBuf,
     identity: Identity,
-    /// Whether the file is another process's.
+    /// Whether the file belongs to another process.
     is_left: bool,
 }
 
@@ -84,7 +84,8 @@ impl SocketFile {
         Ok((listener, file))
     }
 
-    /// The file of a socket that another process has passed. It stays that process's until [`SocketFile::own`].
+    /// Returns the file of a socket that another process has passed. The file belongs to that process until
+    /// [`SocketFile::own`] is called.
     ///
     /// # Errors
     /// The file is not there any more, or is no socket.
@@ -100,7 +101,9 @@ impl SocketFile {
         })
     }
 
-    /// The file of a socket that this process goes on with alone, so that it is removed when dropped.
+    /// Makes the file belong to this process, which from now on is the only one that listens. The file is then removed
+    /// when
+    /// this value is dropped.
     #[must_use]
     pub fn own(mut self) -> SocketFile {
         self.is_left = false;
@@ -116,8 +119,8 @@ impl SocketFile {
 /// Device, inode, and modification time in seconds and nanoseconds.
 type Identity = (u64, u64, i64, i64);
 
-/// Distinguishes a socket from a later one of the same name. The inode number alone does not, since the file system may
-/// reuse it at once.
+/// Distinguishes a socket from a later one of the same name. The inode number alone is not enough, since the file
+/// system may use the number again at once.
 fn identity(found: &fs::Metadata) -> Identity {
     (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
 }
@@ -146,8 +149,8 @@ impl Drop for SocketFile {
     }
 }
 
-/// Locks the folder, so that no other process with this code changes the file between our look at it and its
-/// replacement.
+/// Locks the folder. So no other process with this code changes the file after this process has examined it and before
+/// this process has replaced it.
 fn lock_folder(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
@@ -179,8 +182,8 @@ fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
     }
 }
 
-/// Whether somebody listens on a socket's file. Never blocks: a listener whose backlog is full counts as well, and a
-/// blocking connect(2) would wait for it forever.
+/// Whether somebody listens on a socket's file. A listener whose backlog is full counts as well. This function never
+/// blocks; a blocking connect(2) would wait forever for a listener with a full backlog.
 ///
 /// # Errors
 /// The system does not let this process connect.
@@ -235,10 +238,10 @@ mod tests {
         let (listener, file) = SocketFile::listen(&path, OWNERS).expect("a socket");
         let refused = SocketFile::listen(&path, OWNERS);
         assert!(matches!(refused, Err(BindError::InUse)), "{refused:?}");
-        // As after kill -9.
+        // The file stays, as after kill -9.
         drop(listener);
         let (listener, later) = SocketFile::listen(&path, OWNERS).expect("a dead one's place");
-        // The file belongs to the later one, so dropping the earlier one leaves it.
+        // The file belongs to the later `SocketFile`, so dropping the earlier one leaves the file in place.
         drop(file);
         UnixStream::connect(&path).expect("somebody listens");
         drop((listener, later));

@@ -99,7 +99,7 @@ impl Listener {
 }
 
 impl Stream {
-    /// Sends short messages at once; Unix sockets always do.
+    /// Makes a TCP stream send short messages at once, as Unix sockets always do.
     pub fn set_nodelay(&self) {
         if let Stream::Tcp(stream) = self {
             // If it fails, short messages only wait a little longer.

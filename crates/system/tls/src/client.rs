@@ -136,10 +136,11 @@ fn http_client_trusting(authorities: RootCertStore) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The certificates of a file of authorities, as DER; at least one. Each can be an authority's.
+/// Returns the certificates of a file of authorities, as DER; at least one. Each can be used as the certificate of an
+/// authority.
 ///
 /// # Errors
-/// The file is missing, or has what is no certificate.
+/// The file is missing, or contains something that is no certificate.
 pub fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, FileError> {
     let file = File::read(Purpose::Authorities, file);
     file.authorities()?;

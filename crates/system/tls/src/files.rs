@@ -143,7 +143,8 @@ impl File {
     }
 }
 
-/// A warning if users other than its owner and group can read or write a key; `None` otherwise, or if there is no file.
+/// Returns a warning if users other than the owner and the group of a key's file can read or write it. `None` if they
+/// cannot, or if there is no file.
 pub fn key_open_to_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let path = path.display();
@@ -212,7 +213,8 @@ pub struct Validity {
 }
 
 impl Validity {
-    /// Takes the dates from the verifier's errors, one for the first possible time and one for the last.
+    /// Lets the verifier check the certificate at the first and at the last possible time, and takes the dates from the
+    /// errors that the verifier reports.
     ///
     /// # Errors
     /// The certificate cannot be used, or is never valid.
@@ -261,10 +263,12 @@ fn unusable(error: &Error) -> String {
     }
 }
 
-/// `openssl x509 -req` of OpenSSL 3.0 and before makes such certificates if no extensions are given.
+/// What is wrong with a certificate of X.509 version 1. `openssl x509 -req` of OpenSSL 3.0 and before makes
+/// certificates
+/// of this version if no extensions are given.
 pub(crate) const VERSION_1: &str = "is of X.509 version 1, expected version 3: make it with extensions (`openssl x509 -req -extfile FILE`, with subjectAltName in the file)";
 
-/// Looks at the debug text, since rustls has no variant for this error and wraps webpki's.
+/// Looks at the error's debug text, since rustls has no variant for this error and wraps the error of webpki.
 pub(crate) fn is_of_version_1(error: &dyn fmt::Debug) -> bool {
     format!("{error:?}").contains("UnsupportedCertVersion")
 }

@@ -1,7 +1,7 @@
-//! TLS of servers and their clients, P4Runtime's and the conference service's: keys and certificates in PEM files,
-//! checked when they are read and read again when they are renewed, and error messages that say what to do next.
+//! TLS for the servers and clients of P4Runtime and of the conference service. Keys and certificates are in PEM files,
+//! which are checked when they are read, and read again when they are renewed. Error messages say what to do next.
 //!
-//! Sockets, deadlines and limits are the business of the server and the client. The TLS implementation is rustls with
+//! The server and the client themselves handle sockets, deadlines and limits. The TLS implementation is rustls with
 //! ring: TLS 1.3, and 1.2 for older controllers. Sessions are never resumed, so every connection presents its
 //! certificate.
 

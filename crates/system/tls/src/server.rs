@@ -25,7 +25,7 @@ pub struct ServerFiles {
 #[derive(Debug)]
 pub struct Server {
     files: ServerFiles,
-    /// The name in TLS of the protocol that is spoken over it.
+    /// The name in TLS (ALPN) of the protocol that is spoken over TLS.
     protocol: &'static [u8],
     state: Mutex<State>,
 }
@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// Reads the files again, and uses them if they have changed. New files are used only after two calls in a row have
-    /// read the same, so that a new certificate is not used without its key. May block, since it reads files.
+    /// read the same content, so that a new certificate is not used without its key. May block, since it reads files.
     pub fn renew(&self) -> Renewal {
         let found = self.files.read();
         let mut state = self.state();

@@ -293,7 +293,7 @@ fn a_renewed_certificate_that_is_not_good_yet_is_taken_when_it_is() {
         matches!(&early, Renewal::Broken(error) if error.to_string().contains("is not valid before")),
         "{early:?}"
     );
-    // Reported once; then the certificate becomes valid.
+    // The error is reported once; then the certificate becomes valid.
     let began = Instant::now();
     let taken = loop {
         match server.renew() {

@@ -1,6 +1,6 @@
-//! Writes a file completely or not at all: the new contents are written to a temporary file with an unpredictable name
-//! in the same folder, which then replaces the old file. Symbolic links and a file's permissions are kept. Anything but
-//! a regular file, such as a pipe, is written directly.
+//! Writes a file completely or not at all: the new contents are written to a temporary file, which then replaces the
+//! old file. The temporary file is in the same folder and has an unpredictable name. Symbolic links and a file's
+//! permissions are kept. A pipe, or anything else that is not a regular file, is written directly.
 //!
 //! The crate also reads files up to a size limit, and refuses devices, which may have no end.
 
@@ -25,16 +25,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a file with keys completely or not at all: only its owner may read it, and a link in its place is replaced.
-/// If the call has returned, a loss of power does not undo it.
+/// Once this function has returned, a loss of power does not undo the change of the file.
 ///
 /// # Errors
-/// The system's error. The old contents stay, unless only the change of the folder could not be written to the disk.
+/// The system's error. If everything was written to the disk but the change of the folder, the file has the new
+/// contents. After any other error, the old contents stay.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::create(path, Permissions::from_mode(OWNER_ONLY), bytes)?.persist(path)?;
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Reads a file that a person has named, of at most `bytes_max` bytes: a regular file or a pipe.
+/// Reads a file that a person has named, of at most `bytes_max` bytes. The file may be a regular file or a pipe.
 ///
 /// # Errors
 /// The system's error; or the file is of another kind, or longer.
@@ -42,7 +43,8 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_if(path, bytes_max, |kind| kind.is_file() || kind.is_fifo())
 }
 
-/// Reads a file that another file has named, of at most `bytes_max` bytes: a regular file, since a pipe may never end.
+/// Reads a file that another file has named, of at most `bytes_max` bytes. It must be a regular file, since a pipe may
+/// never end.
 ///
 /// # Errors
 /// As [`read`].
@@ -91,14 +93,16 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 /// New contents of a file. They are in a temporary file in the same folder, which replaces the file when all new
 /// contents are on the disk.
 pub struct Staged {
-    /// `None` for anything but a regular file, which was written directly.
+    /// `None` if the path did not lead to a regular file. Then the contents were written directly.
     temporary: Option<TempPath>,
     /// The file to replace, after symbolic links were followed.
     target: PathBuf,
 }
 
 impl Staged {
-    /// Writes the contents to the temporary file. The old contents stay in place.
+    /// Writes the contents to the temporary file. The old contents stay in place. If the path leads to something that
+    /// is not
+    /// a regular file, writes the contents directly.
     ///
     /// # Errors
     /// The system's error; the temporary file is removed.
@@ -169,7 +173,8 @@ fn folder_of(file: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Returns the file behind a path's links, which need not exist yet. It is an error if the links form a ring.
+/// Follows a path's symbolic links and returns the file that they lead to. This file need not exist yet. It is an error
+/// if the links form a ring.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     match (fs::canonicalize(path), fs::read_link(path)) {
         (Err(error), Ok(next)) if error.kind() == io::ErrorKind::NotFound => {
@@ -197,7 +202,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
-    /// If the name were predictable, another user could make a link with it to somebody's file.
+    /// If the name were predictable, another user could make a link with this name that leads to somebody's file.
     #[test]
     fn new_contents_have_a_name_of_their_own_each_time_and_the_permissions_of_the_file() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-"""The calls of `standard`."""
+"""The calls of BMv2's Thrift service `standard`."""
 
 from reprise_thrift import client_class
 

@@ -1,3 +1,3 @@
-"""Tables, counters, meters, registers, programs: the service `standard`."""
+"""The Thrift service `standard`, for tables, counters, meters, registers and programs."""
 
 __all__ = ["Standard", "ttypes"]

@@ -1,4 +1,4 @@
-"""The types for the calls of `standard`."""
+"""The types for the calls of BMv2's Thrift service `standard`."""
 
 from reprise_thrift import declare
 

@@ -87,7 +87,7 @@ class TheHighestPriorityWins(BridgeTest):
 
 # spec: table-entry.default
 class TheDefaultActionIsForEverythingElse(BridgeTest):
-    """The default action runs if no entry matches. It can be reset to the program's."""
+    """The default action runs if no entry matches. It can be reset to the one in the program."""
 
     def runTest(self) -> None:
         self.controller.modify(self.entry("forward", "to_cpu", match=[]))
@@ -102,7 +102,7 @@ class TheDefaultActionIsForEverythingElse(BridgeTest):
 
 # spec: multicast.groups
 class AGroupReplicates(BridgeTest):
-    """A packet leaves once by each port of its group, after a change by the new ports."""
+    """A packet leaves once by each port of its group, also after the group's ports changed."""
 
     def runTest(self) -> None:
         broadcast = "ff:ff:ff:ff:ff:ff"
@@ -122,7 +122,10 @@ class AGroupReplicates(BridgeTest):
 
 # spec: counter.indexed, counter.direct
 class PacketsAreCounted(BridgeTest):
-    """A direct counter counts an entry's packets and bytes, an array's cell those of a port."""
+    """A direct counter counts the packets and bytes of an entry.
+
+    Each cell of a counter array counts those of a port.
+    """
 
     def runTest(self) -> None:
         match = [exact(1, mac(HOST))]

@@ -1,4 +1,4 @@
-//! Sequencers in memory, and helpers that collect receivers' events.
+//! Sequencers that run inside the test, and helpers that collect receivers' events.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -16,7 +16,8 @@ use k256::ecdsa::signature::hazmat::PrehashSigner;
 pub const GROUP: u16 = 7;
 pub const NOW: Duration = Duration::from_secs(1);
 
-/// The sequencer of AOM-HM, with the keys of all receivers.
+/// The sequencer of AOM-HM, the variant whose packets carry a keyed tag for each receiver. It has the keys of all
+/// receivers.
 pub struct Tagging {
     pub epoch: u64,
     pub keys: Vec<Key>,
@@ -34,7 +35,7 @@ impl Tagging {
         Tagging { epoch, keys }
     }
 
-    /// One packet for each shard.
+    /// Makes one packet for each shard.
     pub fn packets(&self, sequence: u32, message: &[u8]) -> Vec<Vec<u8>> {
         let digest = digest_of(message);
         let shards = self.keys.chunks(LANES).zip(0..);
@@ -74,7 +75,8 @@ impl Tagging {
     }
 }
 
-/// The switch and the coprocessor of AOM-PK.
+/// The switch and the coprocessor of AOM-PK, the variant in which hashes link the packets to a chain and some packets
+/// are signed.
 pub struct Signing {
     pub epoch: u64,
     pub key: SigningKey,
@@ -98,7 +100,7 @@ impl Signing {
         }
     }
 
-    /// The next packet of the chain.
+    /// Makes the next packet of the chain.
     pub fn packet(&mut self, message: &[u8], is_signed: bool) -> Vec<u8> {
         let (sequence, link) = (self.last.0 + 1, self.last.1);
         let state = state_of(self.chain(), &link, &hash_of(message), sequence);
@@ -106,7 +108,8 @@ impl Signing {
         self.packet_of(sequence, link, message, is_signed)
     }
 
-    /// The next packet of the chain, linked as a sequence number without a message.
+    /// Makes the next packet of the chain. The packet's digest is wrong, so the chain contains the packet's sequence
+    /// number without a message.
     pub fn void_packet(&mut self, message: &[u8], is_signed: bool) -> Vec<u8> {
         let (sequence, link) = (self.last.0 + 1, self.last.1);
         let state = state_of(self.chain(), &link, &NO_MESSAGE, sequence);
@@ -115,7 +118,7 @@ impl Signing {
         self.packet_with((sequence, digest), (state, link), message, is_signed)
     }
 
-    /// A packet with any sequence number and link, outside the chain.
+    /// Makes a packet with any sequence number and link. The packet does not extend the chain.
     pub fn packet_of(&self, sequence: u32, link: Hash, message: &[u8], is_signed: bool) -> Vec<u8> {
         let state = state_of(self.chain(), &link, &hash_of(message), sequence);
         self.packet_with(
@@ -170,12 +173,12 @@ pub fn events(receiver: &mut Receiver) -> Vec<Event> {
     std::iter::from_fn(|| receiver.poll_event()).collect()
 }
 
-/// The delivered messages with their sequence numbers; `None` stands for a drop.
+/// Returns the delivered messages with their sequence numbers; `None` stands for a drop.
 pub fn delivered(receiver: &mut Receiver) -> Vec<(u32, Option<Vec<u8>>)> {
     numbers_of(events(receiver))
 }
 
-/// As `delivered`, for events of any receiver.
+/// Converts events of any receiver to the form that `delivered` returns.
 pub fn numbers_of(events: Vec<Event>) -> Vec<(u32, Option<Vec<u8>>)> {
     let mut numbers = Vec::new();
     for event in events {

@@ -113,7 +113,8 @@ async fn a_process_that_is_new_receives_from_a_new_epoch_on_and_never_with_anoth
     let (service, mut group) = of(&switch, folder.path(), 4).await;
     group.join(&service).await;
     let mut epoch = epoch_after(&service, 0).await.epoch;
-    // The service cannot tell a restarted process from a second one: both are a connection with another key.
+    // The service cannot tell a restarted process of a member from a second process: each appears as a connection with
+    // another key.
     for round in 0..3 {
         let first = group
             .members
@@ -177,7 +178,8 @@ async fn a_member_that_starts_again_and_again_burns_few_epochs_and_holds_up_nobo
     group.send(&switch, b"still");
     let others = [1, 2, 3].map(|number| group.members[&member_name(number)].delivered());
     assert!(others.iter().all(|it| it.len() == delivered + 1));
-    // The limit does not delay another member's start, whose epoch includes the waiting member.
+    // The limit does not delay the start of another member. The epoch that this start causes also includes the waiting
+    // member.
     let other = TestMember::default();
     join(&service, &group, 2, &other).await;
     let view = epoch_after(&service, view.epoch).await;

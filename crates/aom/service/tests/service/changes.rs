@@ -1,4 +1,4 @@
-//! Changes without failures.
+//! Changes of groups, members and epochs, without failures.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn an_advance_changes_keys_and_begins_at_1_and_nothing_old_comes_after() {
     let (switch, _folder, service, group) = all_there(5).await;
     let before = service.active("counter").await.epoch;
     group.send(&switch, b"old");
-    // These copies belong to the old epoch, and reach the members after the change.
+    // The copies that the switch makes of this request belong to the old epoch, and reach the members after the change.
     let late = switch.request(group.address, b"late");
     let view = service.advance("counter").await;
     assert!(view.epoch > before, "{before}, {}", view.epoch);
@@ -166,7 +166,7 @@ async fn a_number_that_comes_again_goes_on_from_its_last_epoch() {
     assert!(service.active("counter").await.epoch > before.epoch);
 }
 
-/// Long in comparison with an epoch change that waits for nobody, even on a busy machine.
+/// A deadline that is long in comparison with an epoch change that waits for nobody, even on a busy machine.
 fn options_deadline() -> Duration {
     Duration::from_secs(2)
 }

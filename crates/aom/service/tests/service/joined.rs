@@ -1,5 +1,5 @@
-//! Members with member files, over TLS: the service with its listener, and `aom-member` on sockets. The test sends the
-//! copies of the switch in memory to the members by UDP.
+//! Members with member files, over TLS: the service with its listener, and `aom-member` on sockets. The switch runs in
+//! memory, and the test sends the copies that the switch makes of a request to the members by UDP.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -356,7 +356,8 @@ async fn a_file_is_for_one_process() {
     let file = served.add("m0").await;
     let first = join(&file).await.expect("it joins");
     let second = join(&file).await;
-    // The second process may fail to bind the port, which the first one has. The first gets the refusal in any case.
+    // The second process may fail to bind the port, which the first process has. The first process gets the refusal in
+    // any case.
     let error = first
         .next(TIMEOUT)
         .expect_err("it is no member")

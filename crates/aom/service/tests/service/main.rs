@@ -1,5 +1,5 @@
-//! The service on a sequencer with its real program: groups and members, epochs, and failures of service, switch and
-//! members between any two steps.
+//! Tests the service with a sequencer that runs its real P4 program: groups and members, epochs, and failures of
+//! service, switch and members between any two steps.
 
 mod byzantine;
 mod changes;

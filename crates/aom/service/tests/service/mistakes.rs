@@ -1,4 +1,5 @@
-//! Requests and members that the service refuses, and mistakes with which a service does not run, or goes on.
+//! Requests and members that the service refuses, mistakes that keep a service from running, and mistakes that it
+//! survives.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -153,13 +154,13 @@ async fn who_is_no_member_does_not_join() {
         let error = stranger.join(&service, (of, name), "1", None).await;
         assert!(error.is_err_and(|it| it.contains("it was removed")));
     }
-    // The certificate of another member.
+    // A join with the certificate of another member.
     let file = &group.files[&member_name(1)];
     let error = stranger
         .join(&service, ("counter", "m00"), file, None)
         .await;
     assert!(error.is_err_and(|it| it.contains("not the newest certificate")));
-    // A second connection replaces the first, and a new file the old one.
+    // A second connection replaces the first connection, and a new member file replaces the old file.
     group.join(&service).await;
     let again = TestMember::default();
     let file = group.files[&member_name(0)].clone();
@@ -278,7 +279,7 @@ async fn a_service_waits_to_be_primary_as_long_as_its_options_say_or_takes_over(
     wait_for_switch(&taking).await;
     let error = waiting.error().await.to_string();
     assert_has(&error, "another controller");
-    // The service takes the role over only at its start, and not from a controller that displaces it.
+    // The service takes over the role of primary only at its start, and not from a controller that displaces it later.
     let _there = displace(&switch).await;
     let error = taking.error().await.to_string();
     assert_has(&error, "has been primary for 3 s");

@@ -14,7 +14,8 @@ use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};
 use crate::support::{Group, Running, Stamps, Switch, TIMEOUT, member_name, options, start};
 
-/// Sends a request, which may be dropped. Returns the number of copies.
+/// Sends a request, which may be dropped. Returns the number of copies of the request that the switch makes for the
+/// members.
 fn send(switch: &Switch, group: &Group, stamps: &mut Stamps, message: &str) -> usize {
     let copies = switch.request(group.address, message.as_bytes());
     stamps.note(&copies);
@@ -60,7 +61,7 @@ async fn a_switch_that_has_its_state_again_gives_no_number_before_a_new_epoch() 
             "lost" => switch.restart_with(None).await,
             _ => switch.restart_with(Some(&backup)).await,
         }
-        // Sends requests before the service notices the restart, and while it writes.
+        // Sends requests before the service notices the restart, and while the service writes to the switch.
         for number in 0..50 {
             send(
                 &switch,
@@ -132,8 +133,8 @@ async fn a_service_that_begins_with_an_older_copy_of_its_folder_begins_a_new_epo
     let mut epoch = service.advance("counter").await.epoch;
     send_some(&switch, &group, &mut stamps, "second");
     service.stop().await;
-    // One process of the switch and two services in alternation: the state of each is older than the other's last
-    // change.
+    // One process of the switch serves two services in alternation. Each service's state is older than the other
+    // service's last change.
     for round in 0..4 {
         let state = if round % 2 == 0 { &older } else { &state };
         let service = start(options(&switch, state)).expect("it opens");
@@ -278,7 +279,7 @@ async fn a_load_that_is_cut_off_is_done_again_though_the_switch_has_its_state() 
         options.stop_at = Some(point);
         let error = start(options).expect("it opens").error().await;
         assert!(matches!(error, ServiceError::StoppedAt(at) if at == point));
-        // A second restart before the service starts.
+        // The switch restarts a second time before the service starts.
         switch.restart().await;
         assert_eq!(send(&switch, &group, &mut stamps, "nobody"), 0, "{point}");
         let service = start(crate::support::options(&switch, &state)).expect("it opens");

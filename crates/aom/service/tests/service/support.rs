@@ -1,4 +1,4 @@
-//! A sequencer in this process, a service on it, and members that verify what they receive.
+//! A sequencer in this process, a service that configures it, and members that verify what they receive.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -38,10 +38,10 @@ pub const MEMBERS: u16 = 2;
 /// How long a test waits for anything.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A switch with a P4Runtime server. The test passes its frames by method calls.
+/// A switch with a P4Runtime server. The test passes frames to the switch by method calls.
 pub struct Switch {
     frames: Arc<MemoryLoop>,
-    /// A runtime of its own, so that its connections end with the switch.
+    /// The switch's own runtime, so that the switch's connections end when the switch ends.
     runtime: Option<Runtime>,
     pub address: String,
     /// The state file.
@@ -96,11 +96,11 @@ impl Switch {
         self.clock = clock;
     }
 
-    /// As `restart`, with another content of the state file; `None` deletes the file.
+    /// Restarts the switch as `restart` does, but first writes `state` to the state file; `None` deletes the file.
     pub async fn restart_with(&mut self, state: Option<&[u8]>) {
         self.end();
         let path = self.state.clone().expect("it has a state file");
-        // A new file, since the former process may still close the old one.
+        // The content goes into a new file, since the former process may still be closing the old file.
         std::fs::remove_file(&path).expect("removed");
         if let Some(state) = state {
             std::fs::write(path, state).expect("written");
@@ -141,7 +141,7 @@ impl Switch {
         });
     }
 
-    /// Sends a request to a group's address, and returns the switch's copies.
+    /// Sends a request to a group's address, and returns the copies that the switch sends to the members.
     pub fn request(&self, address: Ipv4Addr, message: &[u8]) -> Vec<Copy> {
         let datagram = request(Kind::Tagged, 0, message);
         self.frames.receive(SENDER, &frame_to(address, &datagram));
@@ -331,12 +331,12 @@ impl Running {
     }
 }
 
-/// A group with members: as the operator adds it, and with the members that have joined.
+/// A group as the operator adds it, with its members' files and the members that have joined.
 pub struct Group {
     pub name: String,
     pub address: Ipv4Addr,
     pub byzantine: bool,
-    /// By member name.
+    /// The members' files, by member name.
     pub files: BTreeMap<String, String>,
     pub members: BTreeMap<String, TestMember>,
 }
@@ -385,7 +385,7 @@ impl Group {
         })
     }
 
-    /// Connects all members. Each handles its first message.
+    /// Connects all members. Each member handles the service's first message.
     pub async fn join(&mut self, service: &Running) {
         for (name, file) in &self.files {
             let member = self.members.remove(name).unwrap_or_default();
@@ -427,7 +427,7 @@ struct Inside {
     is_silent: bool,
     /// The confirm key of this process, once it is needed.
     key: Option<PublicKey>,
-    /// The member's confirm key in each membership that it was sent.
+    /// The member's confirm key in each membership that the service sent to the member.
     announced_keys: Vec<Option<PublicKey>>,
 }
 
@@ -455,7 +455,7 @@ impl TestMember {
         Ok(())
     }
 
-    /// The confirm key of this process. Each `TestMember` has another one, like each process.
+    /// The confirm key of this process. Each `TestMember` has its own key, as each process of a real member does.
     pub fn key(&self) -> PublicKey {
         static PROCESSES: AtomicU64 = AtomicU64::new(1);
         let new = || {
@@ -507,7 +507,7 @@ impl TestMember {
         inside.take();
     }
 
-    /// Epoch, sequence number and text of each delivered message.
+    /// Returns epoch, sequence number and text of each delivered message.
     pub fn delivered(&self) -> Vec<(u64, u32, String)> {
         let inside = self.inside();
         let delivered = inside.events.iter().map(|event| match event {
@@ -540,7 +540,8 @@ impl Inside {
             Some(receiver) if receiver.membership().epoch == membership.epoch => {
                 assert_eq!(receiver.membership(), &membership, "an epoch is one");
             }
-            // A service with an older state sent it. A real member refuses it and waits for a later one.
+            // A service with an older state sent this membership. A real member refuses it and waits for a later
+            // membership.
             Some(receiver) if receiver.membership().epoch > membership.epoch => {}
             Some(receiver) => {
                 receiver.advance(membership, None).expect("a membership");
@@ -558,7 +559,8 @@ impl Inside {
     }
 }
 
-/// The message of each group, epoch and sequence number: no two messages may share them.
+/// The message of each group, epoch and sequence number. No two messages may have the same group, epoch and sequence
+/// number.
 #[derive(Default)]
 pub struct Stamps(BTreeMap<(u16, u64, u32), Vec<u8>>);
 

@@ -1,4 +1,4 @@
-//! `reprise aom`.
+//! The command-line arguments of `reprise aom`, for authenticated ordered multicast.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

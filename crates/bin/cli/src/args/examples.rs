@@ -144,10 +144,10 @@ Examples:
   reprise doctor --service https://sfu.example.org --token TOKEN
   reprise doctor eth1 --json | jq '.interfaces[].findings[] | select(.level != \"ok\")'";
 
-/// Width of the narrowest common terminal.
+/// The largest number of characters in a line, so that the line fits the narrowest usual terminal.
 const LINE_CHARS_MAX: usize = 78;
 
-/// Wraps the second column and indents its lines.
+/// Returns `first` and `second` side by side, as two columns. Wraps the second column and indents its lines.
 pub(super) fn of_two_columns(first: &str, width: usize, second: &str) -> String {
     let indent = width + 4;
     let mut lines = vec![String::new()];
@@ -166,7 +166,7 @@ pub(super) fn of_two_columns(first: &str, width: usize, second: &str) -> String 
     line.trim_end().to_owned()
 }
 
-/// Examples of `reprise p4rt`, and its commands.
+/// Returns the text at the end of the help of `reprise p4rt`: examples, and a list of the commands of its shell.
 pub(super) fn p4rt_help() -> String {
     let width = p4rt::COMMANDS.iter().map(|it| it.words.len()).max();
     let width = width.unwrap_or(0);

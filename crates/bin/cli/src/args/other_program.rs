@@ -1,4 +1,4 @@
-//! Commands that another program has: `reprise` lists them, and runs the program.
+//! Commands that another program carries out: `reprise` lists them in its help, and runs that program for them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

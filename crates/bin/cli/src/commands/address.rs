@@ -1,4 +1,4 @@
-//! `reprise address`: the SFU's own addresses.
+//! `reprise address`: sets, deletes and shows the SFU's own addresses, to which presenters send.
 
 use conference::model::{Conference, OwnAddress};
 use serde_json::json;

@@ -92,7 +92,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
     let ended = service.run(stopped()).await;
     members.abort();
     operators.abort();
-    // Remove the socket before another service can own the folder.
+    // Wait until the aborted task has removed the socket, before another service can own the folder.
     let _ = operators.await;
     Ok(ended?)
 }
@@ -103,7 +103,7 @@ fn since_1970() -> Duration {
     since.unwrap_or_default()
 }
 
-/// The service's address in members' files, which members must be able to reach.
+/// Returns the service's address for the member files; refuses an address to which no member could connect.
 fn advertised(listen: SocketAddr, advertise: Option<SocketAddr>) -> Result<SocketAddr, Failure> {
     let address = advertise.unwrap_or(listen);
     if address.ip().is_unspecified() || address.port() == 0 {
@@ -255,7 +255,7 @@ async fn with_file(
         member_file: Some(text),
     }) = answer
     else {
-        // The file is empty, and a later command may use its name.
+        // Remove the empty file, so that a later command may use its name.
         let _ = std::fs::remove_file(path);
         return answer.map(drop);
     };
@@ -273,7 +273,7 @@ async fn with_file(
     Ok(())
 }
 
-/// Why a new file cannot be created, and the next step.
+/// Says why a new file cannot be created, and what the user can do next.
 fn why_not_new(error: &std::io::Error) -> String {
     let why = files::why(error);
     match error.kind() {

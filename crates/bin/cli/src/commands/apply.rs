@@ -26,7 +26,7 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let mut session = Session::open_primary(global).await?;
     let snapshot = session.settle().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
-    // What is wrong with the file is found before it changes anything in the switch.
+    // Find errors in the file before anything in the switch is changed.
     let own = file
         .addresses()
         .map_err(|error| Failure::in_file(path, &error))?;
@@ -51,17 +51,17 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let looked_up = look_up(&mut session, &snapshot, &own, &unknown).await;
     let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
     let desired = desired(&session, &looked_up)?;
-    // The switch may still have the address that `look_up` added. No interrupted change has left it, so it must not be
-    // reported as left over.
+    // The switch may still have the address that `look_up` added. This address does not come from an interrupted
+    // change, so it must not be reported as left over.
     let mut asked = session.read().await?;
     asked.left_over.clone_from(&snapshot.left_over);
     let change = session.plan(&asked, &desired)?;
     session.carry_out(change).await
 }
 
-/// Finds the hosts' MAC addresses by ARP requests, which come from the switch's own address on each port of the file. If
-/// the switch has none on a port, it gets the file's, since replies must reach it. If the lookup fails, that address is
-/// deleted again.
+/// Finds the hosts' MAC addresses by ARP requests, which come from the switch's own address on each port of the file.
+/// If the switch has no own address on a port, it gets the address that the file gives for this port, so that it
+/// receives the replies. If the lookup fails, the added address is deleted again.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,

@@ -89,15 +89,16 @@ impl RuntimeFile {
         program::load(&json?, Some(&p4info?))
     }
 
-    /// Resolves a path of the file: relative to the file's folder or, as for the tutorials' makefiles, to the current
-    /// folder.
+    /// Looks for a file that the runtime file names. Its path is relative to the folder of the runtime file or, as for
+    /// the tutorials' makefiles, to the current folder.
     fn found(&self, named: &str) -> Option<PathBuf> {
         let beside = self.path.parent().map(|folder| folder.join(named));
         let candidates = beside.into_iter().chain([PathBuf::from(named)]);
         candidates.into_iter().find(|path| path.is_file())
     }
 
-    /// Refuses a switch with another program than the file's, if the file's P4Info is found.
+    /// Refuses a switch that runs another program than the runtime file names. Checks nothing if the P4Info that the
+    /// runtime file names is not found.
     fn check_program(&self, running: &P4InfoIndex) -> Result<(), Failure> {
         let Some(path) = self.program.p4info.as_deref().and_then(|it| self.found(it)) else {
             return Ok(());
@@ -168,7 +169,7 @@ impl Apply {
             Some(program) => P4InfoIndex::new(program.p4info.clone()),
             None => self.running().await?,
         };
-        // All checks come before the first write.
+        // Check the file's entries before the first write.
         let entries = file::entries(&self.runtime.value, &index);
         let entries = entries.map_err(|error| self.runtime.fails(error))?;
         let loaded = loads.as_ref().and(self.runtime.program.bmv2_json.clone());
@@ -210,7 +211,7 @@ impl Apply {
         }
     }
 
-    /// The switch's P4Info, which must be that of the file's program.
+    /// Returns the P4Info of the switch's program, which must be the program that the runtime file names.
     async fn running(&mut self) -> Result<P4InfoIndex, Failure> {
         let running = self.client.p4info().await.map_err(|error| match error {
             ClientError::NoPipeline if self.runtime.program.bmv2_json.is_some() => {
@@ -235,8 +236,9 @@ impl Apply {
         })??)
     }
 
-    /// The switch's entries in the tables that the file uses, and its groups and sessions if the file has some; with
-    /// `--replace` all entries.
+    /// Reads the switch's entries in the tables that the file uses. Reads the switch's multicast groups only if the
+    /// file has multicast groups, and its clone sessions only if the file has clone sessions. With `--replace`, reads
+    /// all groups, all sessions, and the entries of all tables except const tables that the file does not use.
     async fn state(&mut self, index: &P4InfoIndex, entries: &Entries) -> Result<State, Failure> {
         let is_asked = |wanted: fn(&Key) -> bool| self.replaces || entries.order.iter().any(wanted);
         let mut asked = Vec::new();
@@ -297,8 +299,8 @@ impl Apply {
         }
     }
 
-    /// The failure of writes that stopped before the end. Reads the state again, because a failed batch may be partly
-    /// done.
+    /// Makes the failure to report when the writes stopped before the end. Reads the state again, because a failed
+    /// batch may be partly done.
     async fn stopped(
         &mut self,
         why: Option<ClientError>,
@@ -310,7 +312,7 @@ impl Apply {
         let n = changes.len();
         let again = "run the command again, it goes on from there";
         let left = match why {
-            // The switch may still execute the batch.
+            // The switch may still execute the batch, so what is left to do cannot be read now.
             None | Some(ClientError::Timeout { .. }) => None,
             Some(_) => self.left(entries, index).await,
         };

@@ -37,7 +37,7 @@ pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lists all codes; warnings with their name for `--Wdisable`.
+/// Lists all codes, and for each warning also the name that `--Wdisable` takes.
 fn list(global: &Global) {
     let named = explanations().map(|found| {
         let name = warning_name(found.code);
@@ -55,7 +55,8 @@ fn list(global: &Global) {
     }
 }
 
-/// The failure for a text that is not a code, but may be the name of several.
+/// Makes the failure for a text that is not a code. The text may be the name of a warning; several codes may share such
+/// a name.
 fn unknown(word: &str) -> Failure {
     let codes: Vec<&str> = explanations()
         .map(|found| found.code)

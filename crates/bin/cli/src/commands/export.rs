@@ -1,4 +1,4 @@
-//! `reprise export`: writes the state of a switch, or of a file, as a file.
+//! `reprise export`: writes the state of a switch, or the conference that a file describes, to a file.
 
 use std::path::Path;
 

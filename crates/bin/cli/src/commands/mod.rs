@@ -1,4 +1,4 @@
-//! One module per command, in the order of `--help`.
+//! The commands of `reprise`, a module for each; `program` has both `compile` and `check`.
 
 pub mod address;
 pub mod aom;

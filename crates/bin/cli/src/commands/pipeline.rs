@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::session::connect_primary;
 
-/// The kind of the program that the conference service sets.
+/// The name of the kind of program that the conference service sets.
 const CONFERENCE: &str = "conference";
 
 pub async fn run(global: &Global, command: Pipeline) -> Result<(), Failure> {

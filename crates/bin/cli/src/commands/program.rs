@@ -165,7 +165,7 @@ fn check_one(
     Ok(compiled.diagnostics)
 }
 
-/// The failure of a program whose errors have been shown.
+/// Makes the failure with which the command ends after it has shown the program's errors.
 fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Failure {
     let found = json!({ "diagnostics": diagnostics });
     let refused = compiler::refused(path, diagnostics).with(found);

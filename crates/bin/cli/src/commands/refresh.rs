@@ -1,8 +1,8 @@
-//! `reprise viewer refresh`: looks up again the viewers whose MAC was looked up by ARP.
+//! `reprise viewer refresh`: asks again by ARP for the MAC addresses of viewers that were looked up by ARP before.
 //!
-//! The controller keeps no state. The switch stores which MACs were looked up, and who has sent ARP packets since. With
-//! `--every` this process keeps running, but is primary only while it sends requests, so that other commands can become
-//! primary.
+//! The controller keeps no state. The switch stores which MACs were looked up, and which hosts have sent ARP packets
+//! since then. With `--every` this process keeps running, but is primary only while it sends requests, so that other
+//! commands can become primary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure
     write(&mut session, &moved).await
 }
 
-/// Looks up all viewers at this interval, and at once a viewer whose ARP packet came from another MAC or port. If the
-/// switch does not answer, or has another program or state, tries again.
+/// Looks up all viewers at this interval. Looks up a viewer at once if an ARP packet of this viewer came from another
+/// MAC or port. If the switch does not answer, or has another program or state, tries again.
 pub async fn every(
     global: &Global,
     group: Option<GroupId>,
@@ -71,8 +71,8 @@ struct Watch {
     group: Option<GroupId>,
     interval: Duration,
     next_round: Instant,
-    /// The hosts that were asked since the last look-up of all viewers, each with the new MAC and port of the ARP
-    /// packet that was the reason. A host that repeats such packets is not asked every second.
+    /// The hosts that were asked since the last look-up of all viewers, each with the MAC and port of the ARP packet
+    /// because of which it was asked. A host that repeats such a packet is not asked again every second.
     judged: BTreeSet<(Neighbour, Place)>,
 }
 
@@ -97,7 +97,7 @@ impl Watch {
     }
 }
 
-/// Looks up these hosts once, in a session that is primary only for this time.
+/// Looks up these hosts once. Becomes primary for this look-up only.
 async fn round(
     global: &Global,
     group: Option<GroupId>,
@@ -133,9 +133,9 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
-/// The viewers whose last ARP packet came from another MAC or port. In a switch with several workers, each worker has
-/// its own records. If they differ, the switch refuses the read; then only the look-up of all viewers finds one that
-/// moved.
+/// Returns the viewers whose last ARP packet came from another MAC or port. In a switch with several workers, each
+/// worker has its own records of ARP packets. If the workers' records differ, the switch refuses the read; then only
+/// the look-up of all viewers finds a viewer that moved.
 async fn heard(
     session: &mut Session,
     known: &Macs,
@@ -152,8 +152,8 @@ async fn heard(
     }
 }
 
-/// Asks all viewers, or only `hosts`, and returns those that have moved. A viewer about which there is doubt stays as
-/// it is, and a message says why.
+/// Asks all viewers, or only `hosts`, and returns those that have moved. If it is in doubt whether or where a viewer
+/// has moved, changes nothing about this viewer and prints a message that says why.
 async fn ask(
     session: &mut Session,
     group: Option<GroupId>,
@@ -184,7 +184,8 @@ async fn ask(
     Ok(moved)
 }
 
-/// The message about a viewer that cannot be followed; its copies stay unchanged.
+/// Returns the message about a viewer whose new MAC or port is in doubt. The switch still sends the viewer's copies of
+/// packets as before.
 fn message(
     conference: &Conference,
     host: Neighbour,
@@ -216,8 +217,8 @@ fn message(
     }
 }
 
-/// The commands that move a viewer to another port. The operator must run them, because the port may have been given by
-/// hand.
+/// Returns the commands that move a viewer to another port. The operator must run them, because the operator may have
+/// chosen the present port.
 fn how_to_move(conference: &Conference, host: Neighbour, port: u16) -> String {
     let mut commands = Vec::new();
     for (id, group) in conference.groups() {

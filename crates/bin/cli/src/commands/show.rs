@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{self, bytes, grouped};
 use crate::session::Session;
 
-/// Time between the two readings of a rate.
+/// Time between the two readings from which a rate is computed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
@@ -22,7 +22,7 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(INTERVAL).await;
         let now = match read(global).await {
-            // The program may have been replaced during the reading.
+            // Read once more: the program may have been replaced during the reading.
             Err(_) => read(global).await,
             now => now,
         };

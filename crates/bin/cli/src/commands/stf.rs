@@ -121,7 +121,7 @@ fn show_mistakes(test: &Path, text: &str, errors: &[stf::ParseError]) {
     }
 }
 
-/// Prints an error with its line of the test; line 0 is the end of the test.
+/// Prints an error and the line of the test that caused it. If `line` is 0, the error occurred at the end of the test.
 fn show_line(test: &Path, text: &str, line: usize, message: &str) {
     let test = test.display();
     match line.checked_sub(1).and_then(|at| text.lines().nth(at)) {

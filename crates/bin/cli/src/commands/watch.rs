@@ -1,4 +1,4 @@
-//! `reprise watch`: current rates, times in the switch and drops of any program.
+//! `reprise watch`: shows current rates, the packets' times in the switch, and drops, whatever the program.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output::{self, grouped};
 
-/// Time between the two readings of a rate.
+/// Time between the two readings from which a rate is computed.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of streams shown, busiest first, so that a page fits a terminal.
@@ -87,7 +87,8 @@ impl Pair<'_> {
         ns as f64 / 1e9
     }
 
-    /// Rate of a growing count; `None` if the switch was restarted.
+    /// Returns how much a count grew per second. Returns `None` if the count is smaller than before, since the switch
+    /// was restarted, or if no time has passed.
     fn rate(&self, before: u64, now: u64) -> Option<f64> {
         let n = now.checked_sub(before)?;
         (self.seconds() > 0.0).then(|| n as f64 / self.seconds())
@@ -244,7 +245,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Every port, and the streams with the most packets per second, in the switch's order.
+    /// Returns the times of every port, and of the streams with the most packets per second, in the order in which the
+    /// switch lists them.
     fn busiest(&self) -> Vec<&Latency> {
         let rate = |latency: &Latency| self.recent(latency).0.unwrap_or(0.0);
         let streams = self.now.latencies.iter();
@@ -351,7 +353,8 @@ fn title(latency: &Latency) -> String {
     }
 }
 
-/// Shortens a port's name to the width of its column: the names of capture files can be long.
+/// Shortens a port's name to the width of its column. A port can be named after a capture file, and such names can be
+/// long.
 fn shortened(name: &str) -> String {
     const WIDTH: usize = 24;
     if name.chars().count() <= WIDTH {
@@ -362,11 +365,11 @@ fn shortened(name: &str) -> String {
 }
 
 fn per_second(rate: Option<f64>) -> String {
-    // Rates are not negative; larger ones saturate at 64 bits.
+    // Rates are not negative; a rate that does not fit into 64 bits becomes the largest 64-bit number.
     rate.map_or_else(|| "-".to_owned(), |rate| grouped(rate.round() as u64))
 }
 
-/// Nanoseconds with about two digits, in a suitable unit.
+/// Formats a number of nanoseconds, in a suitable unit.
 fn duration(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),

@@ -1,4 +1,4 @@
-//! `-M` and related options: the files of a program as a rule for make.
+//! `-M` and related options: write a rule for make, which lists the files that a program includes.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct Dependencies {
     pub in_place_of_output: bool,
     /// `-MD`: write the rule in addition to the usual output.
     pub beside_output: bool,
-    /// `-MF`: the rule's file.
+    /// `-MF`: the file to which the rule is written.
     pub file: Option<PathBuf>,
     /// `-MT`, `-MQ`: the targets of the rule.
     pub targets: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Dependencies {
 }
 
 impl Dependencies {
-    /// The rule: `TARGET: PROGRAM INCLUDED...`.
+    /// Returns the rule for make: `TARGET: PROGRAM INCLUDED...`.
     pub fn rule(&self, program: &Path, recorder: &Recorder) -> String {
         let default = program
             .file_stem()

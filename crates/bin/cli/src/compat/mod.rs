@@ -1,8 +1,8 @@
 //! The compiler under the names that makefiles call, `p4c-bm2-ss` and `p4c`, with the options of
 //! p4c 1.2.5. The name of the executable selects the mode.
 //!
-//! An option that this compiler cannot support is refused with the reason ([`options`]). No option
-//! is accepted and then ignored, unless it has no effect on the output.
+//! An option that this compiler cannot support is refused with the reason ([`options`]). An option is accepted and then
+//! ignored only if it has no effect on the output.
 
 mod dependencies;
 mod options;
@@ -24,9 +24,9 @@ use request::Request;
 /// A name of the executable that selects p4c's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// The compiler for BMv2's simple_switch: source in, one file of JSON out.
+    /// The compiler for BMv2's simple_switch. It reads P4 source and writes one file of JSON.
     BackEnd,
-    /// The driver: source in, NAME.p4i and NAME.json into a folder.
+    /// The driver. It reads P4 source and writes NAME.p4i and NAME.json into a folder.
     Driver,
 }
 

@@ -36,7 +36,7 @@ pub enum Does {
     Output,
     /// The value contains options of the compiler.
     ForCompiler,
-    /// Accepted: it would not change the output.
+    /// The option is accepted and ignored, because it would not change the output.
     NoEffect,
     Refused(&'static str),
 }
@@ -44,7 +44,7 @@ pub enum Does {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// One argument, attached or the next word, with its name in the help.
+    /// One argument, attached to the option or given as the next word. The text is the argument's name in the help.
     Value(&'static str),
     /// An optional argument, which must be attached.
     Optional(&'static str),
@@ -208,7 +208,7 @@ fn find(name: Name, word: &str) -> Option<&'static Spec> {
 
 pub struct Given {
     pub does: Does,
-    /// The spelling used, for messages.
+    /// The option as it was spelled on the command line, for messages.
     pub name: String,
     pub value: Option<String>,
 }

@@ -53,7 +53,8 @@ impl Format {
 
 pub struct Request {
     pub input: PathBuf,
-    /// A file for the back end, a folder for the driver.
+    /// The path of the output: a file if this program is called as p4c's back end, a folder if it is called as p4c's
+    /// driver.
     pub output: Option<PathBuf>,
     pub options: Options,
     pub preprocess_only: bool,
@@ -252,7 +253,7 @@ impl Builder {
         }
     }
 
-    /// Applies options for the compiler in a driver's option: `-Xp4c "-DX --Wdisable"`.
+    /// Applies the compiler options that the value of a driver's option contains: `-Xp4c "-DX --Wdisable"`.
     fn for_compiler(&mut self, words: &str) -> Result<(), Failure> {
         let words = words.split_whitespace().map(str::to_owned).collect();
         let (given, inputs) = options::split(Name::BackEnd, words)?;

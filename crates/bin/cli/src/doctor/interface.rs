@@ -198,7 +198,7 @@ fn offloads(report: &InterfaceReport) -> Finding {
         format!("on: {}", names.join(" "))
     };
     let name = &report.name;
-    // XDP does not see tags that a card strips from the frame; packet sockets do.
+    // XDP does not see VLAN tags that a card strips from the frame; packet sockets see them.
     if !report.is_virtual && on("rxvlan") {
         let advice = format!("for tagged frames through AF_XDP: ethtool -K {name} rxvlan off");
         return Finding::advice("offloads", found, advice);

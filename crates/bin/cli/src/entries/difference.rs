@@ -41,10 +41,10 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes after which a switch has these entries, and with `replaces` no others. An entry that
-/// refers to a group is written after the group and removed before it. New entries are written
-/// before old entries are removed, so every packet matches an old or a new one. The exception is a
-/// table that has no room for both.
+/// Returns the changes after which a switch has these entries and, if `replaces` is set, no others. An entry that
+/// refers to a group is written after the group and removed before it. New entries are written before old entries are
+/// removed, so every packet matches an old or a new entry. Only in a table that has no room for both are old entries
+/// removed first.
 pub fn difference(
     state: &State,
     entries: &Entries,
@@ -154,7 +154,7 @@ fn in_order(
     all.map(|(_, change)| change).collect()
 }
 
-/// Texts of keys and contents, by the program's names.
+/// Describes keys and contents as text, with the names that the P4 program gives to tables, actions and fields.
 struct Names<'p>(&'p P4InfoIndex);
 
 impl Names<'_> {

@@ -33,7 +33,7 @@ pub enum Content {
         action_id: u32,
         params: BTreeMap<u32, Vec<u8>>,
     },
-    /// Replicas, in the order of the copies.
+    /// The replicas of a multicast group or clone session, in the order in which the packet is copied to them.
     Replicas {
         replicas: Vec<(u16, u32)>,
         packet_length_bytes: i32,
@@ -42,14 +42,15 @@ pub enum Content {
 
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// `None` if a runtime file cannot express it, for example a member of an action profile.
+    /// `None` if a runtime file cannot express the content, for example a member of an action profile.
     pub content: Option<Content>,
     pub is_const: bool,
-    /// The entry as read: a change keeps the fields that a runtime file lacks.
+    /// The entry as read from the switch. A change of the entry keeps the fields that a runtime file does not have.
     pub entity: Entity,
 }
 
-/// Converts an entity of a switch; `None` if it is of another kind.
+/// Converts an entity that was read from a switch. Returns `None` if the entity is not a table entry, default action,
+/// multicast group or clone session.
 pub fn of_entity(entity: Entity) -> Option<(Key, Held)> {
     let (key, content, is_const) = match entity.entity.as_ref()? {
         entity::Entity::TableEntry(entry) => {
@@ -147,7 +148,7 @@ pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
             let params = params.iter().map(|(id, value)| (*id, value.clone()));
             let action = entities::action(*action_id, params);
             entry.action = Some(entities::table_action(action));
-            // These fields come from the read. A write with them would set the counter.
+            // Remove fields that come from the read. A write with counter data would set the counter.
             entry.counter_data = None;
             entry.time_since_last_hit = None;
             entry.is_const = false;

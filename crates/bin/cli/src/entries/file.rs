@@ -39,11 +39,11 @@ const PORT_MAX: u32 = 511;
 const GROUP_MAX: u32 = u16::MAX as u32;
 /// v1model's instances have 16 bits.
 const INSTANCE_MAX: u32 = u16::MAX as u32;
-/// P4Runtime's length of a truncated clone is signed.
+/// P4Runtime's field for the length of a truncated clone is a signed number.
 const LENGTH_MAX: u32 = i32::MAX as u32;
 const PRIORITY_MAX: u32 = i32::MAX as u32;
 
-/// The program that a file is for; paths as written in the file.
+/// The files of the program that a runtime file is for. The paths are as written in the runtime file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramFiles {
     pub p4info: Option<String>,
@@ -89,7 +89,7 @@ pub fn program_files(file: &Value) -> Result<ProgramFiles, FileError> {
     })
 }
 
-/// Reads all entries by the names of the program's P4Info.
+/// Reads all entries. Looks up the names of tables, fields and actions in the program's P4Info.
 pub fn entries(file: &Value, index: &P4InfoIndex) -> Result<Entries, FileError> {
     let root = Node::root(file);
     let mut entries = Entries::default();
@@ -245,7 +245,7 @@ fn fields(node: &Node, table: &config::Table) -> Result<BTreeMap<u32, Match>, Fi
     Ok(fields)
 }
 
-/// Converts a match. Returns `None` if it matches every value: P4Runtime then omits the field.
+/// Converts the match of a key field. Returns `None` if it matches every value: P4Runtime then omits the field.
 fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>, FileError> {
     let kind = Kind::of_bitwidth(field.bitwidth);
     let bits = field.bitwidth.unsigned_abs();
@@ -287,7 +287,7 @@ fn pair<'j>(node: &Node<'j>, what: &str) -> Result<[Node<'j>; 2], FileError> {
     items.try_into().map_err(|_| node.expected(what))
 }
 
-/// P4Runtime requires a priority if several entries may match a packet.
+/// Reads the priority of an entry. P4Runtime requires a priority if several entries of the table may match a packet.
 fn priority(node: &Node, table: &config::Table) -> Result<i32, FileError> {
     let name = name_of(table.preamble.as_ref());
     let given = node.get("priority");

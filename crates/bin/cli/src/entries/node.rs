@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
-    /// For example `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty for the file as a whole.
+    /// The place in the file, for example `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty for the file as a whole.
     pub at: String,
-    /// What was expected and found, and the next step.
+    /// What was expected, what was found, and what the user can do about it.
     pub message: String,
 }
 

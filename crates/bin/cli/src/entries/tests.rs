@@ -11,7 +11,7 @@ use super::file::{Entries, Wanted};
 use super::node::Node;
 use super::value::{bytes, text};
 
-/// A value of `bits` bits as a byte string, or the error message.
+/// Converts a JSON value for a field of `bits` bits to a byte string, or returns the error message.
 fn value(value: &serde_json::Value, bits: u32) -> Result<Vec<u8>, String> {
     bytes(&Node::root(value), Kind::Bits(bits)).map_err(|error| error.message)
 }
@@ -81,7 +81,8 @@ fn values_are_shown_as_what_they_are() {
     assert_eq!(text(b"Ethernet0", Kind::Text, "port"), "\"Ethernet0\"");
 }
 
-/// An entry of table 1 with key 7, and a call of an action without parameters.
+/// Returns the key and the content of an entry of table 1. The key field has the value 7, and the action has no
+/// parameters.
 fn entry(action_id: u32) -> (Key, Content) {
     let key = Key::Entry {
         table_id: 1,

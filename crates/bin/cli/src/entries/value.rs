@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::node::{FileError, Node};
 
-/// Converts a value; a list of one value is that value.
+/// Converts a value to a byte string. A list with one item is converted as this item.
 pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
     if let Some([_]) = node.value.as_array().map(Vec::as_slice) {
         let items = node.items("a value")?;
@@ -41,7 +41,7 @@ pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
     Ok(found)
 }
 
-/// Text for an operator: an address if the width or the name suggests one, else a number.
+/// Formats a value for an operator: as an address if the width or the name suggests one, else as a number.
 pub fn text(bytes: &[u8], kind: Kind, name: &str) -> String {
     let Kind::Bits(bits) = kind else {
         return format!("\"{}\"", String::from_utf8_lossy(bytes));

@@ -71,7 +71,7 @@ pub struct Query {
 pub enum Keeps {
     #[default]
     All,
-    /// Entries that match this entry, whose missing parts match anything.
+    /// Keeps the entries that have everything that this entry has. What this entry leaves out may have any value.
     Like(Box<TableEntry>),
     /// Entities that differ from a program's initial state.
     Written,
@@ -473,8 +473,8 @@ fn primary(verb: &str, items: &mut Items) -> Parsed<Command> {
     })
 }
 
-/// A query for everything that a controller can write. Objects come before the entries that refer to them. Counters are
-/// left out, because packets write them; so are registers, unless `with_registers` is set.
+/// Makes a query for everything that a controller can write. Objects come before the entries that refer to them.
+/// Counters are left out, because packets write them. Registers are left out too, unless `with_registers` is set.
 fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
     schema.expect_names()?;
     let mut all = Vec::new();
@@ -514,8 +514,9 @@ fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
     })
 }
 
-/// Whether an entity differs from the program's initial state: a register cell that is not zero, a meter with rates, a
-/// value set with members. All other entities exist only if a controller wrote them.
+/// Whether an entity differs from the program's initial state. A register cell does if it is not zero, a meter if it
+/// has rates, and a value set if it has members. Any other entity always does, because it exists only if a controller
+/// wrote it.
 fn is_written(entity: &Entity) -> bool {
     match entity.entity.as_ref() {
         Some(entity::Entity::RegisterEntry(it)) => !it.data.as_ref().is_none_or(is_zero),

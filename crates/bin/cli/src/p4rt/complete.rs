@@ -1,5 +1,5 @@
-//! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. It does no
-//! I/O.
+//! Completes a line with the help of the grammar and the P4Info: finds the words that may follow and, after `=`, an
+//! example of the value. Does no I/O.
 
 use p4runtime_client::{Object, ValueType, alias, has_order, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
@@ -14,7 +14,7 @@ use super::words::{Kind, Token, name_text, tokens};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Candidates {
-    /// These words, in place of the text from `start` on.
+    /// Words that may replace the text from `start` to the cursor.
     Words {
         start: usize,
         words: Vec<String>,
@@ -22,7 +22,7 @@ pub enum Candidates {
     File,
 }
 
-/// The words that may stand at the cursor, given the text before it.
+/// Finds what may stand at the cursor, from the text before the cursor.
 pub fn complete(schema: &Schema, line: &str, cursor: usize) -> Candidates {
     let nothing = Candidates::Words {
         start: cursor,
@@ -44,7 +44,7 @@ pub fn complete(schema: &Schema, line: &str, cursor: usize) -> Candidates {
     }
 }
 
-/// An example of the value that is expected at the cursor, if nothing is typed there yet.
+/// Returns an example of the value that is expected at the cursor, if nothing is typed there yet.
 pub fn hint(schema: &Schema, line: &str, cursor: usize) -> Option<String> {
     let cut = Cut::at(line, cursor).filter(|cut| cut.word.is_empty())?;
     match place(schema, &cut.before) {
@@ -144,7 +144,7 @@ fn of_noun(noun: &str) -> impl Iterator<Item = &'static Usage> {
         .filter(move |it| it.words.split(' ').next() == Some(noun))
 }
 
-/// The words that continue a command: its noun, or the verbs after the noun.
+/// Returns the words that may follow at the beginning of a command: first the nouns, then the verbs of the noun.
 fn words_of(before: &[Token]) -> Place {
     let words: Vec<&str> = match before {
         [] => {
@@ -217,7 +217,7 @@ fn arguments(schema: &Schema, usage: &Usage, args: &[Token]) -> Place {
     }
 }
 
-/// What may follow in a command with a file: the file, or attributes after a program.
+/// What may follow in a command that takes a file: the file's name or, after the name of a program's file, attributes.
 fn file(usage: &Usage, args: &[Token]) -> Place {
     match named(args) {
         _ if args.is_empty() => Place::File,
@@ -300,7 +300,7 @@ fn words_left(tokens: &[Token], words: &[&str]) -> Place {
     Place::Words(left.map(|it| (*it).to_owned()).collect())
 }
 
-/// The name before the last `=`.
+/// If the tokens end with a name and `=`, returns the name.
 fn named(tokens: &[Token]) -> Option<&str> {
     match tokens {
         [.., name, equals] if equals.kind == Kind::Mark('=') => word(name),
@@ -308,7 +308,7 @@ fn named(tokens: &[Token]) -> Option<&str> {
     }
 }
 
-/// The innermost open bracket: the word before it, and the tokens inside.
+/// Finds the innermost open bracket. Returns it, the word before it, and the tokens inside.
 fn innermost(tokens: &[Token]) -> Option<(char, Option<&str>, &[Token])> {
     let mut open: Vec<usize> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -446,7 +446,8 @@ fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     }
 }
 
-/// What may follow in a key: the value of the field before the cursor, or else fields without a value and attributes.
+/// What may follow in a key: the value of the field whose name stands before the cursor; otherwise the fields that have
+/// no value yet, and attributes.
 fn fields(
     schema: &Schema,
     fields: &[config::MatchField],

@@ -194,7 +194,7 @@ const OTHER_NOUNS: &[(&str, &str)] = &[
     ("?", "help"),
 ];
 
-/// Finds the command with which a line begins, and takes its words.
+/// Finds the command with which a line begins, and removes the command's words from `items`.
 pub fn usage(items: &mut Items) -> Parsed<&'static Usage> {
     let first = items.expect_word("a command")?;
     let noun = other(OTHER_NOUNS, &first);

@@ -23,7 +23,7 @@ pub const KINDS: &[Object] = &[
     Object::PacketHeader,
 ];
 
-/// One line: the program's name, and how many objects of each kind it has.
+/// Describes the program in one line: its name, and how many objects of each kind it has.
 pub fn summary(schema: &Schema) -> String {
     match schema.lack {
         Some(Lack::Pipeline) => return "no pipeline".to_owned(),
@@ -290,7 +290,7 @@ fn table_lines(schema: &Schema, id: u32) -> Vec<String> {
     lines
 }
 
-/// Kind, name and id of all objects, or of those with this name.
+/// Returns the kind, name and id of all objects, or only of the objects with this name.
 pub fn json(schema: &Schema, name: Option<&str>) -> Value {
     let all = KINDS.iter().flat_map(|kind| {
         schema

@@ -1,5 +1,5 @@
-//! Entities and messages of the stream as JSON: full names, and values as text in the shell's notation. Counts are
-//! numbers.
+//! Converts entities and messages of the stream to JSON. Names are full names, and values are text in the shell's
+//! notation. Counts are numbers.
 
 use data_encoding::HEXLOWER;
 use p4runtime_client::bytestring::hex;
@@ -18,7 +18,7 @@ use super::print::{
 };
 use super::schema::Schema;
 
-/// An entity as JSON. Its key `text` has the shell command that writes the entity to the switch.
+/// Converts an entity to JSON. Its key `text` has the shell command that writes the entity to the switch.
 pub fn entity(schema: &Schema, entity: &Entity) -> Value {
     use entity::Entity as E;
     let mut found = match entity.entity.as_ref() {
@@ -267,7 +267,7 @@ fn replicas(replicas: &[Replica]) -> Vec<String> {
     replicas.iter().map(replica_text).collect()
 }
 
-/// Name and text of each field in a packet-in's header.
+/// Returns each field of a packet-in's header, with its name and its value as text.
 pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)> {
     let header = super::typed::packet_header(schema, "packet_in");
     let fields = header.map_or(&[][..], |it| it.metadata.as_slice());

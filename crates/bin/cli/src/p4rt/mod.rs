@@ -4,7 +4,7 @@
 //! In reading order: [`words`] parses a line into a tree of words; [`schema`] finds names in the P4Info; [`print`]
 //! prints entities as lines, [`json`] as JSON; [`typed`] builds entities from words; [`grammar`] lists every command;
 //! [`command`] parses a line into a command; [`complete`] finds the words that may follow in a line; [`info`] describes
-//! a program. All these modules do no I/O. [`shell`] executes commands: [`pipeline`] has the commands about the
+//! a program. None of these modules does I/O. [`shell`] executes commands: [`pipeline`] has the commands about the
 //! program, [`role`] those about the primary role, [`writes`] those that change entities, [`stream`] those about
 //! messages from the switch. [`script`] runs the lines of files, [`terminal`] the lines that a user types.
 

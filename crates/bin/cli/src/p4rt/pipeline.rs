@@ -22,7 +22,7 @@ use crate::{files, output};
 /// End of the message with which Reprise's server refuses an id that its program lacks.
 const UNKNOWN_ID: &str = "of the P4Info";
 
-/// Thrift's `load_new_config_file` saves programs without P4Info.
+/// The message for a saved program without P4Info. Thrift's `load_new_config_file` saves such programs.
 const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, so reads and writes are refused until a program with P4Info is set: set one with `pipeline set PROGRAM.p4`";
 
 pub struct Loaded<'c> {
@@ -48,8 +48,8 @@ impl Shell {
         Ok(())
     }
 
-    /// Reloads the names, because another controller may have set another program. If this fails, the next command
-    /// retries it first.
+    /// Reads the names from the switch again, because another controller may have set another program. If this fails,
+    /// the next command tries it again before it does anything else.
     pub(super) async fn reload_schema(&mut self) -> Result<(), Failure> {
         let known = Arc::clone(&self.schema);
         self.is_stale = true;
@@ -215,12 +215,12 @@ impl Shell {
         self.print(place, json!({ "file": file }), || format!("{file} written"));
     }
 
-    /// The failure of a refused read or write. It names a possible cause if the switch's program is not the one whose
-    /// names the shell has.
+    /// Makes the failure to report for a refused read or write. If the switch's program is not the one whose names the
+    /// shell has, the failure names this as a possible cause.
     pub(super) async fn refused(&mut self, error: ClientError) -> Stop {
         let why = match &error {
             ClientError::Refused { code, message, .. } => self.other_program(*code, message).await,
-            // Reads and writes may be for a saved program, not for the one that forwards.
+            // Reads and writes may refer to a program that is saved but does not forward yet.
             ClientError::NoPipeline => match self.client.p4info().await {
                 Err(error @ ClientError::NoP4Info) => return Stop::from(error),
                 Ok(_) => return Stop::failed(SAVED_WITHOUT_P4INFO),
@@ -231,8 +231,9 @@ impl Shell {
         Stop::from(error).and(why.as_deref().unwrap_or_default())
     }
 
-    /// Returns why the switch may not know a name in a refused request: it has another program than the shell, or may
-    /// soon have one. `None` if neither explains the refusal. Reads the switch's program to find out.
+    /// Returns why the switch may not know a name in a refused request: the switch has another program than the one
+    /// that the shell knows, or may soon have another one. Returns `None` if neither explains the refusal. Reads the
+    /// switch's program to find out.
     pub(super) async fn other_program(&mut self, code: Code, message: &str) -> Option<String> {
         let may_be = matches!(
             code,

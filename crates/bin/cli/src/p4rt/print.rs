@@ -1,5 +1,5 @@
 //! Prints each entity as a line: the shell command that writes the entity to a switch. Parts that cannot be written
-//! follow as a comment: counts, the time since the last hit, that an entry is const.
+//! follow as a comment: counts, the time since the last hit, and the word `const` for a const entry.
 
 use p4runtime_client::bytestring::{hex, number, short_hex};
 use p4runtime_client::{Object, SECRET, ValueType, entities, is_secret};
@@ -25,7 +25,7 @@ pub const KEY_PREFIX: &str = "key.";
 struct Line {
     words: Vec<String>,
     notes: Vec<String>,
-    /// Whether a controller cannot write the entity.
+    /// Whether the line is only a comment, because a controller cannot write the entity.
     is_comment: bool,
 }
 
@@ -159,8 +159,8 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     words
 }
 
-/// The words for secret fields that the switch omits. They make a replay of the line fail, instead of creating an entry
-/// that matches any value.
+/// Returns the words for secret fields that the switch omits. With these words the printed line fails if it is run as a
+/// command. Without them it would create an entry that matches any value of these fields.
 fn omitted(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     let is_omitted = |field: &&config::MatchField| {
         is_secret(&field.annotations) && !found.iter().any(|it| it.field_id == field.id)
@@ -173,7 +173,8 @@ fn omitted(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     named.collect()
 }
 
-/// Key fields in the order of the table, not of the message.
+/// Returns the words for the key fields, in the order of the table's fields, which may differ from the order in the
+/// message.
 fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     let of_field = |field: &config::MatchField| {
         let found = found.iter().find(|it| it.field_id == field.id)?;
@@ -194,7 +195,7 @@ fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch])
     words
 }
 
-/// The shortest unique suffix of a field's name.
+/// Returns the shortest unique suffix of a field's name. If an attribute has this name, puts `KEY_PREFIX` before it.
 pub fn short_field(fields: &[config::MatchField], field: &config::MatchField) -> String {
     let all = || fields.iter().map(|it| it.name.as_str());
     let short = short_name(&field.name, all);
@@ -229,7 +230,7 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
         Some(T::Optional(it)) => ty.text(&it.value),
         Some(T::Lpm(it)) => format!("{}/{}", ty.text(&it.value), it.prefix_len),
         Some(T::Ternary(it)) => {
-            // No name stands for a masked value, since the mask may leave out bits of it.
+            // A masked value is never printed as a name, since the mask may leave out some of the value's bits.
             format!(
                 "{}&&&{}",
                 ty.format.text(&it.value),

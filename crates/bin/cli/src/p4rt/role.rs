@@ -106,7 +106,7 @@ impl Shell {
         });
     }
 
-    /// Gives up the role after an error that another controller is primary.
+    /// Gives up the role if the error says that another controller is primary.
     pub(super) fn step_down_after(&mut self, error: &ClientError) {
         if matches!(error, ClientError::NotPrimary { .. }) {
             self.client.step_down();

@@ -7,7 +7,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 
 use super::words::Atom;
 
-/// A parsed value, or a message for the user: what was expected and found, and the next step.
+/// A parsed value, or a message for the user: what was expected, what was found, and what to do about it.
 pub type Parsed<T> = Result<T, String>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

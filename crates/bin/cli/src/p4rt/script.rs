@@ -31,7 +31,7 @@ impl Script {
         }
     }
 
-    /// Runs a line; `false` if it is `exit`.
+    /// Runs a line. Returns `false` if the line is `exit`.
     async fn line(&mut self, shell: &mut Shell, place: &Place) -> Result<bool, Failure> {
         self.n_commands += 1;
         match shell.run(place).await {
@@ -74,7 +74,7 @@ impl Script {
     /// Runs standard input, line by line as it arrives.
     pub async fn standard_input(&mut self, shell: &mut Shell) -> Result<bool, Failure> {
         let (sender, mut lines) = mpsc::channel(LINES_AHEAD);
-        // A separate thread, which the shell does not wait for if it ends first.
+        // A separate thread reads standard input. If the shell ends before this thread, the shell does not wait for it.
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
                 let is_end = line.is_err();
@@ -144,7 +144,7 @@ pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), 
             Err(Stop::Exit) => return Ok(()),
             Err(Stop::Interrupted) => return Err(Stop::Interrupted),
             Err(Stop::Failed(message, found)) => {
-                // The message of a failure in a nested file already says where it is.
+                // The message of a failure in a nested file already names the failure's place.
                 let message = if line.trim_start().starts_with("source") {
                     message
                 } else {

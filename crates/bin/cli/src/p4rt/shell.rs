@@ -29,7 +29,8 @@ pub struct Choices {
     pub read_only: bool,
     pub election_id: Option<u128>,
     pub p4info: Option<PathBuf>,
-    /// A user types, so commands do not wait for other controllers.
+    /// Whether a user types the commands. If so, a command does not wait until another controller gives up the primary
+    /// role.
     pub is_interactive: bool,
 }
 
@@ -39,7 +40,7 @@ pub struct Place {
     pub file: Option<String>,
     pub line: Option<usize>,
     pub text: String,
-    /// The number of files that are nested at the command: 1 for a file that the command line names.
+    /// How many files are nested where the command stands: 1 if it stands in a file that the command line names.
     pub depth: usize,
 }
 
@@ -130,7 +131,7 @@ pub struct Shell {
     /// Number of messages dropped because the queue was full.
     pub(super) n_lost: u64,
     pub(super) interrupts: Signal,
-    /// Whether the stream was lost, so that the switch may have another program since then.
+    /// Whether the switch may have another program than the shell knows, for example because the stream was lost.
     pub(super) is_stale: bool,
     /// Whether the switch turned out to have another program than at this shell's last write.
     pub(super) is_replaced: bool,
@@ -139,7 +140,7 @@ pub struct Shell {
     pub(super) is_saved: bool,
 }
 
-/// The result of the work, or `None` after Ctrl-C.
+/// Waits for the work. Returns its result, or `None` if the user presses Ctrl-C first.
 pub async fn unless_interrupted<T>(
     interrupts: &mut Signal,
     work: impl Future<Output = T>,
@@ -270,7 +271,7 @@ impl Shell {
         }
     }
 
-    /// Prints the command's document with `--json`, else the text unless it is empty.
+    /// With `--json`, prints the command's JSON document. Otherwise prints the text, unless it is empty.
     pub(super) fn print(&self, place: &Place, found: Value, text: impl FnOnce() -> String) {
         if !self.global.json {
             let text = text();
@@ -325,7 +326,7 @@ impl Shell {
         while self.interrupts.poll_recv(&mut context).is_ready() {}
     }
 
-    /// The result of the work, or `None` after Ctrl-C.
+    /// Waits for the work. Returns its result, or `None` if the user presses Ctrl-C first.
     pub async fn or_interrupted<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         unless_interrupted(&mut self.interrupts, work).await
     }

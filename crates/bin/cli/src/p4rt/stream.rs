@@ -84,7 +84,7 @@ impl Shell {
     pub(super) async fn packet_out(&mut self, packet: PacketOut, place: &Place) -> Done {
         self.expect_primary().await?;
         self.client.packet_out(packet).await?;
-        // The switch reports a refused packet-out on the stream, before it answers the next call.
+        // The switch reports a refused packet-out on the stream before it answers the next call, so make a call.
         self.client.capabilities().await?;
         self.take_messages()?;
         self.print(place, json!({ "sent": 1 }), String::new);

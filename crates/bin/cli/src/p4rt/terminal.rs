@@ -21,7 +21,7 @@ use crate::output;
 
 const HISTORY_LINES: usize = 1_000;
 
-/// A request for a line: what the prompt needs, and where the line goes.
+/// A request to the line editor to read a line: the prompt, the names for completion, and the channel for the answer.
 struct Ask {
     prompt: String,
     schema: Arc<Schema>,
@@ -166,13 +166,13 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Completion and examples by the current P4Info.
+/// Completes lines and shows examples, with the names in the current P4Info.
 struct Names {
     schema: Arc<Schema>,
     files: FilenameCompleter,
 }
 
-/// An example that the right arrow key does not accept as input.
+/// An example that is only shown: the right arrow key does not insert it.
 struct Example(String);
 
 impl Hint for Example {

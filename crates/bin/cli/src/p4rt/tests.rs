@@ -288,7 +288,7 @@ fn what_is_wrong_says_what_was_expected_and_what_came() {
     }
 }
 
-/// Each line and its note.
+/// Each command line, followed by the remark that the shell makes about it.
 const NOTED: &str = r#"
 table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)
     field "address6": 2001:db8::1/32 is 2001:db8::/32, all other bits are ignored

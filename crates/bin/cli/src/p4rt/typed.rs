@@ -23,7 +23,7 @@ pub use items::{Items, attribute, count_of, duration_of, hex_of, number_u32, set
 use items::{i32_of, u32_of};
 pub use values::{data, is_zero, packet_header, value_set_members};
 
-/// v1model's ports have 9 bits, other targets' up to 32.
+/// The largest port number. Ports have 9 bits in v1model, and up to 32 bits on other targets.
 const PORT_MAX: u128 = u32::MAX as u128;
 
 /// How complete a table entry's key must be.
@@ -111,7 +111,7 @@ fn short(table: &config::Table) -> &str {
     table.preamble.as_ref().map_or("", alias)
 }
 
-/// Adds a hint for users of BMv2's command line, where the action precedes the key.
+/// Adds to the message a hint for users of BMv2's command line, where the action precedes the key.
 fn with_action_hint(schema: &Schema, table: &config::Table, message: String) -> String {
     let actions = schema.actions_of(table, false);
     let mut names = actions
@@ -148,7 +148,7 @@ fn entry_attribute(
     Ok(())
 }
 
-/// Key fields, by name or in order.
+/// Collects the fields of a key, which a user gives by name or in the order of the P4Info.
 struct Key<'s> {
     schema: &'s Schema,
     fields: &'s [config::MatchField],

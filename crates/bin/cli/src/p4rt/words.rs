@@ -1,5 +1,5 @@
-//! Parses a line of the shell into a tree of words: quotes, brackets and commas. It does not look at the meaning of the
-//! words.
+//! Parses a line of the shell into a tree of words, by its quotes, brackets and commas. Does not look at the meaning of
+//! the words.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Value {
     Atom(Atom),
     /// `value &&& mask`
     Masked(Atom, Atom),
-    /// `{a b, c}`: members with their items.
+    /// `{a b, c}`: members, each with its items. Here the first member has the items `a` and `b`.
     Set(Vec<Vec<Item>>),
 }
 

@@ -43,9 +43,9 @@ impl Shell {
         Ok(())
     }
 
-    /// Adds the group's `max_size` to a change of a group that leaves it out: P4Runtime sets the size when the group is
-    /// inserted, and requires the same size in every change. The size comes from the open batch's last change of the
-    /// group, or from the switch.
+    /// If the update modifies a group of an action profile and gives no `max_size`, adds the group's present
+    /// `max_size`: P4Runtime sets the size when the group is inserted, and requires the same size in every change. The
+    /// size comes from the open batch's last change of the group, or from the switch.
     async fn keep_max_size(&mut self, update: &mut Update) -> Done {
         let is_modify = update.r#type() == update::Type::Modify;
         let Some(group) = group_of(update).filter(|group| is_modify && group.max_size == 0) else {

@@ -43,7 +43,7 @@ impl Bench {
         command(&self.server.address.to_string(), words, &self.folder)
     }
 
-    /// Standard output of a command that must succeed.
+    /// Runs a command that must succeed without a message, and returns its standard output.
     pub fn ok(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{words}: {}", text(&output.stderr));
@@ -55,7 +55,7 @@ impl Bench {
         serde_json::from_str(&self.ok(&format!("{words} --json"))).expect("JSON")
     }
 
-    /// The one line on standard error of a command that must fail with exit code 1.
+    /// Runs a command that must fail with exit code 1, and returns its one line on standard error.
     pub fn fails(&self, words: &str) -> String {
         let output = self.run(words);
         assert_eq!(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, text};
 use testkit::text::assert_has;
 
-/// Long enough for any machine: a test continues as soon as the awaited event occurs.
+/// How long a test waits for an event. It is long enough for any machine; a test continues as soon as the event occurs.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn spawn(bench: &Bench, words: &str) -> Child {

@@ -226,7 +226,8 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
         assert_ends(&line, "02:00:00:00:00:37, mac was 02:00:00:00:00:05\n");
         assert_eq!(line.lines().count(), 1, "{line}");
 
-        // A second host that answers does not take over the copies; neither does silence stop them.
+        // If a second host answers for the viewer's IP address, the viewer's copies of packets are not sent to this
+        // host. A viewer that does not answer keeps its copies.
         answer(&[(5, 55), (5, 56)]);
         let output = bench.run("viewer refresh");
         assert!(output.status.success());

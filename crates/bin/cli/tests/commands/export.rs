@@ -1,4 +1,4 @@
-//! `reprise export`: the state as a file, and the file applied again.
+//! `reprise export`: exports the state to a file, and applies the file again.
 
 use std::fs;
 
@@ -125,7 +125,8 @@ fn export_writes_the_entries_for_an_empty_switch_without_one() {
     }
 }
 
-/// The traces in testdata/trace begin with these files; `UPDATE_EXPECT=1` rewrites them.
+/// Checks the exported files with which the traces in testdata/trace begin. With `UPDATE_EXPECT=1`, rewrites these
+/// files.
 #[test]
 fn the_exported_conferences_of_the_traces_are_current() {
     let folder = tempfile::tempdir().expect("a folder");

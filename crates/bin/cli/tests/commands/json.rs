@@ -279,7 +279,7 @@ fn no_command_is_left_out_here() {
         all.contains("viewer refresh") && all.contains("fmt"),
         "{all:?}"
     );
-    // `tests/on_a_switch/aom.rs` and `tests/service` at the root cover these: they need a service.
+    // `tests/on_a_switch/aom.rs` and `tests/service` at the root cover the commands that need a service.
     let needs_service = |it: &&String| {
         let of_conferences = [
             "serve", "join", "why", "record", "load", "drain", "backup", "restore",

@@ -1,5 +1,5 @@
-//! The binary as an operator types it, against a P4Runtime server on loopback: its output, its exit
-//! code, and the resulting state of the switch.
+//! Runs the binary as an operator would, against a P4Runtime server on loopback. Checks its output, its exit code, and
+//! the resulting state of the switch.
 
 mod apply;
 mod bench;
@@ -116,7 +116,7 @@ fn a_listener_that_never_answers_is_given_up() {
     assert_has(&error, "an answer in P4Runtime");
 }
 
-/// Answers the first request of HTTP/2 with status 404, as the server of a switch's metrics does.
+/// Answers the first request of an HTTP/2 client with status 404, as the server of a switch's metrics does.
 fn answer_404(listener: &std::net::TcpListener) {
     const PREFACE_BYTES: usize = 24;
     const HEADERS: u8 = 1;
@@ -135,11 +135,11 @@ fn answer_404(listener: &std::net::TcpListener) {
             break;
         }
     }
-    // End of stream 1 and of its headers; entry 13 of HPACK's static table is ":status: 404".
+    // The flags 5 end stream 1 and its headers. 0x8d is entry 13 of HPACK's static table: ":status: 404".
     stream
         .write_all(&[0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x8d])
         .expect("written");
-    // Until the client disconnects.
+    // Waits until the client disconnects.
     let _ = stream.read_to_end(&mut Vec::new());
 }
 

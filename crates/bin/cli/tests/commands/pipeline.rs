@@ -1,4 +1,4 @@
-//! `reprise pipeline`, `compile` and `check`: programs, compiled and as source.
+//! `reprise pipeline`, `compile` and `check`, with compiled programs and with P4 source.
 
 use p4runtime_proto::text_format;
 use testkit::sfu::programs;

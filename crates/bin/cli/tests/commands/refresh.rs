@@ -48,7 +48,7 @@ impl Follower {
         }
     }
 
-    /// Starts the process with a closed standard error.
+    /// Starts the process with a standard error that has no reader.
     fn start_unheard(bench: &Bench) -> Follower {
         let mut command = bench.command("viewer refresh --every 1");
         command.stdout(Stdio::piped()).stderr(unread());
@@ -70,18 +70,19 @@ impl Follower {
         {}
     }
 
-    /// The next line on standard output.
+    /// Waits for the next line on standard output, which must contain these words.
     fn prints(&self, words: &str) {
         let line = self.printed.recv_timeout(TIMEOUT).expect(words);
         assert!(line.contains(words), "expected {words}: {line}");
     }
 
-    /// Ends the process, which must not have printed or done anything else.
+    /// Ends the process, which must not have printed any other line.
     fn end(self) {
         self.end_having_said(&[]);
     }
 
-    /// Ends the process, which must have done nothing else; every remaining message must contain one of these words.
+    /// Ends the process. No other line may be on standard output, and every remaining line on standard error must
+    /// contain one of these words.
     fn end_having_said(mut self, words: &[&str]) {
         self.child.kill().expect("it goes on");
         self.child.wait().expect("it ended");
@@ -94,7 +95,7 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // Fails if the test has already ended it.
+        // `kill` fails if the test has already ended the process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -167,7 +168,8 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     answer(&bench, &[(5, 6)]);
     follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:06");
 
-    // A new switch gets the address: first without a program, then with another program, then with an SFU program.
+    // Another switch starts at the same address: first without a program, then with another program, then with an SFU
+    // program.
     bench.server.stop();
     follower.says("no switch answers");
     bench.server = Server::start_at(bench.server.address, FakeSwitch::new(None));
@@ -223,7 +225,7 @@ fn refresh_goes_on_though_nobody_reads_what_it_says() {
     add_viewer(&bench);
     bench.ok("viewer add --group 4 --ip 10.0.1.6");
 
-    // One viewer is silent, which is reported; the other one moved and is written nevertheless.
+    // One viewer does not answer, which is reported. The other one has moved, and its new MAC is written nevertheless.
     answer(&bench, &[(5, 7)]);
     let output = bench.command("viewer refresh").stderr(unread()).output();
     let output = output.expect("it runs");

@@ -25,7 +25,7 @@ fn show_has_totals_rates_verdicts_ports_and_drops() {
             json!({"verdict": "serve", "packets": 5, "bytes": 500})
         );
         assert_eq!(shown["verdicts"][1]["verdict"], "drop_unknown_sender");
-        // The third reading: `address set` read the ports, and a rate needs two readings.
+        // The ports were read three times: by `address set`, and twice by `show`, because a rate needs two readings.
         assert_eq!(shown["ports"][0]["rx_packets"], 30);
         let expected = json!([{"reason": "egress_queue_full", "packets": 3}]);
         assert_eq!(shown["drops"], expected);

@@ -1,4 +1,5 @@
-//! `reprise aom` against its own service on the switch: every command, its exit code and its output.
+//! `reprise aom` against a service that `reprise aom serve` runs on the switch: every command, its exit code and its
+//! output.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -56,7 +57,7 @@ impl Served {
         let child = Served::serve(&switch, &[]);
         let served = Served { switch, child };
         let until = Instant::now() + TIMEOUT;
-        // The service refuses changes until it has found its switch, except that it adds a group.
+        // Until the service has found its switch, it adds groups but refuses every other change.
         served.switch.ok("aom group add probe");
         while !served.switch.run("aom group remove probe").status.success() {
             assert!(Instant::now() < until, "the service finds its switch");
@@ -115,7 +116,7 @@ fn every_command_has_one_document_and_a_failure_is_one_line() {
         let n_lines = String::from_utf8_lossy(&output.stderr).lines().count();
         assert_eq!(n_lines, *code as usize, "{words}: {output:?}");
     }
-    // An unneeded file is removed; a needed one is readable by its owner only.
+    // A member file that was not needed has been removed. One that is needed is readable by its owner only.
     let folder = served.switch.folder.path();
     for name in ["m1.member", "m3.member"] {
         assert!(!folder.join(name).exists(), "{name}");

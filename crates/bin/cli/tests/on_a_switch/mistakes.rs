@@ -3,7 +3,8 @@
 use crate::switch::{RUNTIME, Switch};
 use testkit::text::{assert_has, assert_starts};
 
-/// Three lines for each case: a part of the correct file, what replaces it, and the message about that.
+/// Three lines for each mistake: a part of the correct file, the wrong text that replaces it, and the message about the
+/// wrong text.
 const MISTAKES: &str = r#"-"MyIngress.routes", "match"
 +"MyIngress.ruotes", "match"
 table_entries[1].table: no table "MyIngress.ruotes", did you mean "MyIngress.routes"?

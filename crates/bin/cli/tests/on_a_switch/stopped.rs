@@ -10,9 +10,9 @@ use testkit::text::{assert_ends, assert_has, assert_starts};
 
 use crate::switch::{Switch, command, text};
 
-/// Long enough for any machine: a test continues as soon as the awaited event occurs.
+/// How long a test waits for an event. It is long enough for any machine; a test continues as soon as the event occurs.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// More than two batches of a write.
+/// The number of entries to write; they need more than two batches.
 const N_STREAMS: usize = 5_000;
 const N_OF_A_BATCH: usize = 2_000;
 
@@ -35,7 +35,8 @@ fn streams() -> String {
     format!(r#"{{"table_entries": [{}]}}"#, streams.join(",\n"))
 }
 
-/// A switch that answers `n` updates and then is silent, and a folder with a file of many entries.
+/// Starts a switch that answers `n` updates and then is silent. Makes a folder with a runtime file that has many
+/// entries.
 fn silent_after(n: Option<usize>) -> (Server, tempfile::TempDir) {
     let server = Server::start(FakeSwitch::new(Some(programs::replication(131_072))));
     server.switch().silent_after = n;

@@ -101,7 +101,7 @@ pub const RUNTIME: &str = r#"{
   ]
 }"#;
 
-/// The server and its loop; both end when this is dropped.
+/// A P4Runtime server, and the loop that runs its data plane on in-memory ports. Both end when this value is dropped.
 pub struct Switch {
     pub frames: Arc<MemoryLoop>,
     pub address: String,
@@ -110,7 +110,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch without a program. The folder has the compiled program and the runtime file.
+    /// Starts a switch without a program. The folder has the compiled program and the runtime file.
     pub fn new() -> Switch {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let (frames, server) = p4runtime::server(5);
@@ -127,7 +127,7 @@ impl Switch {
         switch
     }
 
-    /// A switch with the program and no entries.
+    /// Starts a switch with the program and no entries.
     pub fn with_program() -> Switch {
         let switch = Switch::new();
         switch.ok("pipeline set build/prog.json");
@@ -145,7 +145,7 @@ impl Switch {
         output.expect("the binary runs")
     }
 
-    /// Standard output of a command that must succeed.
+    /// Runs a command that must succeed, and returns its standard output.
     pub fn ok(&self, words: &str) -> String {
         let output = self.run(words);
         let error = text(&output.stderr);
@@ -157,7 +157,8 @@ impl Switch {
         serde_json::from_str(&self.ok(&format!("{words} --json"))).expect("JSON")
     }
 
-    /// The one line on standard error of a command that must fail with exit code 1.
+    /// Runs a command that must fail with exit code 1. Returns its one line on standard error, without the program's
+    /// name.
     pub fn fails(&self, words: &str) -> String {
         let output = self.run(words);
         let error = text(&output.stderr);

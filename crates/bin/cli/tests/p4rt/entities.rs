@@ -53,7 +53,7 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     );
 
     let other = Switch::new();
-    // The program's initial entry that is not const exists already.
+    // The program's one initial entry that is not const exists already, so the script modifies it.
     let script = dump.replace(
         "table add begun dst_addr=00:00:00:00:00:b1",
         "table modify begun dst_addr=00:00:00:00:00:b1",
@@ -138,7 +138,7 @@ fn a_group_keeps_its_size_when_its_members_change() {
     switch.ok("group modify spread 5 {1 weight=2, 2}");
     let line = "group add spread 5 {1 weight=2, 2} max_size=8\n";
     assert_eq!(switch.ok("group list spread 5"), line);
-    // The switch does not yet have a group inserted in the same batch.
+    // The group is inserted in the same batch, so the shell cannot read the group's size from the switch.
     switch.ok(
         "begin\ngroup delete spread 5\ngroup add spread 5 {1} max_size=6\ngroup modify spread 5 {2}\ncommit",
     );
@@ -332,7 +332,7 @@ fn an_idle_entry_is_reported() {
     let ticks = std::sync::Arc::clone(&switch.frames);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let clock = std::thread::spawn(move || {
-        // Only this moves the switch's clock.
+        // Only this thread moves the switch's clock.
         while stopped
             .recv_timeout(std::time::Duration::from_millis(5))
             .is_err()

@@ -23,7 +23,7 @@ fn a_script_ends_at_its_first_failure_and_says_where() {
     let printed = switch.ok("clone list");
     assert_eq!(printed, "clone add 5 {1}\nclone add 6 {1}\n");
 
-    // A file, a file in a file, and one that runs itself.
+    // Failures in a file, in a file that another file runs, and in a file that runs itself.
     let path = |name: &str| switch.folder.path().join(name);
     std::fs::write(path("outer.p4rt"), "# setup\nsource inner.p4rt\n").expect("written");
     std::fs::write(path("inner.p4rt"), "clone add 7 {1}\nclone ad 8 {1}\n").expect("written");
@@ -138,8 +138,8 @@ fn another_primary_is_waited_for_reported_and_taken_over_from() {
     assert!(!switch.ok("clone list").contains("clone add 7"));
 }
 
-/// Standard error of a shell that runs `first`, then `others` after another controller has set its program and
-/// disconnected.
+/// Runs a shell with the commands `first`. Then another controller sets its program and disconnects, and the shell runs
+/// the commands `others`. Returns the shell's standard error.
 pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
     let router = concat!(
         env!("CARGO_MANIFEST_DIR"),

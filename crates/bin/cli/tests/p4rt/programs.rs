@@ -1,4 +1,5 @@
-//! The shell has names of another program than the switch's: its messages, and what continues to work.
+//! What happens if the shell has the names of another program than the one in the switch: the shell's messages, and
+//! what continues to work.
 
 use crate::switch::{Switch, text};
 use testkit::text::{assert_ends, assert_has, assert_starts};
@@ -118,7 +119,7 @@ fn a_program_without_p4info_is_none_that_is_missing() {
     );
     let json = std::fs::read_to_string(switch.folder.path().join("x.json")).expect("the program");
     assert_has(&json, "\"pipelines\"");
-    // A program set over P4Runtime has names.
+    // A program that is set over P4Runtime has P4Info, so the shell finds its names.
     switch.ok(&format!("pipeline set {ROUTER}\ntable list routes"));
 
     let switch = Switch::without_program();

@@ -1,4 +1,4 @@
-// A secret field of every kind of match, beside one that anybody reads; a secret register.
+// Has a secret field for every kind of match, each beside a field that anybody may read, and a secret register.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -13,7 +13,7 @@ use testkit::p4runtime;
 const P4INFO: &str = include_str!("../../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
 const JSON: &str = include_str!("../../../../../testdata/compiler/ok/every_entity.json");
 
-/// The server and its loop; both end when this is dropped.
+/// A P4Runtime server, and the loop that runs its data plane on in-memory ports. Both end when this value is dropped.
 pub struct Switch {
     pub frames: Arc<MemoryLoop>,
     pub address: String,
@@ -32,12 +32,12 @@ impl Switch {
         Switch::start(Program::None)
     }
 
-    /// A switch with the program that has every kind of entity.
+    /// Starts a switch with the program that has every kind of entity.
     pub fn new() -> Switch {
         Switch::start(Program::Whole)
     }
 
-    /// A switch with only the program's BMv2 JSON, as BMv2's command line sets it.
+    /// Starts a switch with only the program's BMv2 JSON, as BMv2's command line sets it.
     pub fn without_p4info() -> Switch {
         Switch::start(Program::WithoutP4Info)
     }
@@ -69,7 +69,7 @@ impl Switch {
         }
     }
 
-    /// Another controller, which becomes primary.
+    /// Connects another controller, and makes it primary.
     pub fn other_primary(&self) -> Client {
         let primary = async {
             let mut client = Client::connect(&SwitchAddress::plain(self.address.clone()), 1)
@@ -81,7 +81,7 @@ impl Switch {
         self.runtime.block_on(primary)
     }
 
-    /// Receives a frame with the addresses and the type that the program looks at.
+    /// Lets the switch receive a frame with the addresses and the type that the program looks at.
     pub fn receive(&self, port: u16, dst: u64, src: u64, kind: u8) {
         let mut frame = dst.to_be_bytes()[2..].to_vec();
         frame.extend(&src.to_be_bytes()[2..]);
@@ -99,7 +99,7 @@ impl Switch {
         run_script(self.command(args), script)
     }
 
-    /// Standard output of a script that must succeed.
+    /// Runs a script that must succeed without a message, and returns its standard output.
     pub fn ok(&self, script: &str) -> String {
         let output = self.script(&[], script);
         let error = text(&output.stderr);
@@ -108,7 +108,7 @@ impl Switch {
         text(&output.stdout)
     }
 
-    /// The JSON documents of a script that must succeed.
+    /// Runs a script that must succeed, and returns the JSON documents that it prints.
     pub fn json(&self, script: &str) -> Vec<Value> {
         let output = self.script(&["--json"], script);
         let error = text(&output.stderr);
@@ -116,7 +116,7 @@ impl Switch {
         documents(&output.stdout)
     }
 
-    /// Standard error of a script that must fail with exit code 1.
+    /// Runs a script that must fail with exit code 1, and returns its standard error.
     pub fn fails(&self, args: &[&str], script: &str) -> String {
         let output = self.script(args, script);
         let error = text(&output.stderr);

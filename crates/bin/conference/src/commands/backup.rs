@@ -1,4 +1,4 @@
-//! `reprise backup`: all records of a running service in a file.
+//! `reprise backup`: saves all records of a running service in a file.
 
 use conference_service::backup;
 use serde_json::json;

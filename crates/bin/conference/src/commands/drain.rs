@@ -1,4 +1,4 @@
-//! `reprise drain`: a service takes nobody new.
+//! `reprise drain`: begins or ends the drain of a service. A service that is drained takes no new participants.
 
 use serde_json::json;
 

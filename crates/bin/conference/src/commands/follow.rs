@@ -1,4 +1,4 @@
-//! Following a conference, through restarts of its service.
+//! Follows the events of a conference, also across restarts of its service.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::output;
 
 /// The pause before the service is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
-/// How often the conference is read without an event, since events may have been lost.
+/// How often the conference is read even if no event has come, since events may have been lost.
 const READ_AGAIN: Duration = Duration::from_secs(30);
 
 /// Why following stops.
 pub enum Stop {
-    /// The service is away; it is waited for.
+    /// The service cannot be reached now; [`follow`] waits for it.
     Away(ApiError),
     /// The conference has ended.
     Conference,
@@ -39,15 +39,15 @@ impl From<Failure> for Stop {
     }
 }
 
-/// Who follows. After [`Stop::Away`] the conference is read anew.
+/// What a program does with the conference that it follows. After [`Stop::Away`] the conference is read again.
 pub trait Follower {
-    /// Reads the conference, and takes what is there.
+    /// Reads the conference, and handles what it has at this time.
     async fn read(&mut self) -> Result<(), Stop>;
 
-    /// Something has happened.
+    /// Handles an event of the conference.
     async fn event(&mut self, event: Event) -> Result<(), Stop>;
 
-    /// Waits until work beside has failed; may be cancelled at any time.
+    /// Waits until one of the follower's own tasks has failed; may be cancelled at any time.
     async fn failed(&mut self) -> Failure;
 }
 
@@ -78,7 +78,7 @@ pub async fn follow(
     }
 }
 
-/// Follows a conference while the service is there.
+/// Follows a conference as long as the service can be reached. Returns why this stops.
 async fn session(
     api: &Api,
     conference: &Name,
@@ -86,7 +86,7 @@ async fn session(
     is_away: &mut bool,
 ) -> Stop {
     let watched = api.watch(conference).await;
-    // The events first: what happens while this reads is not missed.
+    // The request for events comes before the read, so that no event during the read is missed.
     if let Err(stop) = follower.read().await {
         return stop;
     }
@@ -97,7 +97,7 @@ async fn session(
             }
             take_events(events, follower).await
         }
-        // A refusal would have come from reading, too.
+        // If the service had refused the request for events, it would have refused the read, too.
         Err(error) => Stop::Away(error),
     }
 }
@@ -122,7 +122,7 @@ async fn take_events(mut events: Watch, follower: &mut impl Follower) -> Stop {
     }
 }
 
-/// What it means that this participant is no longer in the conference.
+/// Returns why the program stops when its own participant is no longer in the conference.
 pub fn own_left(own: &Name, reason: LeftReason) -> Stop {
     let why = match reason {
         LeftReason::ConferenceEnded => return Stop::Conference,

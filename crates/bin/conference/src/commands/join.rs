@@ -1,4 +1,5 @@
-//! `reprise join`: programs of this machine that speak plain RTP, or exchange other datagrams, take part in a conference.
+//! `reprise join`: lets programs of this machine, which speak plain RTP or exchange other datagrams, take part in a
+//! conference.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -23,9 +24,9 @@ use crate::files;
 use crate::output;
 use command_line::interrupt::unless_interrupted;
 
-/// How long a first welcome may take.
+/// How long the first sign-in of a leg may take. A leg is one UDP socket's connection to the service.
 const SIGN_IN: Duration = Duration::from_secs(10);
-/// Packets that are too long are reported at most so often.
+/// The least time between two reports of packets that are too long.
 const COMPLAINT: Duration = Duration::from_secs(10);
 
 pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
@@ -81,7 +82,7 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     }
 }
 
-/// The tracks to publish: port and session description of each.
+/// Reads the tracks to publish, each with its port and its session description.
 fn read_published(join: &Join) -> Result<BTreeMap<Name, (u16, String)>, Failure> {
     let mut published = BTreeMap::new();
     for (track, file) in &join.published {
@@ -114,11 +115,11 @@ fn say(is_json: bool, json: serde_json::Value, text: impl FnOnce() -> String) {
 struct Received {
     path: TrackPath,
     transport: Transport,
-    /// Where it goes; RTCP goes to the next port.
+    /// The port to which the track's packets go; RTCP goes to the next port.
     player: u16,
-    /// Where the player sends its RTCP, or datagrams that are published; `None`: nowhere.
+    /// The port to which the player sends its RTCP or the datagrams to be published; `None` if there is no such port.
     own: Option<u16>,
-    /// What its publisher has described.
+    /// The session description that the publisher has given.
     sdp: String,
 }
 
@@ -153,7 +154,7 @@ impl Received {
         }
     }
 
-    /// What a player of RTP takes.
+    /// The path of the session description that a player of RTP opens.
     fn file(&self, folder: &Path) -> PathBuf {
         let TrackPath { participant, track } = &self.path;
         folder.join(format!("{participant}.{track}.sdp"))
@@ -204,7 +205,8 @@ impl Complaints {
         }
     }
 
-    /// Reports the first one at once, later ones with their number now and then.
+    /// Counts a packet that is too long. Reports the first such packet at once. Later reports give the number of such
+    /// packets so far, and come at most once in `COMPLAINT`.
     fn say(&mut self, error: &NotSent) {
         self.n += 1;
         if self.last.is_none_or(|last| last.elapsed() >= COMPLAINT) {
@@ -261,7 +263,8 @@ impl Host {
         Ok(())
     }
 
-    /// Publishes what one program sends to all others' tracks of datagrams.
+    /// Publishes a track of datagrams. Each other participant's track of datagrams has a local port; what one program
+    /// sends to these ports is published.
     async fn publish_datagrams(&mut self, track: &Name, max_kbps: u32) -> Result<(), Failure> {
         let leg = self
             .publishing_leg(track, Transport::Datagram, String::new(), max_kbps)
@@ -276,7 +279,7 @@ impl Host {
         Ok(())
     }
 
-    /// The signed-in leg of a track that this host publishes.
+    /// Publishes a track of this host, and returns its signed-in leg.
     async fn publishing_leg(
         &self,
         track: &Name,
@@ -305,7 +308,7 @@ impl Host {
         Ok(leg)
     }
 
-    /// Receives a track, unless that is done already.
+    /// Begins to receive a track, unless it is received already or is not wanted.
     async fn receive(&mut self, path: &TrackPath, track: &Track) -> Result<(), Stop> {
         if !self.wants(path) {
             return Ok(());
@@ -321,7 +324,7 @@ impl Host {
         let whose = (&self.conference, &self.participant);
         let spec = SubscriptionSpec::default();
         let there = match self.api.subscribe(whose, path, spec).await {
-            // It has gone meanwhile.
+            // The track has gone meanwhile.
             Err(error) if is_not_found(&error) => return Ok(()),
             there => there?,
         };
@@ -347,7 +350,7 @@ impl Host {
         self.tasks.spawn(async move {
             match leg.sign_in(SIGN_IN).await {
                 Ok(()) => received.say(is_json, &folder),
-                // The leg goes on saying hello.
+                // The leg goes on sending hello messages, so it may still sign in later.
                 Err(error) => output::error_line(format_args!(
                     "reprise: {}/{} does not come yet: {error}; trying again",
                     received.path.participant, received.path.track
@@ -358,7 +361,8 @@ impl Host {
         Ok(())
     }
 
-    /// The next player, and the port to which it sends, if it does.
+    /// Makes the player of the next track. Returns the player and, if the player also sends, the port to which it
+    /// sends.
     async fn player_of(&self, transport: Transport) -> Result<(Player, Option<u16>), Failure> {
         let port = self.next_port;
         match transport {
@@ -388,7 +392,7 @@ impl Host {
         is_chosen && path.participant != self.participant
     }
 
-    /// Receives all tracks of a participant that are to be received.
+    /// Begins to receive those tracks of a participant that are to be received.
     async fn receive_all(&mut self, name: &Name, of: &Participant) -> Result<(), Stop> {
         for (track, it) in &of.tracks {
             let path = TrackPath {
@@ -433,7 +437,7 @@ impl Follower for Host {
                 reason,
             } if participant == self.participant => {
                 match self.look_up(&participant).await? {
-                    // The event is older than the joining.
+                    // The event is older than this participant's present stay in the conference.
                     Some(_) => Ok(()),
                     None => Err(follow::own_left(&participant, reason)),
                 }

@@ -1,6 +1,7 @@
-//! `reprise load`: participants who join a conference, send, receive and measure.
+//! `reprise load`: lets many participants join a conference, send, receive and measure.
 //!
-//! All are tasks of one thread. Each has one socket, one leg and a sign-in of its own; requests share a few connections.
+//! All participants are tasks of one thread. Each has its own socket with one leg (the socket's connection to the
+//! service), and signs in by itself. The requests of all participants share a few HTTP connections.
 
 mod packet;
 mod participant;
@@ -33,9 +34,10 @@ use packet::Pace;
 use participant::{JOIN_MAX, Member, PORT_REST, Phase, Shared, State, take_part};
 use tally::Tally;
 
-/// The last packets have so long to come.
+/// How long the load waits for the last packets.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
-/// A load that is killed leaves its participants, who end with their tokens so long after its planned end.
+/// How long after the load's planned end the participants' tokens expire. If a load is killed, its participants stay in
+/// the conference until then.
 const TOKEN_REST: Duration = Duration::from_secs(120);
 
 pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {
@@ -58,7 +60,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Participants with names of this run, and tokens that the secret signs.
+    /// Makes names of participants for this run, and tokens that are signed with the secret.
     fn of_secret(load: &Load, file: &Path, run: u64) -> Result<Plan, Failure> {
         let conference = load.conference.clone();
         let conference = conference.ok_or_else(|| Failure::new("expected --conference NAME"))?;
@@ -98,7 +100,7 @@ impl Plan {
         })
     }
 
-    /// The participants of the tokens in a file.
+    /// Takes as participants those whose tokens are in a file.
     fn of_tokens(load: &Load, file: &Path) -> Result<Plan, Failure> {
         let text = files::text(file, "tokens, one a line")?;
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
@@ -169,7 +171,7 @@ struct Driver {
     members: Vec<Rc<Member>>,
     shared: Rc<Shared>,
     phase: watch::Sender<Phase>,
-    /// How many had joined when all had, and how long that took.
+    /// Set when the joining has ended: how many participants have joined, and how long the joining took.
     joined: Cell<Option<(u64, Duration)>>,
 }
 
@@ -225,7 +227,7 @@ impl Driver {
         self.conclude()
     }
 
-    /// Lets participants join, waits, and lets some leave and join again.
+    /// Lets all participants join. Then, for the time that the user has given, lets some of them leave and join again.
     async fn run_load(&self, tasks: &mut JoinSet<()>) {
         let began = Instant::now();
         let n_publishers = self.shared.publishers.len();
@@ -236,11 +238,12 @@ impl Driver {
         let n_joins = self.shared.tally.borrow().n_joins;
         self.joined.set(Some((n_joins, began.elapsed())));
         let seconds = Duration::from_secs(self.load.seconds.into());
-        // It ends by this limit only.
+        // `replace` ends only by this time limit.
         let _ = timeout(seconds, self.replace(others)).await;
     }
 
-    /// Begins joins at the rate, and waits until all are there or have failed.
+    /// Starts the joins of these participants at the rate that the user has given. Waits until each participant has
+    /// joined or failed.
     async fn join(&self, members: &[Rc<Member>], tasks: &mut JoinSet<()>) {
         let began = Instant::now();
         for (idx, member) in (0_u32..).zip(members) {

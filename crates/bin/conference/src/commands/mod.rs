@@ -17,7 +17,7 @@ use conference_client::Api;
 use crate::args::Administrator;
 use crate::failure::Failure;
 
-/// Requests as an administrator.
+/// Makes a client that sends requests as an administrator.
 fn api(of: &Administrator) -> Result<Api, Failure> {
     match &of.ca {
         Some(ca) => Ok(Api::trusting(&of.url, &of.token, ca)?),

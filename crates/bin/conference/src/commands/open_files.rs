@@ -1,13 +1,14 @@
-//! The limit of open files, sockets included: often 1,024 for a process, which may raise it.
+//! Raises the limit of files, sockets included, that a process may have open. The limit is often 1,024, and a process
+//! may raise its own.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::Failure;
 
-/// Files of a process beside the sockets that it counts.
+/// Number of files that this process may have open in addition to the sockets.
 const OTHERS: u64 = 64;
 
-/// Allows so many sockets.
+/// Raises the limit so that this process can open `n_sockets` sockets.
 ///
 /// # Errors
 /// The system allows fewer.
@@ -30,13 +31,13 @@ pub fn allow(n_sockets: u64) -> Result<(), Failure> {
     })
 }
 
-/// Allows as many files as the system does.
+/// Raises the limit to the maximum that the system allows.
 pub fn allow_most() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Otherwise fewer must do.
+    // If this fails, the process goes on with the lower limit.
     let _ = setrlimit(Resource::Nofile, raised);
 }

@@ -33,15 +33,17 @@ use command_line::interrupt::unless_interrupted;
 use media::Media;
 use writer::{Message, Writer};
 
-/// Packets that wait for the disk: two seconds of a hundred tracks of high definition.
+/// Maximum number of packets that wait for the disk: as many as a hundred tracks of high definition have in two
+/// seconds.
 const QUEUE: usize = 65_536;
 /// How often files are written.
 const FLUSH: Duration = Duration::from_secs(1);
 /// How long the tracks may take to end.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How long leaving may take: the service may be away.
+/// How long leaving may take, since the service may not be reachable.
 const LEAVE_MAX: Duration = Duration::from_secs(3);
-/// Legs of one track that wait to replace each other.
+/// Maximum number of new legs that wait to replace the present leg of one track. A leg is one UDP socket's connection
+/// to the service.
 const LEGS: usize = 4;
 
 pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
@@ -61,7 +63,7 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
     let whose = (&bearer.conference, &bearer.participant);
     let writer = Writer::open(&record.to, whose, now_ms())?;
     let next_number = writer.next_number()?;
-    // What an earlier recorder of this name has subscribed to is not what this one has.
+    // Leaving ends the subscriptions that an earlier recorder of this name may have left behind.
     api.leave(whose.0, whose.1).await?;
     let spec = ParticipantSpec {
         display_name: record.display_name.clone(),
@@ -70,7 +72,7 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
     let (files, messages) = mpsc::channel(QUEUE);
     let (done, mut written) = oneshot::channel::<Result<(), Failure>>();
     let thread = std::thread::Builder::new().name("files".to_owned());
-    // Its end comes through the channel.
+    // The thread reports its end through the channel.
     thread.spawn(move || done.send(writer.run(messages)).is_ok())?;
     let conference = bearer.conference;
     let mut recorder = Recorder {
@@ -106,7 +108,7 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
     recorder.end(ended, written).await
 }
 
-/// Writes files each second, for ever.
+/// Tells the thread that writes files to flush them each second, until the thread ends.
 async fn flush(files: mpsc::Sender<Message>) {
     let mut ticks = interval(FLUSH);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -118,7 +120,7 @@ async fn flush(files: mpsc::Sender<Message>) {
     }
 }
 
-/// Why the thread has ended by itself.
+/// Returns why the thread that writes files has ended by itself.
 fn of_thread(ended: Result<Result<(), Failure>, oneshot::error::RecvError>) -> Failure {
     match ended {
         Ok(Err(failure)) => failure,
@@ -133,10 +135,10 @@ pub(super) fn now_ms() -> u64 {
 
 /// A track that is recorded now.
 struct Recorded {
-    /// When its publisher has joined: one who has left and come back publishes another track.
+    /// When the track's publisher has joined. A publisher who has left and joined again publishes another track.
     publisher_joined_ms: u64,
     legs: mpsc::Sender<Leg>,
-    /// Dropped to stop it.
+    /// Dropped to stop the recording of the track.
     _stop: oneshot::Sender<()>,
 }
 
@@ -147,7 +149,7 @@ struct Recorder {
     own: Name,
     record: Record,
     joined_ms: u64,
-    /// Names for people.
+    /// The display names of participants.
     names: BTreeMap<Name, String>,
     tracks: BTreeMap<TrackPath, Recorded>,
     next_number: u32,
@@ -165,7 +167,8 @@ impl Recorder {
         }
     }
 
-    /// Tells the thread that writes. If that has ended, it says why itself, and this waits for ever.
+    /// Sends a message to the thread that writes files. If the thread has ended, it reports the reason by itself, and
+    /// this function waits for ever.
     async fn tell(&self, message: Message) {
         if self.files.send(message).await.is_err() {
             pending::<()>().await;
@@ -185,7 +188,7 @@ impl Recorder {
         Ok(BTreeSet::new())
     }
 
-    /// Two programs with one token would take each other's legs.
+    /// Fails if another program has joined with the same token: the two would take each other's legs.
     fn check_own(&self, own: &Participant) -> Result<(), Stop> {
         if own.joined_ms == self.joined_ms {
             return Ok(());
@@ -196,7 +199,7 @@ impl Recorder {
         ))))
     }
 
-    /// Records a track of others from now on, unless it is recorded already.
+    /// Begins to record the track of another participant, unless the track is recorded already.
     async fn start(
         &mut self,
         (name, publisher): (&Name, &Participant),
@@ -214,7 +217,7 @@ impl Recorder {
         };
         let number = self.next_number;
         self.next_number += 1;
-        // The number makes it a file's name that no other track has, whatever dots names have.
+        // The number makes the file's name unique, even if the names of participants and tracks contain dots.
         let stem = format!("{number:04}.{name}.{track}");
         let pcapng = format!("{stem}.pcapng");
         let entry = RecordedTrack {
@@ -267,7 +270,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Starts ffmpeg for a track, if that is wanted and possible. Returns where its packets go.
+    /// Starts ffmpeg for a track, if that is wanted and possible. Returns the channel into which the track's packets
+    /// go.
     async fn start_media(
         &mut self,
         number: u32,
@@ -278,7 +282,7 @@ impl Recorder {
         if !self.record.media || track.kind == TrackKind::Data {
             return None;
         }
-        // The port is that of the publisher's program, and need not be good here.
+        // The port in the description is that of the publisher's program; here it need not be usable.
         if let Err(why @ (BadSdp::NoMedia | BadSdp::Several(_))) = sdp::port_of(&track.sdp) {
             let file = MediaFile {
                 file: None,
@@ -306,7 +310,7 @@ impl Recorder {
         Some(to_ffmpeg)
     }
 
-    /// Subscribes to a track on a leg of its own, `None` if the track has gone.
+    /// Subscribes to a track, with a new leg for this subscription. Returns the leg, or `None` if the track has gone.
     async fn subscribe(&mut self, path: &TrackPath) -> Result<Option<Leg>, Stop> {
         let name = Name::new(format!("r{}", self.next_leg));
         let name = name.map_err(|error| Stop::Failed(error.into()))?;
@@ -324,19 +328,19 @@ impl Recorder {
         Ok(Some(leg.ok_or_else(lost)?))
     }
 
-    /// A service that has lost a subscription gets it again; the file goes on.
+    /// Subscribes again to a track whose subscription the service has lost; the recording continues in the same file.
     async fn renew(&mut self, path: &TrackPath) -> Result<(), Stop> {
         let Some(leg) = self.subscribe(path).await? else {
             return Ok(());
         };
         if let Some(recorded) = self.tracks.get(path) {
-            // Its task has failed, and that is reported.
+            // This fails only if the track's task has failed, which is reported elsewhere.
             let _ = recorded.legs.send(leg).await;
         }
         Ok(())
     }
 
-    /// A track has ended.
+    /// Stops the recording of a track that has ended.
     async fn stop(&mut self, path: &TrackPath) {
         if self.tracks.remove(path).is_none() {
             return;
@@ -344,7 +348,7 @@ impl Recorder {
         self.say(json!({ "recorded": path }), || {
             format!("{}/{} has ended", path.participant, path.track)
         });
-        // If the service is away, a subscription to nothing stays.
+        // If the service cannot be reached, a subscription to a track that no longer exists stays.
         let _ = self.api.unsubscribe(self.whose(), path).await;
     }
 
@@ -352,7 +356,8 @@ impl Recorder {
         follow::look_up(&self.api, &self.conference, participant).await
     }
 
-    /// Somebody has removed this participant, unless the event is older than its joining.
+    /// Handles the event that this participant has left. Somebody has removed this participant, unless the event is
+    /// older than the time when it joined.
     async fn own_left(&mut self, reason: LeftReason) -> Result<(), Stop> {
         if reason != LeftReason::ConferenceEnded
             && let Some(own) = self.look_up(&self.own).await?
@@ -374,7 +379,7 @@ impl Recorder {
         value
     }
 
-    /// Ends all files, and leaves.
+    /// Ends all files, and leaves the conference.
     async fn end(
         mut self,
         ended: Option<Result<(), Failure>>,
@@ -387,11 +392,11 @@ impl Recorder {
         };
         self.tracks.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
-        // Those that hang are dropped; what they have given to the thread is written.
+        // Tasks that do not end in time are dropped. The thread still writes what they have sent to it.
         let _ = timeout(END_MAX, all).await;
         let end = Message::End(now_ms(), why.clone());
         let mut result = ended.unwrap_or(Ok(()));
-        // If the thread has failed, nobody takes this, and the failure is there.
+        // If the thread has failed, nobody receives this message, and `written` has the failure.
         let _ = self.files.send(end).await;
         if let Some(written) = written
             && let Ok(Err(failure)) = written.await
@@ -426,7 +431,7 @@ impl Follower for Recorder {
                 self.check_own(own)?;
                 own.subscriptions.iter().map(|it| it.path.clone()).collect()
             }
-            // A service whose store is lost.
+            // The participant is missing because the service has lost its store.
             None => self.join_again().await?,
         };
         self.names = there
@@ -504,7 +509,8 @@ impl Follower for Recorder {
     }
 }
 
-/// What a conference had when it was read, for who reads the events later: some may have been lost before.
+/// Describes what a conference had when it was read, for those who read the recorded events later: events before the
+/// read may have been lost.
 fn event_of_reading(conference: &Conference) -> Value {
     let participants = conference.participants.iter().map(|(name, it)| {
         let tracks = it

@@ -1,4 +1,4 @@
-//! `reprise restore`: a backup becomes the records of a service that is stopped.
+//! `reprise restore`: writes a backup into the store of a service that is stopped.
 
 use conference_service::backup;
 use conference_service::config::{Config, StoreConfig};

@@ -34,10 +34,11 @@ const DEV_TOKEN_S: u64 = 12 * 3600;
 const DEV_KBPS: u32 = 50_000;
 /// After how long a silent socket is signed out, with `--dev`.
 const DEV_SILENCE: Duration = Duration::from_secs(30);
-/// After how long a participant without a sign is removed, with `--dev`.
+/// After how long a participant that gives no sign of life is removed, with `--dev`.
 const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
-/// How the names of the crates begin whose debug lines are the service's.
+/// The names of the service's own crates begin with this prefix. The log tells their debug lines from those of other
+/// crates by it.
 const OWN_CRATES: &str = "conference";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
@@ -51,7 +52,7 @@ pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> 
 }
 
 async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(), Failure> {
-    // Before anything else: until then the signal ends the process.
+    // This comes before anything else: SIGHUP ends the process as long as it has no handler.
     let reload = signal(SignalKind::hangup())?;
     // Core dumps must be forbidden before keys are in memory.
     secret_memory::no_core_dumps()?;
@@ -119,7 +120,7 @@ fn warn_of_open_keys(config: &Config) {
     }
 }
 
-/// A switch of this process' own. It ends with it.
+/// A switch that this process has started. The switch ends with this process.
 struct OwnSwitch {
     child: Child,
     p4runtime: String,
@@ -128,14 +129,14 @@ struct OwnSwitch {
 
 impl Drop for OwnSwitch {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The switch may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl OwnSwitch {
-    /// Starts it. Only this user reaches its P4Runtime socket, which is in the folder.
+    /// Starts a switch. Only this user can reach the switch's P4Runtime socket, which is in the folder.
     fn start(media: SocketAddr, folder: &Path) -> Result<OwnSwitch, Failure> {
         let program = beside_this("reprise-switch");
         let failed = |error: &dyn std::fmt::Display| {
@@ -179,7 +180,8 @@ impl OwnSwitch {
     }
 }
 
-/// The addresses in a switch's ready line: P4Runtime's, and its UDP port's.
+/// Reads two addresses from a switch's ready line: the address of its P4Runtime server, and the address of its UDP
+/// port.
 fn addresses_of(ready: &str) -> Option<(String, SocketAddr)> {
     let after = |what: &str| {
         let (_, rest) = ready.split_once(what)?;
@@ -257,7 +259,7 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     Ok(served?)
 }
 
-/// The only address of a switch on a UDP socket.
+/// Makes the only own address of a switch whose port is a UDP socket.
 fn own_address(address: IpAddr, media_port: u16) -> OwnAddress {
     OwnAddress {
         port: 1,
@@ -271,7 +273,7 @@ fn name(text: &'static str) -> Name {
     Name::new(text).unwrap_or_else(|_| unreachable!())
 }
 
-/// Prints the address, and what to paste.
+/// Prints the service's address, and texts with tokens that a user can paste.
 fn say(url: &str, secret: &[u8], json: bool) {
     let token = |participant: Option<&'static str>| {
         let claims = Claims {

@@ -1,4 +1,4 @@
-//! `reprise why`: what stands between a publisher and a receiver.
+//! `reprise why`: shows why a receiver does not get a publisher's track.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -71,7 +71,8 @@ fn print(conference: &Name, why: &Why, now_ms: u64) {
     }
 }
 
-/// A line for each step from the publisher to the receiver: whether it is passed, or not known.
+/// A line for each step from the publisher to the receiver, with a mark: the step is passed, it is not passed, or that
+/// is not known.
 fn steps(why: &Why) -> Vec<Vec<String>> {
     let steps = Cause::ALL.into_iter().map(|cause| {
         let is_hidden = cause.hidden_by().iter().any(|it| why.causes.contains(it));
@@ -108,7 +109,7 @@ fn step(cause: Cause, why: &Why) -> String {
     }
 }
 
-/// A cause as JSON names it.
+/// Returns the name of a cause: its name in JSON, with spaces in place of underscores.
 fn name(cause: Cause) -> String {
     let named = json!(cause);
     named.as_str().unwrap_or_default().replace('_', " ")

@@ -236,7 +236,7 @@ fn columns(names: &[&str]) -> Vec<String> {
     (0..n_rows).map(row).collect()
 }
 
-/// The session's program. A clone, so that the command can borrow the session for its calls.
+/// Returns another reference to the session's program, so that the command can borrow the session for its calls.
 fn program(session: &Session) -> Rc<crate::program::Program> {
     session.program()
 }

@@ -47,7 +47,7 @@ pub fn destroy(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// A bit string with a 1 for each number, the lowest number last.
+/// Makes a text of bits with a 1 for each of these numbers. The last bit is that of number 0.
 fn map(numbers: &[&str], what: &str) -> Result<String, Error> {
     let mut found = Vec::new();
     for text in numbers {
@@ -74,7 +74,7 @@ fn map(numbers: &[&str], what: &str) -> Result<String, Error> {
     Ok((0..length).rev().map(digit).collect())
 }
 
-/// Parses ports, then LAGs after a bar if the replication engine has LAGs.
+/// Parses ports and, if the replication engine has LAGs, the LAGs after a bar (`|`).
 fn maps(session: &Session, words: &[&str]) -> Result<(String, Option<String>), Error> {
     let bar = words.iter().position(|word| *word == "|");
     let (ports, lags) = words.split_at(bar.unwrap_or(words.len()));

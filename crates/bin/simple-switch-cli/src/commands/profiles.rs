@@ -1,4 +1,5 @@
-//! Commands for members and groups of action profiles, by the profile's name or, as in older scripts, by a table's.
+//! Commands for members and groups of action profiles. A command names the profile or, as in older scripts, a table
+//! that uses the profile.
 
 use bmv2_thrift::Call;
 use bmv2_thrift::message::{Group, Member, read_all};
@@ -188,7 +189,8 @@ struct ByTable {
     instead: &'static str,
     run: fn(&mut Session, &Typed<'_>) -> Done,
     expect: fn(&Table) -> Done,
-    /// Whether the command warns, and is refused if several tables share the profile.
+    /// Whether the command is deprecated. A deprecated command prints a warning, and is refused if several tables share
+    /// the profile.
     is_deprecated: bool,
 }
 

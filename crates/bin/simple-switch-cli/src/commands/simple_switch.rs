@@ -14,7 +14,7 @@ fn integer<T: TryFrom<num_bigint::BigInt>>(text: &str, name: &str) -> Result<T, 
     T::try_from(number).map_err(|_| bad())
 }
 
-/// The optional port after the value.
+/// Parses the optional port after the value.
 fn port(words: &[&str]) -> Result<Option<i32>, Error> {
     let port = words.get(1);
     port.map(|port| integer(port, "egress_port")).transpose()

@@ -15,8 +15,8 @@ use crate::session::{Session, say};
 use crate::value::{decimal, integer};
 use bmv2_json::ReadError;
 
-/// A shell command must not read standard input unless it is a terminal: the input has further
-/// commands.
+/// Runs a shell command. It must not read standard input, which has further commands for this program, unless standard
+/// input is a terminal.
 pub fn shell(session: &mut Session, typed: &Typed<'_>) -> Done {
     session.out.flush()?;
     let stdin = if io::IsTerminal::is_terminal(&io::stdin()) {

@@ -23,7 +23,7 @@ fn action<'a>(
     found.ok_or_else(|| Error::input(format!("Table {typed} has no action {name}")))
 }
 
-/// Converts an action's arguments; their number must match its parameters.
+/// Converts the arguments of an action. There must be as many arguments as the action has parameters.
 pub(super) fn arguments(action: &Action, name: &str, args: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let expected = action.params.len();
     if args.len() != expected {
@@ -93,7 +93,7 @@ pub fn clear(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// Takes the priority, the last word, if entries have one.
+/// If entries of the table have a priority, takes the last word as the priority.
 fn priority(table: &Table, words: &mut Vec<&str>) -> Result<i32, Error> {
     if !table.has_priorities() {
         return Ok(0);
@@ -104,8 +104,8 @@ fn priority(table: &Table, words: &mut Vec<&str>) -> Result<i32, Error> {
     })
 }
 
-/// Splits the words at the arrow. Without an arrow BMv2's command line treats the last word as the arrow; so does this
-/// one, with a warning on standard error.
+/// Splits the words at the arrow. If there is no arrow, treats the last word as the arrow, as BMv2's command line does,
+/// and prints a warning on standard error.
 fn at_arrow<'a>(
     session: &Session,
     words: &'a [&'a str],
@@ -241,7 +241,7 @@ pub(super) fn expect_indirect(table: &Table) -> Done {
     }
 }
 
-/// Fails unless entries refer to an action profile with groups.
+/// Fails unless the table's entries refer to an action profile with groups.
 pub(super) fn expect_selector(table: &Table) -> Done {
     match table.of {
         TableType::IndirectWithSelector => Ok(()),

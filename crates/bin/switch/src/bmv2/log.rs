@@ -1,9 +1,10 @@
-//! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
+//! Writes a log in BMv2's format: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, with the time in UTC.
 //!
-//! A thread of its own formats and writes the log. Packets and the switch put entries into a queue to this thread. An
-//! idle thread first waits a millisecond for further entries, since waking it for each packet would cost a third of
-//! what the packet costs. With `--log-flush` it writes after each packet. A packet waits for the thread only if the
-//! queue is full, so no entry is dropped, and the log is complete if the switch stops in order ([`Log::close`]).
+//! A thread of its own formats and writes the log. The entries about packets, and about the switch itself, come to this
+//! thread through a queue. When the thread is idle and an entry comes, it first waits a millisecond for further
+//! entries, since waking it for each packet would cost a third of what the packet costs. With `--log-flush` the thread
+//! writes after each packet. The handling of a packet waits for the thread only if the queue is full. So no entry is
+//! dropped, and the log is complete if the switch stops in order ([`Log::close`]).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,8 +20,8 @@ use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
 use crate::{owners_file, say};
 
-/// Entries in the queue before packets wait. A packet through a small program makes 40 entries of some hundred bytes
-/// each, so a full queue takes a few megabytes.
+/// If so many entries are in the queue, packets wait. A packet through a small program makes 40 entries of some hundred
+/// bytes each, so a full queue takes a few megabytes.
 const ENTRIES_WAITING_MAX: usize = 16_384;
 
 /// How long the thread, once woken, lets entries gather before it writes them.
@@ -60,7 +61,7 @@ struct Gathered {
 }
 
 enum Entry {
-    /// The time of the entries that follow. The log does not rotate its file between them.
+    /// The time of the entries that follow. The log does not begin a new file between these entries.
     Moment(SystemTime),
     Event(TraceEvent),
     Line {
@@ -247,7 +248,7 @@ enum Out {
 }
 
 impl Drop for Writer {
-    /// Closes the queue also when the thread panics: no packet waits for a thread that is gone.
+    /// Closes the queue also when the thread panics, so that no packet waits for a thread that has ended.
     fn drop(&mut self) {
         self.queue.close();
     }
@@ -414,7 +415,7 @@ impl TraceSink for PacketLog {
         self.take(event.clone());
     }
 
-    /// The log's lines show only the names and lengths of headers.
+    /// Returns false: the log's lines show only the names and lengths of headers, not their fields.
     fn wants_fields(&self) -> bool {
         false
     }
@@ -441,7 +442,7 @@ fn ends_packet(kind: &TraceKind) -> bool {
     )
 }
 
-/// A log file that is rotated: `F.txt`, the one before it `F.1.txt`, and so on.
+/// A log file that is rotated: the current file is `F.txt`, the file before it is `F.1.txt`, and so on.
 struct Rotating {
     path: PathBuf,
     file: File,
@@ -464,7 +465,7 @@ fn file_name(path: &Path, n: usize) -> PathBuf {
 }
 
 impl Rotating {
-    /// Appends to an existing file.
+    /// Opens the current log file, and appends to it if it exists already.
     fn open(path: PathBuf, bytes_max: u64, files_max: usize) -> io::Result<Rotating> {
         let file = owners_file::continued(&file_name(&path, 0))?;
         let n_bytes = file.metadata()?.len();
@@ -478,7 +479,7 @@ impl Rotating {
         })
     }
 
-    /// Writes the lines of a packet, all of them into one file: into a new one if the current file is full.
+    /// Writes all lines of a packet into one file. This is a new file if the lines do not fit into the current file.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let n_lines_bytes = lines.len() as u64;
         if self.n_bytes > 0 && self.n_bytes + n_lines_bytes > self.bytes_max {
@@ -528,7 +529,7 @@ mod tests {
         assert_eq!(time_of_day(at), "04:25:01.007");
     }
 
-    /// A log to a new file, and the file's path.
+    /// Opens a log to a new file. Returns the log and the file's path.
     fn log(name: &str, flushes_log: bool) -> (Log, PathBuf) {
         let name = format!("reprise-log-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -551,7 +552,7 @@ mod tests {
         (log, file_name(&path, 0))
     }
 
-    /// A file's lines without time and thread.
+    /// Reads a file's lines, without time and thread.
     fn lines(file: &Path) -> Vec<String> {
         let text = std::fs::read_to_string(file).expect("a file");
         let behind = |line: &str| line.rsplit("] ").next().unwrap_or_default().to_owned();
@@ -569,7 +570,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_closed_has_every_line_in_its_order() {
-        // More lines than the queue holds, so that this thread waits for the one that writes.
+        // More lines than the queue holds, so that this thread waits for the thread that writes.
         const N_LINES: usize = 3 * ENTRIES_WAITING_MAX;
         for flushes in [false, true] {
             let (log, file) = log("closed", flushes);

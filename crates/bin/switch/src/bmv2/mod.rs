@@ -1,5 +1,5 @@
-//! The switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command line.
-//! The binary behaves so when it is started under one of these names.
+//! Runs the switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command
+//! lines. The binary does this when it is started under one of these names.
 //!
 //! [`translate`] turns a BMv2 command line into one of `reprise-switch`. [`Bmv2`] holds the requests for which
 //! `reprise-switch` has no option. An unsupported option is refused if a script would miss its effect, and otherwise
@@ -28,19 +28,19 @@ pub(crate) use ports::{Observers, observe, observed};
 
 use options::{Does, Given, OPTIONS, Place, Spec, Takes};
 
-/// The port at which `simple_switch_CLI` expects the switch.
+/// The TCP port at which `simple_switch_CLI` expects the switch.
 const DEFAULT_THRIFT_PORT: u16 = 9090;
 
 const DEFAULT_PORTS_MAX: usize = 512;
 
-/// Defaults: bytes of a log file, and number of older files that are kept.
+/// The default maximum size of a log file in bytes, and the default number of older log files that are kept.
 const DEFAULT_LOG_BYTES_MAX: u64 = 5 << 20;
 const DEFAULT_LOG_FILES_MAX: usize = 3;
 
 /// Maximum packets in a queue of a port, unless `set_queue_depth` changes it.
 const QUEUE_PACKETS: usize = 64;
 
-/// Queues of each port, one for each priority.
+/// The number of queues of each port: one queue for each priority.
 const PRIORITIES: usize = 8;
 
 /// The name of a BMv2 program.
@@ -53,7 +53,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The program named by the path that started the binary.
+    /// Returns the BMv2 program that has the same name as the file of `started_as`, the path that started the binary.
     pub(crate) fn of(started_as: &OsStr) -> Option<Name> {
         match Path::new(started_as).file_name()?.to_str()? {
             "simple_switch" => Some(Name::SimpleSwitch),
@@ -82,11 +82,11 @@ impl Name {
 pub(crate) struct Bmv2 {
     pub(crate) name: Name,
     pub(crate) log: Option<LogTo>,
-    /// The least severe level that is logged; `None`: nothing.
+    /// The least severe level that is logged; with `None` nothing is logged.
     pub(crate) log_from: Option<Severity>,
     /// Whether the log is written after each packet, even if other packets wait.
     pub(crate) flushes_log: bool,
-    /// Bytes of each frame that are logged; 0: none.
+    /// How many bytes of each frame are logged; with 0 frames are not logged.
     pub(crate) dumped_bytes: usize,
     pub(crate) recordings: Option<PathBuf>,
     /// When the replay starts, if captures take the place of interfaces.
@@ -100,7 +100,7 @@ pub(crate) struct Bmv2 {
 pub(crate) struct NotificationsAt {
     /// In nanomsg's syntax.
     pub(crate) address: String,
-    /// The command line names the address, so a failure to publish there is an error.
+    /// Whether the command line names the address. If it does, a failure to publish there is an error.
     pub(crate) is_asked: bool,
 }
 
@@ -123,7 +123,8 @@ impl Bmv2 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogTo {
     Console,
-    /// `PATH.txt`, with its maximum size and the number of older files.
+    /// The log is written to `PATH.txt`. `bytes_max` is the maximum size of this file, and `files_max` is the number of
+    /// older files that are kept.
     File {
         path: PathBuf,
         bytes_max: u64,
@@ -145,7 +146,7 @@ pub(crate) enum Outcome {
     Print(String),
 }
 
-/// Reads the command line of a switch that was started under this name; `words` are without the name.
+/// Reads the command line of a switch that was started under this name; `words` do not include the name.
 pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Options, ExitCode> {
     match translate(name, words) {
         Ok(Outcome::Run { options, notices }) => {
@@ -163,7 +164,7 @@ pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Op
     }
 }
 
-/// Prints that the servers are ready, where scripts look for it.
+/// Prints and logs that the servers are ready, in the places where scripts look for these messages.
 pub(crate) fn log_ready(log: Option<&Log>, services: &Services) {
     if let Some(address) = services.grpc_address() {
         crate::print(&format!("Server listening on {address}\n"));
@@ -447,7 +448,8 @@ impl Request {
         Ok(())
     }
 
-    /// Like BMv2, ignores certificates without `--grpc-server-ssl`, and requires a certificate and its key with it.
+    /// Checks the options for TLS as BMv2 does: without `--grpc-server-ssl` certificates are ignored; with this option
+    /// a certificate and its key are required.
     fn check_tls(&mut self) -> Result<(), Mistake> {
         let Tls {
             is_on,
@@ -492,7 +494,7 @@ impl Request {
         }
     }
 
-    /// The equivalent command line of `reprise-switch`.
+    /// Returns the equivalent command line of `reprise-switch`.
     fn words(&self) -> Result<Vec<String>, Mistake> {
         let mut words = vec!["reprise-switch".to_owned()];
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -593,7 +595,7 @@ fn path(spec: &Spec, text: &str) -> Result<PathBuf, Mistake> {
     }
 }
 
-/// The folder of `--pcap`, which must exist.
+/// Returns the folder that `--pcap` names; fails if the folder does not exist.
 fn folder(text: &str) -> Result<PathBuf, Mistake> {
     let folder = PathBuf::from(if text.is_empty() { "." } else { text });
     if folder.is_dir() {

@@ -34,20 +34,21 @@ pub(super) enum Does {
     CpuPort,
     DropPort,
     PriorityQueues,
-    /// A maximum that this switch always exceeds: its value is only checked to be a number.
+    /// The option sets a maximum, which this switch always exceeds; so the option's value is only checked to be a
+    /// number.
     Number,
-    /// No effect, because this switch always behaves so.
+    /// The option has no effect, because this switch always behaves as the option demands.
     NoEffect,
-    /// Accepted without effect, for this reason.
+    /// The option is accepted without effect; the text is the reason.
     Notice(&'static str),
-    /// Refused for this reason.
+    /// The option is refused; the text is the reason.
     Refused(&'static str),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
-    /// One word, with its name in the help.
+    /// One word. The text is the word's name in the help.
     Value(&'static str),
     /// An optional word.
     Optional(&'static str),
@@ -76,7 +77,7 @@ impl Place {
 
 #[derive(Debug)]
 pub(super) struct Spec {
-    /// Without its dashes.
+    /// The option's long name, without the dashes.
     pub(super) long: &'static str,
     pub(super) short: Option<char>,
     pub(super) takes: Takes,
@@ -463,7 +464,7 @@ fn recognise(
     if let Some(spec) = here().find(|spec| spec.long == long) {
         return Ok((spec, attached));
     }
-    // Scripts abbreviate BMv2's options only.
+    // Only BMv2's own options may be abbreviated; BMv2 has no `--thrift-addr`.
     let shortened = here().filter(|spec| spec.does != Does::ThriftAddr);
     let candidates: Vec<_> = shortened
         .filter(|spec| spec.long.starts_with(long))

@@ -13,7 +13,7 @@ use crate::options::{PortOption, PortSource};
 /// Observers of a port's frames, in the order in which they are called.
 pub(crate) type Observers = Vec<SharedObserver>;
 
-/// Makes the observers of a port; the loop's time 0 is `epoch_ns` after the Unix epoch.
+/// Makes the observers of a port. The time 0 of the event loop's clock is `epoch_ns` nanoseconds after the Unix epoch.
 pub(crate) fn observe(
     options: &Bmv2,
     port: &PortOption,

@@ -1,4 +1,4 @@
-//! The translation of BMv2's command lines.
+//! Tests the translation of BMv2's command lines.
 
 use clap::Parser;
 use testkit::text::cases;

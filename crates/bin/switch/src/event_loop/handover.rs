@@ -1,8 +1,8 @@
-//! How an event loop hands its ports over to an event loop of another process, and takes them over from one.
+//! How an event loop hands its ports over to an event loop of another process, and how the other loop takes them over.
 //!
-//! The old loop receives no more frames, runs the switch until it is empty and sends what it has. Then it passes on the
-//! state that packets have changed, and waits. Frames that come meanwhile wait in the receive rings, which both
-//! processes share. The loop goes on as before if the other process fails.
+//! The old loop receives no more frames, runs the switch until it is empty, and sends the frames that are left. Then it
+//! passes on the state that packets have changed, and waits. Frames that come meanwhile wait in the receive rings,
+//! which both processes share. If the other process fails, the old loop forwards as before.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender};
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{EventLoop, LoopError, Share};
 
-/// How long a loop may need until its switch is empty, in nanoseconds. Without rates and with ports that take what they
-/// get it needs less than a millisecond.
+/// How long a loop may need until its switch is empty, in nanoseconds. If no rates are set and the ports accept all
+/// frames, a loop needs less than a millisecond.
 const EMPTYING_NS_MAX: Nanos = 50_000_000;
 
-/// Pause between two looks at a switch whose packets wait for a time or for a port.
+/// Pause between two checks of a switch whose packets wait for a time or for a port.
 const EMPTYING_POLL: Duration = Duration::from_micros(100);
 
 /// A request of a takeover to an event loop.
@@ -52,7 +52,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PacketState {
     pub(crate) ports: Vec<(u16, PortState)>,
-    /// All cells of registers, and those of counters that are not zero.
+    /// All cells of registers, and the cells of counters whose value is not zero.
     cells: Vec<(CellValue, Range<u64>)>,
     entries: Vec<EntryCount>,
 }
@@ -67,7 +67,7 @@ struct EntryCount {
 }
 
 impl PacketState {
-    /// Whether its ports are those of an offer, on the same sockets.
+    /// Whether the ports of this state are the ports in `offered`, on the same sockets.
     pub(crate) fn is_of_offer<'a>(
         &self,
         offered: impl ExactSizeIterator<Item = &'a (u16, PortState)>,
@@ -127,7 +127,7 @@ impl PacketState {
                 CellValue::Counter(counter, value) => {
                     switch.set_counter_cells(*counter, cells, *value)
                 }
-                // Buckets of meters do not pass.
+                // The buckets of meters are not handed over.
                 CellValue::Meter(..) | CellValue::MeterAnew(..) => Ok(()),
             };
             written.map_err(|error| error.message)?;
@@ -146,7 +146,7 @@ impl PacketState {
     }
 }
 
-/// Neighbouring cells with equal values, joined.
+/// Joins neighbouring cells that have equal values; returns each value with its range of cells.
 fn runs<T: PartialEq>(cells: Range<u64>, value: impl Fn(u64) -> T) -> Vec<(T, Range<u64>)> {
     let mut runs: Vec<(T, Range<u64>)> = Vec::new();
     for cell in cells {
@@ -192,7 +192,7 @@ impl EventLoop {
 
     fn pause(&mut self, pause: &Pause) -> Result<(), LoopError> {
         self.is_pausing = true;
-        // Packet-outs that have come before.
+        // Send the packet-outs that have come before the request.
         self.run_work()?;
         let is_empty = self.empty()?;
         self.is_pausing = false;
@@ -212,7 +212,7 @@ impl EventLoop {
             self.is_handed_over = true;
             self.ports.iter_mut().for_each(|it| it.port.leave());
         }
-        // Frames have waited for the takeover, not because the loop was away.
+        // Frames have waited because of the takeover, not because the loop was stopped or not scheduled.
         self.last_look.at = self.clock.now();
         self.waiter.forget();
         Ok(())

@@ -1,6 +1,6 @@
-//! How the event loop drives the offload beside the engine, from the first frame until the ports are closed. The
-//! offload wakes the loop for digests, and when it has finished work in the background; the loop polls it for
-//! everything else.
+//! How the event loop drives an offload, such as a program in the kernel, which forwards packets beside the engine. The
+//! loop drives it from the first frame until the ports are closed. The offload wakes the loop for digests, and when it
+//! has finished work in the background; the loop polls it for everything else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,19 +34,19 @@ struct Kernel {
 /// What the loop knows of its offload, in addition to what the switch knows.
 #[derive(Default)]
 pub(super) struct Offloading {
-    /// The offload that is to start when frames may come.
+    /// An offload that was set but does not run yet; it starts when the event loop runs.
     waiting: Option<Box<dyn Offload>>,
     kernel: Option<Kernel>,
     /// The offload's status as last logged.
     logged: Option<OffloadStatus>,
-    /// The generation of the program with which the offload forwarded last, and the constructs that it left to the
-    /// engine.
+    /// The generation of the program with which the offload forwarded last, and the program's constructs that the
+    /// offload left to the engine.
     left: Option<(u64, Vec<Interpreted>)>,
     explains: bool,
     /// Called once, when the offload has loaded or refused the first program.
     when_ready: Option<Box<dyn FnOnce() + Send>>,
     keeps_forwarding: bool,
-    /// Programs of an earlier switch may still forward in the kernel.
+    /// Whether programs of an earlier switch process may still forward in the kernel.
     has_earlier: bool,
     /// Whether the offload's programs go on forwarding when the offload is stopped.
     leaves: Arc<AtomicBool>,
@@ -122,7 +122,7 @@ impl Offloading {
 
 impl EventLoop {
     /// Sets an offload; all ports must have been added. The offload starts when [`EventLoop::run`] begins, so that it
-    /// forwards no packet before everything on the command line is written.
+    /// forwards no packet before everything that the command line asks for is in place.
     pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
         for attached in self.ports.iter_mut() {
             attached.set_offloaded(offloaded.ports.contains(&attached.id));
@@ -130,8 +130,8 @@ impl EventLoop {
         self.offloading.waiting = Some(offloaded.offload);
     }
 
-    /// Offloads the program to the kernel, on the ports that can run it there; all ports must have been added. A port
-    /// that is replaced is served again.
+    /// Offloads the program to the kernel, on the ports that can run it there; all ports must have been added. When a
+    /// port is replaced, the offload serves the new port.
     pub(crate) fn serve_in_kernel(&mut self) {
         let served = self.ports.iter().filter_map(|attached| {
             Some(KernelPort {
@@ -159,7 +159,7 @@ impl EventLoop {
         });
     }
 
-    /// Continues the offload if it has woken the loop.
+    /// Lets the offload continue its work if the offload has woken the loop.
     pub(super) fn answer_offload(&mut self) {
         if self.offloading.has_called() {
             self.switch.look_at_offload();
@@ -167,8 +167,8 @@ impl EventLoop {
         }
     }
 
-    /// Calls `notify` once the offload has loaded or refused the first program; until then the engine forwards. Calls
-    /// it at once if there is no offload.
+    /// Calls `notify` once the offload has loaded or refused the first program; until then the engine forwards. If
+    /// there is no offload, `notify` is called at once.
     pub(crate) fn when_ready(&mut self, notify: Box<dyn FnOnce() + Send>) {
         self.offloading.when_ready = Some(notify);
         self.offloading.notify_ready(&self.switch);

@@ -15,7 +15,7 @@ use crate::totals::PortTotals;
 pub(super) struct AttachedPort {
     pub(super) id: PortId,
     pub(super) port: Box<dyn Port>,
-    /// Index of its descriptor in the waiter's list.
+    /// Index of the port's descriptor in the waiter's list.
     pub(super) wait_place: Option<usize>,
     /// Whether the port may have frames that it has not sent yet.
     has_queued: bool,
@@ -124,7 +124,7 @@ impl AttachedPorts {
         }
     }
 
-    /// Puts a port into a place, and returns the one that was there.
+    /// Puts a port into a place, and returns the port that was there before.
     pub(super) fn replace(&mut self, place: usize, port: Box<dyn Port>) -> Box<dyn Port> {
         let attached = &mut self.all[place];
         let mut old = std::mem::replace(&mut attached.port, port);
@@ -213,7 +213,7 @@ impl AttachedPorts {
         Ok(())
     }
 
-    /// Reports to the switch which ports are full, and which are no longer.
+    /// Reports to the switch which ports have become full, and which ports are no longer full.
     pub(super) fn report_full(&mut self, switch: &mut Switch) {
         for attached in &mut self.all {
             // Frames for a disabled port are dropped, so they do not wait.
@@ -276,8 +276,9 @@ impl AttachedPorts {
         }
     }
 
-    /// Returns the totals of all ports. If an offload serves a port, or served it before the port's interface went, the
-    /// port's frames are those that the switch has counted, which include the offload's.
+    /// Returns the totals of all ports. If an offload serves a port, or served it before the port's interface was
+    /// removed, the port's frames are those that the switch has counted, which include the frames that the offload
+    /// forwarded.
     pub(super) fn totals(&mut self, counted: impl Fn(PortId) -> PortCounters) -> Vec<PortTotals> {
         let ports = self.all.iter_mut().zip(&self.statuses);
         let totals = ports.map(|(attached, status)| {

@@ -1,4 +1,4 @@
-//! The event loop with ports in memory.
+//! Tests the event loop with ports in memory.
 
 use std::sync::mpsc;
 use std::thread;
@@ -19,7 +19,8 @@ use crate::handle::{LoopHandle, mailboxes};
 const TIMEOUT: Duration = Duration::from_secs(120);
 const CPU_PORT: u8 = 254;
 
-/// A loop with ports 1 and 2 whose program forwards according to `routes`, and the other ends of the cables.
+/// Returns a loop with ports 1 and 2 whose program forwards according to `routes`, the loop's handle, and the two ports
+/// at the other ends of the cables.
 fn forwarder(routes: &[(u8, u8)]) -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
     let (handle, mut mailboxes) = mailboxes(1).expect("a mailbox");
     let mailbox = mailboxes.remove(0);
@@ -370,7 +371,8 @@ fn generators_begin(wait: Wait) {
 
 #[test]
 fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before() {
-    // More than an iteration's share, so that some are inside when the work of the next iteration begins.
+    // More copies than fit in an iteration's share, so that some copies are inside when the work of the next iteration
+    // begins.
     const N_COPIES: u16 = 4_096;
     let (event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
     let device = Arc::new(Device::new(Arc::new(handle.clone()), Registers::default()));
@@ -443,8 +445,9 @@ fn a_long_control_call_drops_none(wait: Wait) {
     running.join().expect("the loop ends").expect("no error");
 }
 
-/// A loop with ports 1 and 2, and the cables' other ends. The program sends frames from port 1 to port 2, each behind a
-/// header that says how long the frame was in the switch.
+/// Returns a loop with ports 1 and 2, the loop's handle, and the two ports at the other ends of the cables. The program
+/// sends frames from port 1 to port 2, and puts a header before each frame that says how long the frame was in the
+/// switch.
 fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
     let text = include_str!("../../../../../p4/latency_stamp.p4");
     let options = p4_compiler::Options::default();

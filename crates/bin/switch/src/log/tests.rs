@@ -2,7 +2,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use super::*;
 
-/// Takes a line for each permission.
+/// Takes one line of the log for each message in `may_take`.
 struct SlowReader {
     may_take: Receiver<()>,
     taken: Sender<Vec<u8>>,
@@ -43,7 +43,7 @@ fn a_flood_of_events_is_bounded_and_nobody_waits_for_a_reader_that_does_not_read
     assert_eq!(n_taken + n_left_out, 100_000);
 }
 
-/// The lines that are written while `work` runs.
+/// Returns the lines that are written while `work` runs.
 fn written(work: impl FnOnce()) -> Vec<String> {
     let (permit, may_take) = channel();
     let (taken, lines_taken) = channel();

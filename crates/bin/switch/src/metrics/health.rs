@@ -1,8 +1,8 @@
 //! Liveness, for a supervisor that restarts the switch, and readiness, for senders and load balancers.
 //!
 //! The switch lives if every event loop finishes an empty piece of work within a second. A stuck loop gets only one
-//! such piece at a time, however often it is asked. The switch is ready if it has a program, and every port has its
-//! interface and serves all its queues.
+//! such piece at a time, however often somebody asks whether the switch lives. The switch is ready if it has a program,
+//! and if every port has its interface and serves all queues of this interface.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use super::Served;
 use crate::handle::LoopHandle;
 
-/// Timeout of an event loop's iteration; under the heaviest overload one takes some milliseconds.
+/// Timeout of an event loop's iteration; under the heaviest overload an iteration takes some milliseconds.
 const ITERATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of the checks whether a loop has answered.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Counts the probes that each loop has answered.
+/// Counts the probes that each loop has answered. A probe is an empty piece of work.
 pub(crate) struct Probes(Vec<Arc<Probe>>);
 
 #[derive(Default)]
@@ -95,7 +95,7 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, St
     };
     served.handle.submit(0, Box::new(look));
     let lacks = tokio::time::timeout(ITERATION_TIMEOUT, lacks).await;
-    // An error: the loop answers too late, or the switch has stopped.
+    // An error means that the loop answers too late, or that the switch has stopped.
     let lacks = lacks.ok().and_then(Result::ok);
     answer(lacks.unwrap_or_else(|| vec![stuck(0)]))
 }

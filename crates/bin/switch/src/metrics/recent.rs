@@ -1,5 +1,5 @@
-//! The longest times in the switch and the deepest queues of the last minute. Counters since the start do not show that
-//! something is slow now.
+//! The longest times of packets in the switch and the deepest queues, both of the last minute. Counters since the start
+//! do not show that something is slow now.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,7 @@ impl Recent {
         taken.all().await.ok().map(drop)
     }
 
-    /// The maxima of the whole window.
+    /// Returns the maxima of the whole window.
     pub(crate) fn maxima(&self) -> RecentMaxima {
         let mut all = RecentMaxima::default();
         self.parts().iter().for_each(|part| all.add(part));

@@ -37,7 +37,7 @@ pub(crate) struct Selection {
 pub(crate) struct Selected {
     cells: Vec<Cell>,
     entries: Vec<Entry>,
-    /// Cells or entries beyond the limit, by counter or table.
+    /// How many cells or entries of each counter or table were left out because of the limit.
     left_out: Vec<(String, u64)>,
     /// Names that the program does not have, or that have no counters.
     unknown: Vec<String>,
@@ -57,7 +57,7 @@ struct Entry {
     value: CounterValue,
 }
 
-/// Series that may still be shown; a cell or an entry has two, packets and bytes.
+/// The number of series that may still be shown; a cell or an entry takes two, one for packets and one for bytes.
 struct Room(usize);
 
 impl Room {
@@ -171,7 +171,8 @@ struct Part {
     n_places: usize,
 }
 
-/// Reads the entries in a range of the table's places, each of which may hold one; `None` without direct counters.
+/// Reads the entries in a range of the table's places; each place may hold one entry. Returns `None` if the table has
+/// no direct counters.
 fn part(switch: &Switch, name: &str, places: Range<usize>) -> Option<Part> {
     let table = switch.program()?.table(name)?;
     let info = switch.program()?.table_info(table)?.clone();
@@ -293,8 +294,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Selection {
-    /// Logs each name once that the program lacks or whose series are partly left out, and again if that had ended in
-    /// between.
+    /// Logs the names that the program lacks, and those whose series are partly left out. Each name is logged once, and
+    /// again only if the fault had ended in between.
     fn log(&self, selected: &Selected) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *logged);

@@ -1,4 +1,4 @@
-//! Parsing and checking of command lines.
+//! Tests the parsing and the checks of command lines.
 
 use super::*;
 

@@ -12,9 +12,10 @@
 //! | 5. [`Message::Taken`]. | new | the new one is the switch |
 //! | 6. The new one forwards. The old one closes the state file and ends; the new one opens the file. | both | the new one is the switch; control calls that write wait for the file |
 //!
-//! Step 5 is the commit. The old process reads it, or shuts its end of the connection and then looks once more: a
-//! message that is not there then can no longer be sent ([`wire`]). So there is no moment at which both processes
-//! forward. Each step has a deadline, after which the old process goes on.
+//! Step 5 is the commit. The old process reads the message, or it shuts its end of the connection and then checks once
+//! more whether the message has come. If the message has not come by then, the new process can no longer send it
+//! ([`wire`]). So there is no moment at which both processes forward. Each step has a deadline; if it passes, the old
+//! process goes on as the switch.
 
 mod new;
 mod old;
@@ -44,7 +45,7 @@ enum Message {
     Refused(String),
 }
 
-/// The new process. What the old process has differently, it refuses.
+/// Describes the new process. The old process refuses a switch that differs from its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Hello {
     version: String,
@@ -55,7 +56,7 @@ struct Hello {
 /// What two processes must have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Description {
-    /// As on the command line, in that order.
+    /// The ports as the command line gives them, in the order of the command line.
     ports: Vec<String>,
     workers: u16,
     state_file: PathBuf,
@@ -93,8 +94,8 @@ impl Description {
     }
 }
 
-/// What the new process needs to prepare itself. The descriptors come in this order: those of the ports, worker by
-/// worker; those of the listeners.
+/// What the new process needs to prepare itself. The descriptors come in this order: first those of the ports, worker
+/// by worker; then those of the listeners.
 #[derive(Debug, Serialize, Deserialize)]
 struct Offer {
     process: u32,
@@ -113,7 +114,7 @@ struct OfferedPort {
 /// A listening socket, with one descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct OfferedListener {
-    /// The name of its service.
+    /// The name of the service for which the socket listens.
     service: String,
     /// As [`stream_socket::Address`] prints it.
     address: String,

@@ -19,17 +19,17 @@ use crate::options::{Options, VERSION};
 use crate::services::PassedListener;
 use crate::workers::Workers;
 
-/// Timeout of the offer: the old process may wait for control calls first.
+/// How long to wait for the offer: the old process may have to wait for control calls before it sends the offer.
 const OFFER_MAX: Duration = Duration::from_secs(15);
 
-/// Timeout of the state after the preparations.
+/// How long to wait for the state after the preparations.
 const STATE_MAX: Duration = Duration::from_secs(5);
 
 /// A takeover in progress: dropping it leaves the switch to the old process.
 pub(crate) struct TakingOver {
     path: PathBuf,
     connection: Connection,
-    /// The old process.
+    /// The id of the old process.
     process: u32,
 }
 
@@ -64,7 +64,7 @@ impl TakingOver {
         });
         let sent = taking_over.connection.send(&hello, &[]);
         match sent {
-            // A refusal may come before the message has left.
+            // The old process may refuse and close the connection before this message is sent.
             Ok(()) | Err(WireError::Closed) => {}
             Err(error) => return Err(refused(path, error.to_string())),
         }
@@ -176,7 +176,7 @@ fn connect(path: &Path) -> Result<Connection, String> {
     }
 }
 
-/// Gives every worker the state of its counterpart.
+/// Gives every worker the state of its counterpart in the old process.
 fn go_on_from(
     states: Vec<PacketState>,
     workers: &mut Workers,

@@ -36,7 +36,8 @@ const HELLO_MAX: Duration = Duration::from_secs(5);
 /// wait for as long.
 const PREPARE_MAX: Duration = Duration::from_secs(60);
 
-/// How long no process may forward. A receive ring of 4,096 slots holds what comes in that time at 16,000 frames/s.
+/// The longest time for which neither process may be forwarding. A receive ring of 4,096 slots holds what comes in that
+/// time at 16,000 frames/s.
 pub(super) const HANDOVER_MAX: Duration = Duration::from_millis(250);
 
 /// Pause after a failed accept: without a free descriptor the kernel would fail again at once.
@@ -142,7 +143,7 @@ impl Serving {
         self.is_handed_over.load(Ordering::Acquire)
     }
 
-    /// Removes the socket's file, unless it is another process's now.
+    /// Removes the socket's file, unless the file belongs to another process now.
     pub(crate) fn stop(self) {
         if self.is_handed_over() {
             self.file.leave();

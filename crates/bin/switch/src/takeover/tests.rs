@@ -1,5 +1,5 @@
-//! Both ends of the protocol in one process. The test is the new process, which fails at each step; the old one must go
-//! on and count every datagram.
+//! Tests both ends of the protocol in one process. The test plays the new process, which fails at each step in turn;
+//! the old process must go on and count every datagram.
 
 use std::io::Write as _;
 use std::net::UdpSocket;
@@ -115,13 +115,13 @@ impl Old {
 
     fn say_hello(&self, connection: &mut Connection) {
         match connection.send(&self.hello(), &[]) {
-            // A refusal may come before the message has left.
+            // The switch may refuse and close the connection before this message is sent.
             Ok(()) | Err(WireError::Closed) => {}
             Err(error) => unreachable!("{error}"),
         }
     }
 
-    /// Takes the steps of a new process.
+    /// Takes the steps of a new process, up to and including `until`.
     fn come(&self, until: Until) -> (Connection, Vec<OwnedFd>) {
         let mut connection = self.connect();
         let mut passed = Vec::new();
@@ -133,7 +133,7 @@ impl Old {
             passed = loop {
                 match connection.receive().expect("an offer") {
                     (Message::Offer(_), descriptors) => break descriptors,
-                    // The switch may not have seen yet that the one before has gone.
+                    // The switch may not have seen yet that the connection before this one is closed.
                     (Message::Refused(reason), _) if reason.contains("is in progress") => {
                         assert!(began.elapsed() < TIMEOUT, "{reason}");
                         connection = self.connect();

@@ -18,7 +18,8 @@ use rustix::net::{
 
 use super::Message;
 
-/// The format of [`Message`] and of everything in it but the state file's contents. Incremented whenever that changes.
+/// The format of [`Message`] and of everything in it except the state file's contents. This number is incremented
+/// whenever the format changes.
 const FORMAT: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"takeover";
@@ -73,7 +74,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// `stream` blocks. The first step has `timeout`.
+    /// Makes `stream` blocking. The first step must be over after `timeout`.
     pub(super) fn new(stream: UnixStream, timeout: Duration) -> io::Result<Connection> {
         stream.set_nonblocking(false)?;
         Ok(Connection {
@@ -159,9 +160,9 @@ impl Connection {
         Ok((message, descriptors))
     }
 
-    /// Waits for [`Message::Taken`] until the step is over. Returns true if the other process has sent it. After false
-    /// the other process can no longer send it: shutting the receiving end makes its send fail, and a message that the
-    /// kernel has taken before is read.
+    /// Waits for [`Message::Taken`] until the step is over. Returns true if the other process has sent this message.
+    /// Once this function has returned false, the other process can no longer send the message: its send fails because
+    /// the receiving end is shut, and a message that the kernel had taken before that has been read.
     pub(super) fn is_taken(&mut self) -> bool {
         let is_taken = |received: Result<(Message, Vec<OwnedFd>), WireError>| {
             matches!(received, Ok((Message::Taken, _)))
@@ -183,7 +184,7 @@ impl Connection {
         Ok((peer.uid.as_raw(), process))
     }
 
-    /// Reads in portions, so that a wrong length takes no memory.
+    /// Reads in portions, so that a wrong length does not make this process allocate much memory.
     fn read(&mut self, n_bytes: u64) -> Result<Vec<u8>, WireError> {
         const PORTION: u64 = 1 << 16;
         let mut bytes = Vec::new();
@@ -209,7 +210,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The time until the deadline, which is not zero: a timeout of zero would mean none.
+    /// The time until the deadline. It is never zero, because a timeout of zero would mean that there is no timeout.
     fn time_left(&self) -> Result<Duration, WireError> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left < Duration::from_micros(1) {

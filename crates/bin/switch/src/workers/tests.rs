@@ -1,4 +1,4 @@
-//! Two loops on cables in memory, as one switch.
+//! Tests two loops on cables in memory, which work together as one switch.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::handle::mailboxes;
 const TIMEOUT: Duration = Duration::from_secs(120);
 const N_FRAMES: u8 = 200;
 
-/// One loop for each worker, with ports 1 and 2, and the other ends of the cables.
+/// Returns one loop for each worker, with ports 1 and 2, and for each loop the ports at the other ends of its cables.
 fn loops(n_workers: usize) -> (LoopHandle, Vec<EventLoop>, Vec<[MemoryPort; 2]>) {
     let (handle, mailboxes) = mailboxes(n_workers).expect("mailboxes");
     let (mut loops, mut cables) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-// What comes by any port goes to multicast group 1, but not back.
+// Sends each packet to multicast group 1, but not back to the port by which it came.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-// One table from a port to a port; the same as forward.json.
+// One table, which maps a packet's ingress port to its egress port. forward.json is the same program.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,5 +1,5 @@
-// A table, a default action, a register, a group and a session: what a state file keeps; and a
-// register that packets write, of which it keeps nothing.
+// Has what a state file keeps: a table, a default action, a register, a group and a session. Also has a register that
+// packets write; the state file does not keep what they write.
 #include <core.p4>
 #include <v1model.p4>
 

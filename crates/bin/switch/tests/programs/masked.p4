@@ -1,4 +1,4 @@
-// What comes leaves by port 2, with its payload masked by an extern that a switch must be built with.
+// Sends each packet to port 2. An extern masks the packet's payload; the switch must have been built with this extern.
 #include <core.p4>
 #include <v1model.p4>
 

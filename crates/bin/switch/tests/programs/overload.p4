@@ -1,5 +1,5 @@
-// What a flood may do to a switch, by the first byte of its frames. With PRIORITIES the program gives
-// some, so that frames are looked at before their turn.
+// Lets a flood burden a switch in several ways: the first byte of a frame says in which. With PRIORITIES the program
+// gives frames priorities, so that the switch looks at frames before their turn.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,5 +1,5 @@
-// A secret in every place that a trace shows a number of: indices, a color, checksums, a group, a session, a queue, and
-// messages of an action and of the deparser.
+// Uses a secret value wherever a trace would print a number: indices, a color, checksums, a group, a session, a queue,
+// and messages of an action and of the deparser.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-// Secrets wherever a controller writes values: a parameter, an action's, a field of a key, a register, a member.
+// Has secrets wherever a controller writes values: an action's parameter, a field of a key, a register, a member.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,12 +1,12 @@
-/* What controllers write as strings, or wider than it is: ports and routing instances, in keys,
- * arguments and in front of packets. A packet-out comes back as a packet-in. */
+// Has ports and routing instances that controllers write as strings, or with more bits than the program has for them:
+// in keys, in arguments and in the headers in front of packets. A packet-out comes back as a packet-in.
 
 #include <core.p4>
 #include <v1model.p4>
 
 @p4runtime_translation("", string)
 @p4runtime_translation_mappings({
-  // What a packet has without an entry.
+  // The value that a packet has if no entry sets one.
   {"default", 0},
 })
 type bit<10> vrf_t;

@@ -62,7 +62,7 @@ async fn half_open_connections_take_nothing_away() {
     assert_eq!(status, Some(0), "{said}");
 }
 
-/// A call on a connection of its own.
+/// Makes a connection and calls `Capabilities` on it.
 async fn capabilities(address: &str) -> Result<(), Code> {
     let client = P4RuntimeClient::connect(format!("http://{address}")).await;
     let mut client = client.map_err(|_| Code::Unavailable)?;

@@ -1,5 +1,6 @@
-//! The documentation agrees with the switch: the stories of docs/trace.md, the drop reasons of docs/switch.md, and its
-//! options. `UPDATE_EXPECT=1` rewrites the stories and the capture that they begin with.
+//! Checks that the documentation agrees with the switch: the traces (stories) that docs/trace.md shows, the drop
+//! reasons of docs/switch.md, and the switch's options. `UPDATE_EXPECT=1` rewrites the stories, and the capture with
+//! which they begin.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +22,7 @@ fn is_update() -> bool {
     std::env::var_os("UPDATE_EXPECT").is_some()
 }
 
-/// A packet of the presenter of `testdata/trace/*.yaml` to the SFU.
+/// Returns a frame that the presenter of `testdata/trace/*.yaml` sends to the SFU.
 fn presenter_frame(ttl: u8, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 1, 4], [2, 0, 0, 0, 1, 0x64])
         .ipv4([10, 0, 1, 4], [10, 0, 1, 100], ttl)
@@ -31,7 +32,7 @@ fn presenter_frame(ttl: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A capture (libpcap's format, microseconds, Ethernet) of frames 20 ms apart.
+/// Returns a capture (libpcap's format, microseconds, Ethernet) that contains the frames 20 ms apart.
 fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(0xa1b2_c3d4_u32.to_le_bytes());
@@ -49,7 +50,7 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// The families of the metrics in order, as rows of the page's table.
+/// Returns the metric families, in the order in which the switch shows them, as rows of the table in the documentation.
 fn metrics_table() -> String {
     let program = crate::support::program("counted.p4");
     let ports = ["-i", "1@pcap:,/dev/null", "--grpc", "127.0.0.1:0"];
@@ -141,7 +142,8 @@ fn the_documents_show_what_the_switch_prints() {
     }
 }
 
-/// The names in backticks with which the rows of a section's tables begin; `heading` begins the section.
+/// Returns the names in backticks with which the rows of a section's tables begin; the section is the one under
+/// `heading`.
 fn rows(document: &str, heading: &str) -> BTreeSet<String> {
     let mut lines = document.lines().skip_while(|line| *line != heading);
     assert_eq!(lines.next(), Some(heading));
@@ -210,7 +212,7 @@ fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
     assert_eq!(documented.collect::<BTreeSet<_>>(), logged);
 }
 
-/// The names behind `event = "` in a folder's sources.
+/// Adds to `events` the names that follow `event = "` in a folder's sources.
 fn events_in(folder: &Path, events: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();

@@ -1,4 +1,4 @@
-//! The switch forwards: captures in virtual time, and between interfaces.
+//! Tests that the switch forwards: between captures in virtual time, and between interfaces.
 
 use std::path::Path;
 
@@ -292,7 +292,7 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
         two.transmit(0, frame(1, 60).as_slice().into())
             .expect("queueing");
         two.flush().expect("sending");
-        // The refused frame is not visible outside; the frame behind it shows that it was processed.
+        // The refused frame is not visible outside. When the next frame arrives, the refused frame has been processed.
         one.transmit(0, frame(77, 60).as_slice().into())
             .expect("queueing");
         one.flush().expect("sending");

@@ -12,13 +12,13 @@ use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_mount_namespace, ip, veth_pair};
 use testkit::text::assert_ends;
 
-/// A file system with room for 16 KiB in a folder, in the test's own mount namespace. The folder could not be removed
-/// while it is there.
+/// A file system with room for 16 KiB, mounted on a folder in the test's own mount namespace. The folder could not be
+/// removed while the file system is mounted.
 struct Disk(PathBuf);
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The end of the namespace unmounts it too.
+        // If this fails, the file system is unmounted when the namespace ends.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }

@@ -35,7 +35,7 @@ fn write_capture(path: &Path, numbers: &[u8]) -> String {
     path.display().to_string()
 }
 
-/// Times since the first frame, and the byte that distinguishes the frames.
+/// Reads a capture; returns for each frame the time since the first frame, and the byte that distinguishes the frames.
 fn read_capture(path: &Path) -> Vec<(u64, u8)> {
     let mut port = PcapPort::open(Some(path), None).expect("a capture to read");
     let mut frames = Vec::new();
@@ -117,7 +117,7 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     assert_eq!(stamps, [0, 999_000, 1_998_000]);
 }
 
-/// A file of entries with which `p4/latency_stamp.p4` sends frames from port 1 to port 2.
+/// Returns the text of a file of entries with which `p4/latency_stamp.p4` sends frames from port 1 to port 2.
 fn stamp_entries() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let path = root.join("p4/latency_stamp.p4");
@@ -262,7 +262,7 @@ impl Controller {
         self.0.write(vec![update]).await.expect("it is written");
     }
 
-    /// A numeric field of the only generator.
+    /// Reads a numeric field of the only generator.
     async fn generator(&mut self, name: &str) -> f64 {
         let wanted = entities::entity(generator(&[]));
         let found = self.0.read(vec![wanted]).await.expect("an answer");

@@ -24,7 +24,8 @@ use tonic::transport::Channel;
 const NAMES: [&str; 3] = ["a1", "b1", "c1"];
 const ETHERNET_HEADER_BYTES: u64 = 14;
 
-/// Ports 1, 2 and 3 are a1, b1 and c1, of pairs whose other ends are a0, b0 and c0.
+/// Starts a switch whose ports 1, 2 and 3 are the interfaces a1, b1 and c1. These are ends of veth pairs; the other
+/// ends are a0, b0 and c0.
 fn start(options: &[&str]) -> Running {
     for (outer, inner) in ["a0", "b0", "c0"].into_iter().zip(NAMES) {
         veth_pair(outer, inner);
@@ -363,7 +364,8 @@ fn the_switch_stops_though_subscribers_read_nothing() {
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     let flood = program("flood.p4");
     let switch = Running::start(&[&ports[..], &[&flood]].concat());
-    // The clients of both streams have stopped reading; the connection of one has room left, that of the other has not.
+    // The clients of both streams have stopped reading. One client's connection has room left, the other client's
+    // connection has none.
     let (stopped, clients) = block_on(async {
         let narrow = tonic::transport::Endpoint::from_shared(switch.grpc())
             .expect("an address")

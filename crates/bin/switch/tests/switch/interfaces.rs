@@ -17,7 +17,8 @@ use testkit::namespace::{
 };
 use testkit::text::assert_starts;
 
-/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
+/// Starts a switch whose ports 1 and 2 are the interfaces a1 and b1. These are ends of veth pairs; the other ends are
+/// a0 and b0. Frames from port 1 leave through port 2.
 fn start(kind: &str, options: &[&str]) -> Running {
     veth_pair("a0", "a1");
     veth_pair("b0", "b1");
@@ -35,7 +36,7 @@ fn start_on([one, two]: [String; 2], options: &[&str]) -> Running {
     Running::start_that_logs(&[&arguments[..], &metrics, options, &FORWARD].concat())
 }
 
-/// A line of the log without its time.
+/// Parses a line of the log, and removes its time and its message.
 fn event(line: &str) -> Value {
     let mut event: Value = serde_json::from_str(line).expect(line);
     let members = event.as_object_mut().expect("an object");
@@ -73,7 +74,7 @@ fn wait_for_metric(switch: &Running, sample: &str, will_do: impl Fn(u64) -> bool
     }
 }
 
-/// Sends into an interface until it is stopped, and counts the frames.
+/// Sends frames into an interface until somebody stops the traffic, and counts the frames.
 struct Traffic {
     is_stopped: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -205,7 +206,7 @@ fn the_port_that_receives_is_lost_and_there_again() {
     });
 }
 
-/// Another network namespace, as long as the value lives.
+/// Another network namespace, which exists as long as this value.
 struct OtherNamespace(Child);
 
 impl OtherNamespace {
@@ -496,7 +497,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
         let logged = event(&switch.wait_for_line(&["port_up"]));
         assert_eq!(logged["port"], 2);
         assert_eq!(logged["interface"], "c1");
-        // Another interface gets the port's original name, but the port keeps its own.
+        // Another interface gets the name that the port's interface had, but the port stays with its own interface.
         veth_pair("d0", "b1");
         ip("address add 10.0.2.7/24 dev c1");
         let logged = event(&switch.wait_for_line(&["interface_has_address"]));

@@ -25,7 +25,8 @@ use crate::support::{
     program, totals,
 };
 
-/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
+/// Returns the arguments of a switch whose ports 1 and 2 are the interfaces a1 and b1. These are ends of veth pairs;
+/// the other ends are a0 and b0. Frames from port 1 leave through port 2.
 fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
     let ports = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1"];
     let others = ["--grpc", "off", "--json", "--engine", "kernel"];
@@ -177,8 +178,8 @@ fn a_killed_switch_leaves_no_program_behind() {
     });
 }
 
-/// Repeatedly sends a frame and receives it at the other end, until `is_over`; returns the number of frames. None may
-/// be lost.
+/// Repeatedly sends a frame and receives it at the other end, until `is_over`; returns the number of frames. No frame
+/// may be lost.
 fn forwarded_all_the_time(is_over: Arc<AtomicBool>) -> JoinHandle<u32> {
     let (mut a, mut b) = (outside("a0"), outside("b0"));
     std::thread::spawn(move || {
@@ -360,7 +361,7 @@ fn waits(process: u32) -> BTreeMap<OsString, u64> {
         .collect()
 }
 
-/// How long the threads that a process has now have waited for a processor since then.
+/// How long the present threads of a process have waited for a processor since `before` was read.
 fn waited_since(before: &BTreeMap<OsString, u64>, process: u32) -> Duration {
     let now = waits(process);
     let since = now
@@ -369,8 +370,8 @@ fn waited_since(before: &BTreeMap<OsString, u64>, process: u32) -> Duration {
     Duration::from_nanos(since.sum())
 }
 
-/// Fails if frames did not arrive, other than those for which the switch, which waited so long for a processor, or the
-/// cable had no room meanwhile. Returns how many these were.
+/// Fails if frames are missing for another reason than lack of room in the switch or in the cable. `waited` is how long
+/// the switch has waited for a processor; it limits how many frames may be missing. Returns how many are missing.
 fn assert_all_came((n_sent, came): (u32, Vec<u32>), totals: &Value, waited: Duration) -> u32 {
     let n_lost = n_sent - u32::try_from(came.len()).expect("no more than were sent");
     let first = (0..n_sent).zip(&came).find(|(n, came)| n != *came);
@@ -509,7 +510,7 @@ fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
     });
 }
 
-/// A number in a file of `/proc`, after its name.
+/// Returns the number that follows `name` in a file of `/proc`.
 fn number_in(text: &str, name: &str) -> Option<u32> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name))?;
@@ -683,7 +684,7 @@ fn a_second_switch_on_a_port_is_refused_and_the_first_goes_on() {
     });
 }
 
-/// The ports work, but not the kernel engine: checks who forwards, and the logged reason.
+/// Checks a switch whose ports work, but whose kernel engine does not: who forwards, and which reason is logged.
 fn refused(switch: Running, reason: &[&str]) {
     let (mut a, mut b) = (outside("a0"), outside("b0"));
     let words = [&["offload: nothing of the program"], reason].concat();

@@ -10,7 +10,8 @@ use p4runtime_proto::p4::v1::stream_message_request::Update;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
 use serde_json::Value;
 
-/// A switch with a program, its entries (port 1 to port 2, which does not exist) and a UDP port.
+/// Starts a switch with one UDP port (port 1), a program, and entries that forward from port 1 to port 2, which does
+/// not exist.
 fn start(options: &[&str]) -> Running {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     Running::start_that_logs(&[&arguments[..], &FORWARD, options].concat())
@@ -29,7 +30,7 @@ fn event(line: &str) -> Value {
     event
 }
 
-/// A text line's parts: level, and what follows.
+/// Splits a line of text into its level and what follows the level.
 fn parts(line: &str) -> (&str, &str) {
     let (time, rest) = line.split_once(' ').expect("a time");
     assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");

@@ -11,7 +11,7 @@ use testkit::namespace::{in_namespace, ip, veth_pair};
 
 use crate::support::{FORWARD, Running, TIMEOUT, TemporaryFolder, http_get, program, words_of};
 
-/// A switch that counts frames to its UDP port, and the port's address.
+/// Starts a switch that counts the frames that come to its UDP port. Returns the switch and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
     let entries = program("counted.entries.txtpb");
     let source = program("counted.p4");
@@ -125,7 +125,8 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
     let (switch, address) = start(&names);
     send(&address, 30, 1);
     send(&address, 40, 1);
-    // The two series are those of one cell. The next cell that has counted is 1,999, the last, which is left out.
+    // The limit has room for two series, which are those of one cell. The next cell that has counted packets is the
+    // last cell, 1,999; it is left out.
     let text = wait_for_line(
         &switch,
         "reprise_metrics_left_out{of=\"ingress.verdicts\"} 1",

@@ -9,16 +9,16 @@ use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
 use crate::support::{FORWARD, Running, TIMEOUT, outside, totals};
 
-/// The option's value in milliseconds, and an absence after which every frame is too old.
+/// The value of `--max-age-ms`, and a time for which the switch is stopped and after which every frame is too old.
 const AGE_MAX: &str = "300";
 const AWAY: Duration = Duration::from_millis(900);
 
 const N_OLD: u32 = 100;
 
-/// Frames from this number on are sent after the switch goes on.
+/// Frames from this number on are sent after the stopped switch has been continued.
 const FIRST_NEW: u32 = 1000;
 
-/// Frames from a1, which is port 1, leave through b1, which is port 2.
+/// Starts a switch in which frames from a1, which is port 1, leave through b1, which is port 2.
 fn start(kind: &str, age_max: &str) -> Running {
     let ports = [format!("1@{kind}a1"), format!("2@{kind}b1")];
     let own = ["-i", &ports[0], "-i", &ports[1], "--max-age-ms", age_max];

@@ -1,5 +1,5 @@
-//! P4Runtime over TLS, as a process serves it: accepted clients, log lines for the others, renewed certificates, and
-//! metrics and Thrift beside it.
+//! Tests P4Runtime over TLS, as a process serves it: accepted clients, log lines for refused clients, renewed
+//! certificates, and metrics and Thrift beside P4Runtime.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use testkit::text::assert_has;
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 
-/// Half-open handshakes.
+/// Number of connections whose handshake is never finished.
 const N_STRANGERS: usize = 400;
 
 struct Certificates {

@@ -13,7 +13,7 @@ pub fn address(switch: &Running) -> SwitchAddress {
     SwitchAddress::plain(switch.address("P4Runtime on "))
 }
 
-/// A client that is the switch's primary controller.
+/// Connects a client and makes it the switch's primary controller.
 pub async fn primary(switch: &Running) -> Client {
     let client = Client::connect(&address(switch), 1).await;
     let mut client = client.expect("a server");

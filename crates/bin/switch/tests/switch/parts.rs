@@ -22,7 +22,7 @@ fn masking() -> Parts {
     }
 }
 
-/// The program in BMv2 JSON.
+/// Compiles the program `masked.p4` to BMv2 JSON.
 fn masked_json(folder: &TemporaryFolder) -> String {
     let text = fs::read_to_string(program("masked.p4")).expect("the program");
     let options = p4_compiler::Options {
@@ -36,7 +36,7 @@ fn masked_json(folder: &TemporaryFolder) -> String {
 
 type Ports = Vec<(u16, Box<dyn Port>)>;
 
-/// Ports 1 and 2, and the cables' other ends.
+/// Returns ports 1 and 2, and the ports at the other ends of their cables.
 fn cables() -> (Ports, [MemoryPort; 2]) {
     let mut inner = Ports::new();
     let outer = [1, 2].map(|number| {

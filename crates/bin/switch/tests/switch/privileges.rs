@@ -1,5 +1,5 @@
-//! Privileges of every thread of a running switch: only those that its ports need, and nothing that it executes gains
-//! more.
+//! Checks the privileges of every thread of a running switch: a thread has only those that the switch's ports need, and
+//! nothing that the switch executes can gain more.
 
 use std::fs;
 

@@ -103,8 +103,8 @@ async fn a_secret_is_read_as_zeros_and_everything_else_as_it_was_written() {
     switch.stop("-TERM");
 }
 
-/// Traces a packet of bytes 0x11 through the program `name` with its entries; the switch has these ports beside port 1.
-/// Returns the trace and its file's mode.
+/// Traces a packet of bytes 0x11 through the program `name`, with the entries of this program. The switch has port 1
+/// and the ports in `ports`. Returns the trace and the mode of its file.
 fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let folder = TemporaryFolder::new("secret-trace");
     let (capture, trace) = (folder.path("1.pcap"), folder.path("trace"));
@@ -130,7 +130,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     (traced, mode(&trace))
 }
 
-/// The numbers appear neither in decimal nor in hexadecimal.
+/// Checks that the trace contains the numbers neither in decimal nor in hexadecimal form.
 fn expect_absent(numbers: impl IntoIterator<Item = u32>, traced: &str) {
     for number in numbers {
         for text in [number.to_string(), format!("{number:x}")] {

@@ -1,6 +1,6 @@
-//! `--state`: a killed switch starts again with everything that it has answered.
+//! `--state`: a killed switch starts again with everything that it had answered as done.
 //!
-//! `REPRISE_KILLS=200` kills it 200 times instead of 20; `REPRISE_KILLS_SEED=N` sets the first seed.
+//! `REPRISE_KILLS=200` kills the switch 200 times instead of 20; `REPRISE_KILLS_SEED=N` sets the first seed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -194,7 +194,7 @@ fn replication(of: Replication) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
 }
 
-/// An entity in the model's form; `None` if it has its initial value.
+/// Converts an entity to the form that `State` has; returns `None` if the entity has its initial value.
 fn shown(kind: Kind) -> Option<((&'static str, u32), Vec<u8>)> {
     Some(match kind {
         Kind::TableEntry(entry) => {
@@ -282,7 +282,7 @@ fn entity(ids: Ids, (kind, number): (&'static str, u32), value: u8) -> Kind {
     }
 }
 
-/// A batch of up to 12 updates, and the state after it.
+/// Makes a batch of up to 12 updates; returns the updates and the state after them.
 fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) {
     let mut after = before.clone();
     let updates = (0..=random.below(12)).map(|_| {
@@ -311,7 +311,8 @@ fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) 
     (updates.collect(), after)
 }
 
-/// Writes until the switch is gone; returns what was answered, and what was not.
+/// Writes batches until the switch is gone. Returns the state that was answered, the state with the batch that was not
+/// answered, and the number of batches.
 async fn write_until_killed(
     controller: &mut Controller,
     random: &mut Random,
@@ -533,7 +534,7 @@ async fn a_damaged_file_is_refused_and_left() {
     let whole = fs::read(&path).expect("there");
     let mut damaged = whole.clone();
     let used = whole.iter().rposition(|byte| *byte != 0).expect("bytes");
-    // Everything behind the file's header, since some pages are unused.
+    // Damages everything after the file's header: damage to one page might not be noticed, since some pages are unused.
     damaged[4_096..=used]
         .iter_mut()
         .for_each(|byte| *byte ^= 0x55);

@@ -20,7 +20,8 @@ use crate::support::{Running, TIMEOUT, TemporaryFolder, error, outside, program,
 
 const TAKEOVERS: u32 = 20;
 
-/// Time between two frames of the sender. It does not catch up when it was not scheduled: the ring is bounded.
+/// Time between two frames of the sender. A sender that was not scheduled for a while does not catch up, since the
+/// receive ring is bounded.
 const INTERVAL: Duration = Duration::from_micros(250);
 
 struct Places {
@@ -43,7 +44,7 @@ impl Places {
         }
         let words = ["--engine", engine, "--grpc", "127.0.0.1:9559", "--json"];
         options.extend(words.map(str::to_owned));
-        // Busy neighbours may keep the switch from running for longer than its usual limit.
+        // Other busy processes may keep the switch from running for longer than the default of `--max-age-ms`.
         options.extend(["--log-level", "info", "--max-age-ms", "0"].map(str::to_owned));
         options.extend(["--state".to_owned(), path("state")]);
         options.extend(["--takeover-socket".to_owned(), path("takeover.sock")]);
@@ -62,7 +63,7 @@ fn start(options: &[String], more: &[&str]) -> Running {
     Running::start_that_logs(&words)
 }
 
-/// Sends numbered frames at a steady rate until told to end; returns how many.
+/// Sends numbered frames at a steady rate until told to end; the thread then returns how many frames it has sent.
 struct Sender {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<u32>,
@@ -147,7 +148,7 @@ fn assert_complete(numbers: &[u32], n_sent: u32) {
     assert_eq!(numbers.len() as u32, n_sent);
 }
 
-/// How long nobody forwarded, in microseconds, according to the log of a switch that was replaced.
+/// How long neither process forwarded, in microseconds, according to the log of a switch that was replaced.
 fn pause_us(said: &str) -> u64 {
     let line = said
         .lines()
@@ -287,7 +288,7 @@ fn kill_after(time: Duration, options: &[String]) {
     child.wait().expect("ended");
 }
 
-/// Whether a switch is still there after the time that one needs to end that has handed over.
+/// Whether a switch still runs after a time in which it would have ended if it had handed over.
 fn stays(running: &Running) -> bool {
     let began = Instant::now();
     while began.elapsed() < Duration::from_millis(1200) {

@@ -1,5 +1,6 @@
 //! `@p4runtime_translation`: a controller writes and reads its own values, whatever the data plane uses. The program
-//! sends every packet-out back as a packet-in, with the result of its table. Also headers that are not whole bytes.
+//! sends every packet-out back as a packet-in, with the result of the program's table. Also tests headers whose length
+//! is not a whole number of bytes.
 
 use crate::p4runtime::primary;
 use crate::support::{Running, program};
@@ -71,7 +72,7 @@ impl Controller {
         self.client.write_batch(updates, atomicity).await
     }
 
-    /// The error code and message of a single update.
+    /// Writes a single update, which must be refused; returns the error's code and message.
     async fn refused(&mut self, kind: Type, entry: TableEntry) -> (Code, String) {
         match self.write(kind, vec![entry]).await {
             Err(WriteError::Updates(mut errors)) => {

@@ -49,7 +49,7 @@ fn serve(program: &str, port: &str, wait: &str, viewers: [&str; 3], source: &str
             assert_eq!(from.to_string(), source);
         }
     }
-    // Not from a presenter: counted, but not copied.
+    // This packet does not come from a presenter, so the switch counts it but makes no copies.
     viewers[0]
         .send_to(b"who?", "10.0.1.100:5004")
         .expect("sending");

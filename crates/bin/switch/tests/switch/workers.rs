@@ -14,7 +14,7 @@ use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
 use testkit::repository::root;
 
-/// One flow each: the senders have different ports.
+/// Number of senders. Each sender is a flow of its own, since the senders have different ports.
 const N_SENDERS: u8 = 16;
 const N_PACKETS: u8 = 20;
 
@@ -26,13 +26,13 @@ fn socket(address: &str) -> UdpSocket {
 
 /// The result of a conference's traffic with a number of workers.
 struct Outcome {
-    /// The totals without times and what depends on them.
+    /// The totals, without times and without values that depend on times.
     totals: Value,
     counters: Vec<Entity>,
     metrics: String,
 }
 
-/// One presenter that sends 16 flows, three viewers.
+/// Runs a conference with one presenter, who sends 16 flows, and three viewers.
 fn conference(n_workers: &str) -> Outcome {
     let folder = TemporaryFolder::new(&format!("workers-{n_workers}"));
     let text = std::fs::read_to_string(root().join("testdata/trace/sfu.txtpb"));
@@ -120,7 +120,8 @@ fn read(grpc: &SwitchAddress, kind: Kind) -> Result<Vec<Entity>, String> {
     found.map_err(|error| error.to_string())
 }
 
-/// Checks that a drain ends, and that the switch's counters name this number of workers and lack no packet.
+/// Checks that a drain ends, that the switch's counters name this number of workers, and that they account for every
+/// packet.
 fn controlled(grpc: &SwitchAddress, n_workers: u32) {
     block_on(async {
         let client = Client::connect(grpc, 1).await;

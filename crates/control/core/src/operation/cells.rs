@@ -17,9 +17,9 @@ pub(super) struct Cells<'a>(pub(super) &'a CellValue, pub(super) &'a Range<u64>)
 pub enum CellValue {
     /// A counter's value, summed over all workers.
     Counter(CounterId, CounterValue),
-    /// A meter's rates, with full buckets; `None`: always green.
+    /// A meter's new rates; its buckets are full again. With `None`, the meter's color is always green.
     Meter(MeterId, Option<MeterConfig>),
-    /// Like `Meter`, and the counts restart from zero.
+    /// Like `Meter`, but the meter's counts also restart from zero.
     MeterAnew(MeterId, Option<MeterConfig>),
     /// A register's value in every worker.
     Register(RegisterId, Vec<u8>),

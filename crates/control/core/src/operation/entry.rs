@@ -13,7 +13,7 @@ use crate::error::OperationResult;
 /// A change of a table's entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EntryUpdate {
-    /// As [`dataplane::Switch::insert_entry`].
+    /// Inserts an entry, as [`dataplane::Switch::insert_entry`] does.
     Insert {
         /// The table that gets the entry.
         table: TableId,
@@ -24,7 +24,7 @@ pub enum EntryUpdate {
     },
     /// Changes the given parts of an entry.
     Modify(EntryKey, EntryChange),
-    /// As [`dataplane::Switch::delete_entry`].
+    /// Deletes an entry, as [`dataplane::Switch::delete_entry`] does.
     Delete(EntryKey),
 }
 
@@ -36,7 +36,7 @@ pub struct EntryChange {
     pub action: Option<NewAction>,
     /// The direct counter, summed over all workers.
     pub counter: Option<CounterValue>,
-    /// The direct meter's rates; an inner `None` makes it always green.
+    /// The direct meter's rates; `Some(None)` makes the meter always green.
     pub meter: Option<Option<MeterConfig>>,
     /// Whether the direct meter's counts restart from zero.
     pub resets_meter_counts: bool,
@@ -47,7 +47,7 @@ pub struct EntryChange {
 pub struct NewAction {
     /// The action that a hit executes.
     pub action: TableAction,
-    /// The idle timeout, which this write starts anew; 0: none.
+    /// The idle timeout, which starts anew with this write; 0 if the entry has none.
     pub idle_timeout_ns: u64,
     /// Client data of the entry.
     pub client_data: ClientData,
@@ -72,8 +72,7 @@ impl EntryUpdate {
         }
     }
 
-    /// The table, the action that the entry gets there, and the entry's idle timeout; `None` if the action does not
-    /// change.
+    /// Returns the table, the entry's new action, and the entry's idle timeout; `None` if the action does not change.
     fn new_action(&self) -> Option<(TableId, &TableAction, u64)> {
         match self {
             Self::Insert { table, entry, .. } => {
@@ -202,7 +201,7 @@ impl EntryChange {
         }
     }
 
-    /// Merges a later change of the same entry into this one, without the counts that the later change writes.
+    /// Merges a later change of the same entry into this change, without the counts that the later change writes.
     fn merge(&mut self, later: &Self) {
         if later.action.is_some() {
             self.action.clone_from(&later.action);

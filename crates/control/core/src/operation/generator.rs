@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 use super::{EntityKey, Operation, Rules, Stored, Undo, WorkerState};
 use crate::error::OperationResult;
 
-/// A change of the switch's packet generators, which have numbers from 1.
+/// A change of one of the switch's packet generators. Generators are numbered from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GeneratorUpdate {
-    /// As [`dataplane::Switch::insert_generator`].
+    /// Adds a generator, as [`dataplane::Switch::insert_generator`] does.
     Insert {
         /// The generator's number.
         id: u32,
-        /// Frames, pace, count and ingress port.
+        /// The frames that the generator sends, their pace and their count, and the port at which they enter the
+        /// switch.
         config: GeneratorConfig,
-        /// Whether it starts at once.
+        /// Whether the generator starts at once.
         runs: bool,
     },
-    /// As [`dataplane::Switch::modify_generator`].
+    /// Changes a generator, as [`dataplane::Switch::modify_generator`] does.
     Modify(u32, GeneratorChange),
-    /// As [`dataplane::Switch::delete_generator`].
+    /// Deletes a generator, as [`dataplane::Switch::delete_generator`] does.
     Delete(u32),
 }
 
@@ -90,7 +91,8 @@ fn merge(before: &mut GeneratorChange, later: &GeneratorChange) {
     before.runs = runs.or(before.runs);
 }
 
-/// Refuses packet generators for a saved pipeline, since they belong to the switch that forwards.
+/// Refuses access to packet generators through a saved pipeline (one that waits for its commit), since the generators
+/// belong to the switch that forwards.
 pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
     if forwards {
         return Ok(());

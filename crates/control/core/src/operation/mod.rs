@@ -1,4 +1,5 @@
-//! Every write to a switch, as data: any thread can make an operation, and each worker's thread executes it.
+//! Operations. Every write to a switch is a value of a type defined here: any thread can make it, and each worker's
+//! thread executes it.
 //!
 //! Ids are the program's ([`dataplane::Program::table`] and similar methods find them by name), and values have the
 //! data plane's form. An operation is done completely or not at all. Each group of entities has a file with its
@@ -44,16 +45,17 @@ pub(crate) use undo::Undo;
 pub enum Operation {
     /// A change of a table's entries.
     Entry(EntryUpdate),
-    /// As [`Switch::set_default_action`]. If the program's own action is restored, the client data is removed.
+    /// Sets a table's default action, as [`Switch::set_default_action`] does. If the program's own action is restored,
+    /// the client data is removed.
     DefaultAction {
         /// The table whose default action is set.
         table: TableId,
-        /// `None`: the program's own action.
+        /// The new default action; `None` restores the program's own action.
         action: Option<TableAction>,
         /// Client data of the default action.
         client_data: ClientData,
     },
-    /// As [`Switch::forget_handles`].
+    /// Restarts the numbering of a table's entry handles, as [`Switch::forget_handles`] does.
     ForgetHandles(TableId),
     /// A change of an action profile's members.
     Member(ActionProfileId, Update<ProfileMember>),
@@ -61,9 +63,9 @@ pub enum Operation {
     ProfileGroup(ActionProfileId, Update<ProfileGroup>),
     /// Sets a range of an array's cells to the same value; frames may pass in the middle of a long range.
     Cells(CellValue, Range<u64>),
-    /// As [`Switch::set_value_set`].
+    /// Replaces all members of a parser value set, as [`Switch::set_value_set`] does.
     ValueSet(ValueSetId, Vec<Vec<MatchField>>),
-    /// As [`Switch::set_crc_parameters`].
+    /// Sets the parameters of the CRC calculation with this name, as [`Switch::set_crc_parameters`] does.
     Crc(String, CrcParameters),
     /// A change of a client's subscription to the digests of this name. The client data holds the subscription's
     /// settings.
@@ -72,21 +74,21 @@ pub enum Operation {
     MulticastGroup(Update<MulticastGroup>, ClientData),
     /// A change of the clone sessions, with the session's client data (the default value for a deletion).
     CloneSession(Update<CloneSession>, ClientData),
-    /// As [`Switch::mirror`]: makes or replaces a clone session.
+    /// Makes or replaces a clone session, as [`Switch::mirror`] does.
     Mirror(u32, Mirror),
     /// A change of the switch's packet generators.
     Generator(GeneratorUpdate),
 }
 
 impl From<Update<MulticastGroup>> for Operation {
-    /// A change without client data.
+    /// Makes an operation from a change, without client data.
     fn from(update: Update<MulticastGroup>) -> Self {
         Self::MulticastGroup(update, ClientData::default())
     }
 }
 
 impl From<Update<CloneSession>> for Operation {
-    /// A change without client data.
+    /// Makes an operation from a change, without client data.
     fn from(update: Update<CloneSession>) -> Self {
         Self::CloneSession(update, ClientData::default())
     }
@@ -117,7 +119,7 @@ impl<T: Identified> Update<T> {
         }
     }
 
-    /// The new entity, unless it is removed.
+    /// Returns the entity that the update inserts or modifies; `None` if the update deletes an entity.
     fn value(&self) -> Option<&T> {
         match self {
             Self::Insert(it) | Self::Modify(it) => Some(it),
@@ -128,7 +130,7 @@ impl<T: Identified> Update<T> {
 
 /// How the updates of one kind of entity are executed, undone and stored.
 pub(crate) trait Rules {
-    /// The cost of the update: how many updates of a table entry take as long.
+    /// The cost of the update, as the number of table entry updates that would take the same time.
     fn n_updates(&self) -> usize {
         1
     }
@@ -154,7 +156,8 @@ pub(crate) trait Rules {
     /// The effect of the update on the operations that a store has for the entity.
     fn stored(&self) -> Stored;
 
-    /// The operations to store in place of `kept`, where [`Rules::stored`] says [`Stored::Combined`].
+    /// Returns the operations to store in place of `kept` (the entity's stored operations so far), where
+    /// [`Rules::stored`] returns [`Stored::Combined`].
     fn combined(&self, kept: Vec<Operation>) -> Vec<Operation> {
         kept
     }
@@ -163,7 +166,7 @@ pub(crate) trait Rules {
 /// The worker state that operations change.
 pub(crate) struct WorkerState<'a> {
     pub(crate) switch: &'a mut Switch,
-    /// The client data of the entities. The pipeline keeps only the first worker's.
+    /// The client data of the entities. The pipeline keeps only the client data of the first worker.
     pub(crate) client_data: &'a mut ClientDataMap,
     pub(crate) digests: &'a mut Digests,
     pub(crate) worker: usize,
@@ -211,13 +214,13 @@ impl Operation {
         })
     }
 
-    /// The cost of the operation: how many updates of a table entry take as long.
+    /// The cost of the operation, as the number of table entry updates that would take the same time.
     pub(crate) fn n_updates(&self) -> usize {
         self.with_rules(|rules| rules.n_updates())
     }
 
-    /// Returns the operation as a new process may repeat it; `None` if it must not repeat it. A new process starts
-    /// without the state that packets have written.
+    /// Returns the operation in the form in which a new process may repeat it, or `None` if a new process must not
+    /// repeat the operation. A new process starts without the state that packets have written.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
             // Packets have changed the register since the controller wrote it. If a sequencer's counter were restored,
@@ -227,7 +230,8 @@ impl Operation {
             {
                 return None;
             }
-            // Nobody knows how many of the packet generator's frames were sent, so it does not start by itself.
+            // Nobody knows how many of the packet generator's frames were sent, so the generator does not start by
+            // itself.
             Self::Generator(GeneratorUpdate::Insert { config, runs, .. })
                 if config.count.is_some() =>
             {
@@ -266,8 +270,9 @@ impl Operation {
         self.with_rules(|rules| rules.stored())
     }
 
-    /// The operations to store in place of `kept`, where [`Operation::stored`] says [`Stored::Combined`]. If the
-    /// program or the command line made the entity, `kept` is empty until a controller has written to the entity.
+    /// Returns the operations to store in place of `kept` (the entity's stored operations so far), where
+    /// [`Operation::stored`] returns [`Stored::Combined`]. If the program or the command line made the entity, `kept`
+    /// is empty until a controller has written to the entity.
     pub fn combined(&self, kept: Vec<Operation>) -> Vec<Operation> {
         self.with_rules(|rules| rules.combined(kept))
     }

@@ -84,8 +84,8 @@ impl Rules for InProfile<'_, ProfileGroup> {
 }
 
 impl WorkerState<'_> {
-    /// Refuses to mix members and one-shot groups in an action profile: P4Runtime 1.5.0, "One Shot Action Selector
-    /// Programming".
+    /// Refuses to mix members and one-shot groups in an action profile (P4Runtime specification 1.5.0, section "One
+    /// Shot Action Selector Programming").
     pub(super) fn expect_one_way(
         &self,
         profile: ActionProfileId,

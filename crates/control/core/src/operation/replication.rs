@@ -9,7 +9,7 @@ use crate::error::OperationResult;
 /// A change of an entity, with its client data.
 pub(super) struct WithClientData<'a, T>(pub(super) &'a Update<T>, pub(super) &'a ClientData);
 
-/// A clone session that is given as a port and a multicast group, as in BMv2's Thrift API: its id and its targets.
+/// The id and the targets of a clone session that is given as a port and a multicast group, as in BMv2's Thrift API.
 pub(super) struct Mirrored(pub(super) u32, pub(super) Mirror);
 
 impl Identified for MulticastGroup {

@@ -9,7 +9,7 @@ use crate::error::OperationResult;
 /// All members of a value set.
 pub(super) struct Members<'a>(pub(super) ValueSetId, pub(super) &'a [Vec<MatchField>]);
 
-/// The parameters of a CRC calculation, by its name.
+/// The name of a CRC calculation, and its new parameters.
 pub(super) struct Crc<'a>(pub(super) &'a String, pub(super) CrcParameters);
 
 /// Restarts the numbering of the entry handles of this table.

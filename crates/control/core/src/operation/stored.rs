@@ -1,5 +1,6 @@
-//! The operations that a store keeps of an entity: they make the entity in a switch on which only the pipeline was set.
-//! Mostly this is one insert. For an entity that the program itself declares, it is a change or a deletion.
+//! The operations that a store keeps for an entity. Executed in a switch to whose pipeline nothing was written yet,
+//! these operations bring the entity into its stored state. Mostly the store keeps a single insert. For an entity that
+//! the program itself declares, the store keeps a change or a deletion.
 
 use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
 use serde::Serialize;
@@ -7,11 +8,11 @@ use serde::Serialize;
 use super::{Identified, Operation, Update};
 use crate::client_data::EntryKey;
 
-/// The entity of an operation. The order of the kinds is an order in which a switch accepts them: an entity comes after
-/// the entities to which it refers.
+/// The entity of an operation. The order of the variants is an order in which a switch accepts the entities: an entity
+/// comes after the entities to which it refers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum EntityKey {
-    /// The parameters of a CRC, by its name.
+    /// The parameters of the CRC calculation with this name.
     Crc(String),
     /// A parser value set.
     ValueSet(ValueSetId),
@@ -23,7 +24,7 @@ pub enum EntityKey {
     MulticastGroup(u32),
     /// A clone session.
     CloneSession(u32),
-    /// A subscription to digests, by their name.
+    /// A subscription to the digests with this name.
     Digest(String),
     /// A table's default action.
     DefaultAction(TableId),

@@ -1,4 +1,4 @@
-//! A follower of the changes knows the device's state without reading it again.
+//! A client that follows the device's changes knows the device's state without reading it again.
 
 use std::sync::Arc;
 

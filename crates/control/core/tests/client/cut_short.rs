@@ -111,7 +111,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
     assert!(!given_up.is_finished() && !waits.is_finished());
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
-    // Later packets are not waited for.
+    // The drain does not wait for packets that arrive after it has begun.
     harness.switch.receive(1, &frame(1));
     harness.switch.advance(1_000_000_000);
     harness.switch.advance(1_000_000_000);

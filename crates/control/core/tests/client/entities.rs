@@ -1,5 +1,5 @@
-//! Every entity of the data plane by its name in the program: written, read back, changed and deleted; and each kind of
-//! mistake.
+//! The tests find every kind of entity of the data plane by its name in the program, and write, read back, change and
+//! delete it. They also make each kind of mistake.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl Rig {
         ProfileMember { id, action }
     }
 
-    /// Every entity that belongs to a pipeline.
+    /// Returns operations that insert every kind of entity that belongs to a pipeline.
     fn inserts(&self) -> Vec<Operation> {
         let profile = self.profile;
         vec![
@@ -411,7 +411,7 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
         for operations in [rig.inserts(), rig.changes(), rig.deletes()] {
             let before = rig.state().await;
             let n_operations = operations.len();
-            // A refused operation in the middle, and one at the end.
+            // The refused operation is in the middle of the batch, or at its end.
             for place in [n_operations / 2, n_operations] {
                 let mut with_one = operations.clone();
                 with_one.insert(place, refused.clone());
@@ -487,8 +487,8 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
         (Operation::Crc("none".into(), CRC), NotFound),
     ];
     let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
-    // The first mistake finds no member yet. This insert makes the member, and the third mistake makes it a second
-    // time.
+    // The operation of the first mistake finds no member yet. This insert makes the member, and the operation of the
+    // third mistake tries to make it a second time.
     operations.insert(1, Operation::Member(profile, Update::Insert(member)));
     let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
     expected.insert(1, None);

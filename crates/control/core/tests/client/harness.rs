@@ -13,7 +13,7 @@ use testkit::memory_loop::MemoryLoop;
 /// Timeout of a test: longer than anything takes here.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Yields after which every task that can go on has gone on.
+/// After this number of yields every task that is able to continue has continued.
 const N_YIELDS: usize = 100;
 
 /// A program with tables, counters and registers.
@@ -30,7 +30,7 @@ pub fn bridge() -> Program {
     Program::from_json_str(BRIDGE).unwrap()
 }
 
-/// A device of `n_workers` workers, each with registers of its own, and no pipeline.
+/// Makes a device of `n_workers` workers, each with registers of its own. The device has no pipeline.
 pub fn bare(config: SwitchConfig, n_workers: usize) -> (Arc<MemoryLoop>, Arc<Device>) {
     let switch = Arc::new(MemoryLoop::start_workers(config, 4, n_workers));
     let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
@@ -155,7 +155,7 @@ impl Harness {
         .await;
     }
 
-    /// Lets every task go on that can, and checks that no more work is queued.
+    /// Lets every task continue that is able to, and checks that meanwhile exactly this many pieces of work are queued.
     pub async fn stays_held(&self, n_held: usize) {
         for _ in 0..N_YIELDS {
             tokio::task::yield_now().await;

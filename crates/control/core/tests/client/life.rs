@@ -1,4 +1,4 @@
-//! The life of a device, from its first program to a replaced one.
+//! Tests of a device, from setting its first program to replacing a program.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn a_device_lives_from_no_program_to_another() {
         client_data
     );
 
-    // Packets count at the entry and in the program's array.
+    // Packets are counted at the entry and in the program's array.
     harness.switch.receive(1, &frame(0xa));
     let ports = harness.switch.transmitted().into_iter();
     assert!(ports.map(|sent| sent.port).eq([PortId(2)]));
@@ -96,7 +96,7 @@ async fn a_device_lives_from_no_program_to_another() {
     let counted = harness.device.counted().await.unwrap();
     assert_eq!((counted.inside, counted.counters.received), (0, 1));
 
-    // The same program set again is another pipeline, without entries.
+    // Setting the same program again makes another pipeline, without entries.
     let checked = harness.device.check(bridge(), ()).unwrap();
     let next = harness.device.set_pipeline(checked).await.unwrap();
     assert_eq!(next.generation(), 2);
@@ -170,7 +170,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
         assert!(aborted.message.contains("update 21"), "{aborted:?}");
         assert_eq!(harness.entries().await, entries);
 
-        // More updates than frames can wait for.
+        // A batch with this many updates is refused, because frames would wait too long.
         let slots = (0..).map(|n| harness.slot(n % N_SLOTS, 1));
         let operations = slots.take(limits::UNDIVIDED_UPDATES_MAX + 1).collect();
         let Err(Error::Refused(refused)) = whole(operations).await else {
@@ -205,7 +205,7 @@ async fn while_packets_wait_between_two_passes_no_batch_is_whole_for_them() {
     };
     assert_eq!(refused.kind, ControlErrorKind::Unimplemented);
     assert_eq!(harness.addresses().await, [1]);
-    // `Whole` does not wait for a moment between passes.
+    // `Whole` does not wait for a moment when no packet is between two passes through ingress and egress.
     assert_eq!(write(Atomicity::Whole).await, Ok(vec![Ok(()); 2]));
     harness
         .write(vec![harness.delete(2), harness.delete(3)])
@@ -362,7 +362,7 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
         .await
         .unwrap();
     assert_eq!(results.iter().filter(|it| it.is_ok()).count(), 1);
-    // Reads refer to the saved pipeline, packets see the forwarding one.
+    // Reads refer to the saved pipeline, but packets see the pipeline that forwards.
     assert_eq!(harness.addresses().await, [2]);
     harness.switch.receive(1, &frame(1));
     assert_eq!(harness.switch.transmitted().len(), 1);

@@ -126,7 +126,7 @@ impl Beside {
         counted
     }
 
-    /// For each entry, the packet's kind that is its key, and how many packets have hit it.
+    /// Returns for each entry the kind of packet that its key matches, and how many packets have hit the entry.
     async fn hits(&self) -> Vec<(u8, u64)> {
         let table = self.pipeline.program().table("l2").unwrap();
         let reading = in_time(self.device.reading()).await.unwrap();

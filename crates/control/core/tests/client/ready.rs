@@ -1,4 +1,5 @@
-//! A program is prepared beside the threads that forward; tests stop it between any two steps.
+//! A program is prepared on other threads than those that forward; the tests stop the preparation between any two
+//! steps.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,7 +15,7 @@ use testkit::memory_loop::MemoryLoop;
 
 use crate::harness::{Harness, N_SLOTS, bridge, frame, in_time};
 
-/// Compiling ends after this time if the test does not end it: longer than any test takes.
+/// If the test does not let the compilation end, it ends after this time, which is longer than any test takes.
 const COMPILES_AT_MOST: Duration = Duration::from_secs(30);
 
 /// Makes engines when the test allows it, and reports the thread that makes them.
@@ -252,7 +253,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         exclusive.commit(ready).done().await
     };
     let set = harness.device.exclusively(call).await.unwrap();
-    // A failed operation is reported, and the later ones are executed all the same, as in a batch that is written.
+    // A failed operation is reported, and the later operations are still executed, as in a batch that is written.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
     harness.switch.in_switch(0, |switch| {
@@ -262,7 +263,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
     assert_eq!(harness.addresses().await, [1, 2]);
     assert_eq!(harness.slot_value(N_SLOTS - 1).await, [7]);
     assert!(forwards(&harness));
-    // The entries count and change like any others.
+    // These entries count packets like any other entries.
     let entries = harness.entries().await;
     assert_eq!(entries.iter().map(|it| it.counter.packets).sum::<u64>(), 1);
 }

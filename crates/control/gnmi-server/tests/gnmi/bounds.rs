@@ -1,4 +1,5 @@
-//! Limits: a client cannot request too much, block others, or make the server keep what it does not read.
+//! Limits: a client cannot request too much, block other clients, or make the server keep data that the client does not
+//! read.
 
 use dataplane::PortId;
 use gnmi_proto::gnmi::subscribe_response::Response;
@@ -40,7 +41,8 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_goes_on_with_new_values
     };
     let mut clock = harness.subscribe(list(Mode::Stream, vec![name])).await;
     clock.until_sync().await;
-    // In each round all values were due for the client that reads nothing: some megabytes.
+    // In each round the server has to send all values to the client that reads nothing. All rounds together amount to
+    // some megabytes.
     for is_up in [false, true].repeat(4) {
         harness.switch.set_port_up(PortId(1), is_up);
         let status = if is_up { "UP" } else { "DOWN" };
@@ -123,7 +125,7 @@ async fn there_is_room_for_so_many_subscriptions_and_again_when_one_has_ended() 
         .await;
     assert_eq!(one_more.unwrap_err().code(), Code::ResourceExhausted);
     subscribers.pop();
-    // The server notices the end a little later.
+    // The server notices a little later that the subscription has ended.
     let again = async {
         while harness
             .client()

@@ -1,4 +1,4 @@
-//! 2.3, 3.2 and 3.3: capabilities, and the results of a `Get`.
+//! gNMI specification 2.3, 3.2 and 3.3: capabilities, and the results of a `Get`.
 
 use dataplane::PortId;
 use gnmi_proto::gnmi::get_request::DataType;

@@ -143,7 +143,7 @@ impl Harness {
         in_time(self.client().await.set(request)).await.unwrap();
     }
 
-    /// The ports at which a frame leaves that enters at `port`.
+    /// Sends a frame into the switch at `port`, and returns the ports at which the frame leaves.
     pub fn ports_of(&self, port: u16) -> Vec<u16> {
         self.switch.transmitted();
         self.switch.receive(port, &[0x5a; 60]);
@@ -200,7 +200,7 @@ impl Subscriber {
         }
     }
 
-    /// All updates before `sync_response`.
+    /// Waits for `sync_response`, and returns all updates that arrived before it.
     pub async fn until_sync(&mut self) -> Vec<(String, Value)> {
         let mut all = Vec::new();
         loop {
@@ -212,7 +212,7 @@ impl Subscriber {
         }
     }
 
-    /// The updates of the next notification.
+    /// Waits for the next notification, and returns its updates.
     pub async fn updates(&mut self) -> Vec<(String, Value)> {
         updates(&self.notification().await)
     }

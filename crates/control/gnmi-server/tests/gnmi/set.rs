@@ -1,4 +1,4 @@
-//! 3.4: all ports of a request are enabled and disabled, or none.
+//! gNMI specification 3.4: a request enables or disables all of its ports, or none of them.
 
 use dataplane::DropReason;
 use gnmi_proto::gnmi::typed_value::Value;
@@ -87,7 +87,8 @@ async fn a_disabled_port_takes_nothing_in_and_gives_nothing_out() {
             .await
     };
     assert_eq!(counter("in-discards").await, Value::UintVal(1));
-    // Two copies to the disabled port, and one lost frame that each of the two workers of the test's switch reports.
+    // Two copies of packets were sent to the disabled port, and each of the two workers of the test's switch reports
+    // one lost frame.
     assert_eq!(counter("out-discards").await, Value::UintVal(2 + 2));
     assert_eq!(counter("in-pkts").await, Value::UintVal(0));
     assert_eq!(counter("out-pkts").await, Value::UintVal(2));

@@ -1,4 +1,4 @@
-//! A store must accept a `Set` before the answer; the client gets the store's error.
+//! A store must accept a `Set` before the server answers it; if the store fails, the client gets the store's error.
 
 use std::sync::{Arc, Mutex};
 

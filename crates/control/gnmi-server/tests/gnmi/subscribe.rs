@@ -1,4 +1,4 @@
-//! 3.5: what a subscription sends, and when.
+//! gNMI specification 3.5: what a subscription sends, and when.
 
 use std::time::Duration;
 

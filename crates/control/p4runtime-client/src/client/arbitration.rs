@@ -1,7 +1,9 @@
-//! The primary role: the stream on which a client bids for it, and waiting for it among several controllers.
+//! How a client becomes primary: the stream on which it bids for the primary role, and how it waits while another
+//! controller has the role.
 //!
-//! A command bids one more than the highest election id that the switch has seen. A bid without an id returns that
-//! highest id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+//! `become_primary` and `await_primary` bid an election id that is one higher than the highest that the switch has
+//! seen. The switch answers a bid without an id with that highest id (P4Runtime specification 1.4.1, "Client
+//! Arbitration and Controller Replication").
 
 use std::time::Duration;
 
@@ -105,7 +107,7 @@ impl Stream {
 }
 
 impl Client {
-    /// The election id that this client's writes carry; `None` if it is not primary.
+    /// The election id that this client's writes carry; `None` if the client is not primary.
     pub fn election_id(&self) -> Option<u128> {
         self.primary.as_ref().map(|primary| primary.election_id)
     }
@@ -184,7 +186,8 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until there is no primary. Returns the stream on which the switch said so, and the highest election id.
+    /// Waits until there is no primary. Returns the stream on which the switch reported this, and the highest election
+    /// id.
     async fn await_no_primary(
         &mut self,
         until: Instant,
@@ -212,7 +215,8 @@ impl Client {
     /// Opens the stream and sends a bid without an id, whose answer has the highest election id.
     async fn open_stream(&mut self) -> Result<Stream, ClientError> {
         let (requests, receiver) = mpsc::channel(16);
-        // The first message is queued before the call: a server may wait for it before it answers.
+        // The first message is queued before the call, since a server may wait for this message before it answers the
+        // call.
         let first = StreamMessageRequest {
             update: Some(self.arbitration(None)),
         };
@@ -227,8 +231,8 @@ impl Client {
         })
     }
 
-    /// Bids once, one more than the highest id. Updates about other controllers may arrive before the answer; they have
-    /// lower ids.
+    /// Bids once, with an election id that is one above `highest`. Arbitration updates about other controllers may
+    /// arrive before the answer; these updates have lower ids.
     async fn bid(&mut self, stream: Stream, highest: u128) -> Result<bool, ClientError> {
         let bid = self.bid_exactly(stream, highest.saturating_add(1)).await?;
         Ok(bid == Bid::Primary)

@@ -8,7 +8,8 @@ use testkit::p4runtime::{self, DEVICE_ID};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Relays one connection to a switch. Once `is_over`, what the client sends next closes it.
+/// Relays one connection to a switch. Once `is_over` is true, the relay closes the connection when the next bytes
+/// arrive from the client.
 async fn relay(listener: TcpListener, switch: String, is_over: Arc<AtomicBool>) {
     let (mut client, _) = listener.accept().await.expect("a client");
     drop(listener);

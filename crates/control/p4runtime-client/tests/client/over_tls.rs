@@ -10,7 +10,7 @@ use testkit::p4runtime::{self, DEVICE_ID};
 use testkit::text::assert_has;
 use tokio::net::TcpListener;
 
-/// Serves at an address of the loopback interface, which it returns.
+/// Serves at an address of the loopback interface, and returns this address.
 async fn serve(tls: Option<tls::Server>) -> String {
     let (_, server) = p4runtime::server(1);
     p4runtime::serve(server.with_tls(tls)).await
@@ -66,7 +66,7 @@ impl Certificates {
 async fn called(switch: &SwitchAddress) -> Result<(), ClientError> {
     let mut client = Client::connect(switch, DEVICE_ID).await?;
     match client.p4info().await {
-        // The switch has no program and reports it: the call reached it.
+        // The switch reports that it has no program, so the call has reached the switch.
         Err(ClientError::NoPipeline) => Ok(()),
         other => other.map(drop),
     }
@@ -176,7 +176,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     let address = serve_raw(&expired).await;
     let said = said(&here.to(&address, None)).await;
     assert_has(&said, "expired on 2001-02-03 00:00:00 UTC");
-    // A CA's certificate is not valid as a server's.
+    // A CA's certificate is not valid as the certificate of a server.
     let itself = testkit::certificates::Issued {
         certificate: here.authority.pem().to_owned(),
         key: here.authority.key(),
@@ -187,7 +187,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     assert_has(&said, "an authority's (CA:TRUE)");
 }
 
-/// Presents a certificate that our own server would not load.
+/// Serves one connection with a certificate that our own server would refuse to load.
 async fn serve_raw(shown: &testkit::certificates::Issued) -> String {
     use tokio_rustls::rustls::pki_types::pem::PemObject as _;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -204,7 +204,7 @@ async fn serve_raw(shown: &testkit::certificates::Issued) -> String {
     let address = listener.local_addr().expect("an address").to_string();
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a client");
-        // The client refuses it.
+        // The client refuses the certificate.
         let _ = acceptor.accept(stream).await;
     });
     address

@@ -202,7 +202,7 @@ pub(super) fn one_shot(
     Ok(TableAction::OneShot(calls))
 }
 
-/// Refuses a selection mode or size semantics other than the action selector's own.
+/// Refuses a selection mode or size semantics that differ from those of the action selector.
 fn expect_modes(profile: &Profile, set: &v1::ActionProfileActionSet, what: &str) -> EntityResult {
     let own = match profile.size {
         GroupSize::Weights => SizeSemantics::SumOfWeights,

@@ -16,10 +16,10 @@ use crate::pipeline::{Digest, Pipeline};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DigestConfig {
-    /// How long a digest may wait for others.
+    /// How long a digest may wait for further digests before its list is sent.
     pub(crate) max_timeout: Duration,
     pub(crate) max_list_size: usize,
-    /// How long a digest without acknowledgement is not sent again.
+    /// How long the server waits for the acknowledgement of a digest before it may send an equal digest again.
     pub(crate) ack_timeout: Duration,
 }
 

@@ -111,7 +111,7 @@ pub(super) fn meter_config(
     })
 }
 
-/// Whether a write resets the meter's counters. Counters other than zero cannot be written.
+/// Whether a write resets the meter's counters. A write cannot set them to other values than zero.
 pub(super) fn resets(data: Option<&v1::MeterCounterData>, what: &str) -> EntityResult<bool> {
     let Some(v1::MeterCounterData { green, yellow, red }) = data else {
         return Ok(false);

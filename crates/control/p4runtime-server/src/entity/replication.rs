@@ -1,7 +1,7 @@
 //! `MulticastGroupEntry` and `CloneSessionEntry`.
 //!
-//! Source: P4Runtime 1.5.0, "PacketReplicationEngineEntry". v1model's ports are the data plane's own numbers; nothing
-//! is translated.
+//! Source: P4Runtime 1.5.0, "PacketReplicationEngineEntry". In v1model, controllers and the data plane use the same
+//! port numbers, so no port is translated.
 
 use std::collections::HashSet;
 

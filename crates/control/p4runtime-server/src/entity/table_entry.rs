@@ -82,8 +82,8 @@ fn insert(
 }
 
 /// Translates a MODIFY. An unset counter stays unchanged. If the action is unset, action, idle timeout and metadata
-/// stay unchanged. An unset meter config removes the rates, so the meter is green. Only the counter of a constant entry
-/// can be set.
+/// stay unchanged. An unset meter config removes the rates, so the meter is green. In a constant entry nothing but the
+/// counter can be set.
 fn modify(
     pipeline: &Pipeline,
     table: &Table,
@@ -424,7 +424,8 @@ fn with_metadata(entry: v1::TableEntry, client_data: ClientData) -> v1::TableEnt
     }
 }
 
-/// `None` if the table has no such action in the P4Info, as for an action that the program hides from controllers.
+/// Converts an action; `None` if the P4Info does not list it among the table's actions. This is the case for an action
+/// that the program hides from controllers.
 fn action_to_proto(
     pipeline: &Pipeline,
     table: &Table,

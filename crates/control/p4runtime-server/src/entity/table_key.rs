@@ -86,7 +86,7 @@ fn match_field(
     }
 }
 
-/// An LPM, ternary or range match.
+/// Converts an LPM, ternary or range match.
 fn partial(field: &Field, given: &FieldMatchType, what: &str) -> EntityResult<MatchField> {
     // Single bits of a translated value have no meaning in the data plane.
     let Some(bits) = field.values.common_bits() else {
@@ -236,7 +236,8 @@ pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesI
     }
 }
 
-/// The number of an exact, ternary or optional match, which controllers may write as a name; `None` if it has none.
+/// Returns the number in an exact, ternary or optional match. Controllers may write this number as a name. Returns
+/// `None` for a match that has no such number.
 fn number(given: &MatchField) -> Option<&[u8]> {
     match given {
         MatchField::Exact(value)
@@ -284,14 +285,14 @@ mod tests {
             high: vec![high],
         };
         let key_of = |matches: &[FieldMatch]| key(&fields, matches, NewNames::Bound, "table \"t\"");
-        // From -3 to 3.
+        // The range from -3 to 3.
         let around_zero = [given(0xfd, 3)];
         let found = key_of(&around_zero).unwrap();
         assert_eq!(found, [range(0xfd, 3)]);
         assert_eq!(matches(&fields, &found), around_zero);
         let reversed = key_of(&[given(3, 0xfd)]).unwrap_err();
         assert!(reversed.message.contains("low bound above"), "{reversed}");
-        // A range of all values must be omitted, and reads as omitted.
+        // A controller must omit a range of all values, and a Read omits it too.
         let whole = key_of(&[given(0x80, 0x7f)]).unwrap_err();
         assert!(whole.message.contains("is left out"), "{whole}");
         let left_out = key_of(&[]).unwrap();

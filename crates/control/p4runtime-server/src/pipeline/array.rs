@@ -1,4 +1,4 @@
-//! Binds the P4Info's counter, meter and register arrays to the program's.
+//! Binds the counter, meter and register arrays of the P4Info to the arrays of the program.
 
 use dataplane::{CounterId, MeterId, Program, RegisterId};
 use p4runtime_proto::p4::config::v1 as p4info;

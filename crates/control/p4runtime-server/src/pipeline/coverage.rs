@@ -51,8 +51,9 @@ fn left_out(p4info: &P4Info, program: &Program) -> Vec<String> {
     tables.chain(counters).chain(registers).collect()
 }
 
-/// Tables whose size in the P4Info differs from the program's. Ignores size 0, which promises nothing, and tables to
-/// which no controller adds entries: p4c writes its default size for them.
+/// Returns the tables whose size in the P4Info differs from the size in the program. Ignores size 0, which guarantees
+/// nothing. Also ignores tables to which no controller adds entries, because p4c writes its default size for such
+/// tables.
 fn other_sizes(p4info: &P4Info, program: &Program) -> Vec<String> {
     let line = |table: &p4runtime_proto::p4::config::v1::Table| {
         let name = &table.preamble.as_ref()?.name;

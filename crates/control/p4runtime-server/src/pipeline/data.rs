@@ -48,7 +48,8 @@ impl fmt::Display for DataType {
 }
 
 impl DataType {
-    /// The width in the data plane. `None` if the type has several numbers there or is not supported.
+    /// The width in the data plane. `None` if a value of the type consists of several numbers in the data plane, or if
+    /// the type is not supported.
     pub(crate) fn bits(&self) -> Option<u32> {
         match self {
             Self::Bits(bits) | Self::Int(bits) | Self::EnumValue(bits) => Some(*bits),

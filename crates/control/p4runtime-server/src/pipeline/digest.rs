@@ -1,4 +1,4 @@
-//! Binds the P4Info's digests to the program's.
+//! Binds each digest of the P4Info to the digest of the program.
 
 use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;

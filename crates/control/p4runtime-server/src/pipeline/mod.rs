@@ -44,7 +44,8 @@ pub struct PipelineError(pub(crate) String);
 
 pub(crate) type PipelineResult<T> = Result<T, PipelineError>;
 
-/// Checks, like the action `VERIFY`, whether a switch without externs would accept a config.
+/// Checks whether a switch without externs would accept a config, like the action `VERIFY` of P4Runtime's
+/// `SetForwardingPipelineConfig`.
 ///
 /// # Errors
 /// P4Info or device config is invalid, or they do not fit each other.
@@ -54,7 +55,7 @@ pub fn check_pipeline(config: ForwardingPipelineConfig) -> PipelineResult<()> {
 
 pub(crate) struct Pipeline {
     config: ForwardingPipelineConfig,
-    /// The path of the program's source, if the compiler wrote it.
+    /// The path of the program's source file, if the compiler wrote the path into the device config.
     source: Option<String>,
     program: Program,
     tables: BTreeMap<u32, Table>,
@@ -66,15 +67,16 @@ pub(crate) struct Pipeline {
     registers: BTreeMap<u32, Register>,
     packet_in: Option<PacketHeader>,
     packet_out: Option<PacketHeader>,
-    /// For each type that is translated to strings: the names, which are strings that stand for numbers.
+    /// For each type that is translated to strings: its strings, here called names, and the numbers of the data plane
+    /// that they stand for.
     names: Vec<Arc<Names>>,
     /// Name and annotated role of every object.
     objects: BTreeMap<u32, Object>,
 }
 
 impl Pipeline {
-    /// Checks a config: the device config is a BMv2 JSON program that has every object of the P4Info, with the same
-    /// widths and sizes, and calls only externs that the switch has.
+    /// Checks a config: the device config must be a BMv2 JSON program that has every object of the P4Info, with the
+    /// same widths and sizes, and calls only externs that the switch has.
     pub(crate) fn new(
         config: ForwardingPipelineConfig,
         externs: &[PayloadSignature],
@@ -197,12 +199,12 @@ impl Pipeline {
         }
     }
 
-    /// The names of every type that is translated to strings.
+    /// Returns, for each type that is translated to strings, its strings and their numbers.
     pub(crate) fn names(&self) -> &[Arc<Names>] {
         &self.names
     }
 
-    /// Forgets the names that no entry uses.
+    /// Forgets the translated strings that no entry uses.
     pub(crate) fn keep_names(&self, used: &NamesInUse) {
         translation::keep(&self.names, used);
     }
@@ -253,7 +255,7 @@ impl Pipeline {
         self.digests.get(&id).ok_or_else(|| unknown("digest", id))
     }
 
-    /// A table that the profile implements. The profile's actions are this table's.
+    /// Returns one of the tables that the profile implements. The profile has the same actions as this table.
     pub(crate) fn table_of(&self, profile: &Profile) -> EntityResult<&Table> {
         let mut tables = profile.tables.iter();
         let table = tables.find_map(|id| self.tables.get(id));

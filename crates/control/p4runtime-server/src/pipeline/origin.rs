@@ -1,5 +1,5 @@
-//! What a store keeps of a pipeline to restore it after a restart: its config, and which names (strings in the
-//! controller's messages) stand for which numbers.
+//! The parts of a pipeline that are stored, so that the pipeline can be restored after a restart: its config, and which
+//! names (strings in the controller's messages) stand for which numbers.
 
 use control::Origin;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -7,10 +7,10 @@ use prost::Message;
 
 use super::{Pipeline, PipelineError, PipelineResult};
 
-/// The kind of a stored pipeline that was set by P4Runtime.
+/// What `Origin::kind` returns for a pipeline that was set by P4Runtime.
 pub const ORIGIN_KIND: &str = "p4runtime";
 
-/// For each type, its names and their numbers.
+/// For each translated type: the name of the type, and each of its strings with the number that the string stands for.
 type Learned = Vec<(String, Vec<(Vec<u8>, u64)>)>;
 
 impl Origin for Pipeline {

@@ -69,8 +69,8 @@ pub(super) fn packet_headers(
     Ok((packet_in, packet_out))
 }
 
-/// The fields in packet order. Widths come from the program, or from the P4Info if the program does not use the
-/// header. `None` if the program does not use it and a field is translated.
+/// Returns the fields in packet order. Their widths come from the program, or from the P4Info if the program does not
+/// use the header. Returns `None` if the program does not use the header and a field is translated.
 fn fields(
     header: &ControllerPacketMetadata,
     json: &bmv2_json::Program,
@@ -170,7 +170,7 @@ impl PacketHeader {
                         .count()
                 )));
             };
-            // The section on stream errors prescribes INVALID_ARGUMENT for any mismatch.
+            // The P4Runtime specification's section on stream errors prescribes INVALID_ARGUMENT for any mismatch.
             let value = field
                 .values
                 .to_data(&given.value, NewNames::Refused, &what)
@@ -182,7 +182,8 @@ impl PacketHeader {
     }
 }
 
-/// Extracts `width_bits` bits from a bit offset on, most significant first, in canonical form.
+/// Extracts `width_bits` bits that begin at a bit offset, most significant bit first. The result is in P4Runtime's
+/// canonical form.
 fn bits(bytes: &[u8], offset_bits: usize, width_bits: u32) -> Vec<u8> {
     let width_bits = width_bits as usize;
     let mut value = vec![0; width_bits.div_ceil(8)];
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(header.decode(&[0xff]), None);
     }
 
-    /// As in simple_switch_grpc: fields from the first bit on, zeros after the last.
+    /// As in simple_switch_grpc, the fields begin at the first bit, and zeros follow the last field.
     #[test]
     fn a_header_that_is_not_whole_bytes_is_filled_up_at_its_end() {
         let header = header(&[32, 1, 6]);

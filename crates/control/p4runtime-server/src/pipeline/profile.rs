@@ -1,4 +1,4 @@
-//! Binds the P4Info's action profiles and selectors to the program's.
+//! Binds the P4Info's action profiles and selectors to those of the program.
 
 use dataplane::{ActionProfileId, Program};
 use p4runtime_proto::p4::config::v1 as p4info;
@@ -14,7 +14,7 @@ pub(crate) struct Profile {
     /// The tables that the profile implements. They have the same actions.
     pub(crate) tables: Vec<u32>,
     pub(crate) has_groups: bool,
-    /// The largest size of a group; 0 means any.
+    /// The largest size that a group may have; 0 means no limit.
     pub(crate) max_group_size: u32,
     pub(crate) weights_disallowed: bool,
     pub(crate) size: GroupSize,
@@ -22,9 +22,10 @@ pub(crate) struct Profile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupSize {
-    /// The sum of the weights.
+    /// The size of a group is the sum of its members' weights.
     Weights,
-    /// The number of members. The value is the largest weight of a member; 0 means any.
+    /// The size of a group is the number of its members. The value is the largest weight that a member may have; 0
+    /// means no limit.
     Members(u32),
 }
 

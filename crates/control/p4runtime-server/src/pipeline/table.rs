@@ -1,4 +1,4 @@
-//! Binds the P4Info's tables and actions to the program's.
+//! Binds the P4Info's tables and actions to those of the program.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,10 +37,11 @@ pub(crate) struct Field {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: MatchKind,
-    /// The data plane's field. Its match kind can differ: BMv2 JSON has no `optional`, so p4c writes `ternary`.
+    /// The key field in the data plane. Its match kind can differ from `kind`: BMv2 JSON has no `optional`, so p4c
+    /// writes `ternary` instead.
     pub(crate) key: KeyField,
     pub(crate) values: Values,
-    /// Whether readers do not get the values of this field.
+    /// Whether the values of this field are hidden from readers.
     pub(crate) is_secret: bool,
 }
 

@@ -1,8 +1,9 @@
-//! `@p4runtime_translation`: values as controllers write them and as the data plane holds them.
+//! Converts values between the form in which controllers write them and the form in which the data plane holds them
+//! (`@p4runtime_translation`).
 //!
-//! A number stays the same number, whatever its widths on the two sides. A string is called a name here, and [`Names`]
-//! maps it to a number of the data plane. Source: P4Runtime 1.5.0, "User-defined Types" and "PSA Metadata Translation";
-//! PINS defines the annotation `@p4runtime_translation_mappings`.
+//! A number that a controller writes stays the same number in the data plane, even if its width differs there. A string
+//! is called a name here, and [`Names`] maps it to a number of the data plane. Source: P4Runtime 1.5.0, "User-defined
+//! Types" and "PSA Metadata Translation"; PINS defines the annotation `@p4runtime_translation_mappings`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -21,7 +22,7 @@ use crate::limits::NAME_BYTES_MAX;
 /// How controllers write the values of a match field, a parameter or a packet's metadata.
 #[derive(Clone)]
 pub(crate) enum Values {
-    /// Numbers, with their width on either side.
+    /// Numbers, with their widths for controllers and in the data plane.
     Numbers {
         controller_bits: u32,
         data_bits: u32,
@@ -79,8 +80,8 @@ impl Values {
         }
     }
 
-    /// The common width of both sides if values are not translated, otherwise `None`. Only with a common width may a
-    /// match use parts of a value.
+    /// Returns the width of the values if it is the same for controllers and in the data plane, otherwise `None`. Only
+    /// if the widths are the same may a match use parts of a value.
     pub(crate) fn common_bits(&self) -> Option<u32> {
         match self {
             Self::Numbers {
@@ -101,10 +102,10 @@ impl Values {
 
 /// The names of one type and their numbers in the data plane.
 ///
-/// A name of the annotation `@p4runtime_translation_mappings` has the number given there. A name that is a decimal
-/// number stands for this number, so that controllers can write ports as numbers. Any other name gets the highest
-/// number without a name. The name keeps the number as long as an entry uses the name, and then until another name
-/// needs the number. A number without a name is read as its decimal digits.
+/// A name that the annotation `@p4runtime_translation_mappings` lists has the number given there. A name that is a
+/// decimal number stands for this number, so that controllers can write ports as numbers. Any other name gets the
+/// highest number without a name. The name keeps the number as long as an entry uses the name, and then until another
+/// name needs the number. When a number without a name is read, the reader gets its decimal digits.
 pub(crate) struct Names {
     type_name: String,
     data_bits: u32,
@@ -128,7 +129,7 @@ impl Bound {
         self.names.insert(number, name.to_vec());
     }
 
-    /// The highest number without a name.
+    /// Returns the highest number, up to `highest`, that has no name.
     fn free(&self, highest: u64) -> Option<u64> {
         let mut free = Some(highest);
         for taken in self.names.keys().rev() {
@@ -203,7 +204,7 @@ impl Names {
         Ok(bytes(number))
     }
 
-    /// The value of a name that is a decimal number; an error if another name has that number.
+    /// Returns the number whose decimal digits are the name; fails if the number has another name.
     fn decimal(&self, digits: &str, bound: &Bound, what: &str) -> EntityResult<u64> {
         let number = digits.parse().ok();
         let number = number.filter(|number| *number <= highest(self.data_bits));
@@ -264,7 +265,7 @@ impl Names {
         }
     }
 
-    /// Forgets every name except those that the program defines and those of `used` numbers.
+    /// Forgets every name except the names that the program defines and the names of the numbers in `used`.
     fn keep(&self, used: &BTreeSet<Vec<u8>>) {
         let bound = &mut *lock(&self.bound);
         let Bound {
@@ -295,7 +296,8 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// The digits of a name that is a decimal number without leading zeros, which is the form in which reads return it.
+/// Returns the digits of a name if the name is a decimal number without leading zeros. Reads return decimal numbers in
+/// this form.
 fn decimal(name: &[u8]) -> Option<&str> {
     let is_decimal = match name {
         [] => false,
@@ -305,7 +307,7 @@ fn decimal(name: &[u8]) -> Option<&str> {
     is_decimal.then(|| std::str::from_utf8(name).ok())?
 }
 
-/// Collects the translated types of a P4Info while its objects are bound.
+/// Collects the translated types of a P4Info while the P4Info's objects are bound to those of the program.
 pub(super) struct Types<'a> {
     p4info: &'a P4Info,
     names: BTreeMap<String, Arc<Names>>,
@@ -319,7 +321,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The names of all translated types that the bound objects have.
+    /// Returns the `Names` of each type that is translated to strings and that a bound object has.
     pub(super) fn into_names(self) -> Vec<Arc<Names>> {
         self.names.into_values().collect()
     }
@@ -485,7 +487,7 @@ fn integer(text: &str) -> Option<u64> {
     }
 }
 
-/// For each type, the numbers with names that entries use.
+/// For each type that is translated to strings, the numbers that entries use.
 #[derive(Default)]
 pub(crate) struct NamesInUse(BTreeMap<String, BTreeSet<Vec<u8>>>);
 
@@ -505,9 +507,9 @@ pub(super) fn keep(names: &[Arc<Names>], used: &NamesInUse) {
     }
 }
 
-/// The data plane's widths of a controller header's fields. They come from the header type that has the same fields
-/// in the same order; `None` if the program has no such header type. `fields` has the width of each
-/// field that is not translated.
+/// Returns the widths that the fields of a controller header have in the data plane. They are the widths in the
+/// program's header type that has the same fields in the same order. Returns `None` if the program has no such header
+/// type. `fields` has the name of each field, and its width if the field is not translated.
 ///
 /// # Errors
 /// Every header type with these fields has other widths: packets would be decoded wrongly.
@@ -586,7 +588,7 @@ mod tests {
         assert_eq!(number(&names, "8"), Err(Code::OutOfRange));
         let unknown = names.number(b"x", NewNames::Refused, "f").unwrap_err();
         assert_eq!(unknown.code, Code::NotFound);
-        // A leading zero makes it a name.
+        // Digits with a leading zero are a name, not a number.
         assert_eq!(number(&names, "03"), Ok(vec![3]));
     }
 

@@ -1,4 +1,4 @@
-//! Binds the P4Info's parser value sets to the program's.
+//! Binds the P4Info's parser value sets to those of the program.
 
 use dataplane::{KeyField, Program, ValueSetId};
 use p4runtime_proto::p4::config::v1 as p4info;
@@ -12,7 +12,7 @@ pub(crate) struct ValueSet {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) set: ValueSetId,
-    /// The match fields, in the key's order.
+    /// The match fields, in the order of the value set's key.
     pub(crate) fields: Vec<Field>,
 }
 

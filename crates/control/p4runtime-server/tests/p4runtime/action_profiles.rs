@@ -1,4 +1,5 @@
-//! "ActionProfileMember & ActionProfileGroup": members, groups, one shots, watch ports.
+//! Tests of the P4Runtime specification's section "ActionProfileMember & ActionProfileGroup": members, groups, one
+//! shots, watch ports.
 
 use dataplane::PortId;
 use p4runtime_proto::p4::v1::action_profile_action::WatchKind as ActionWatch;
@@ -71,7 +72,7 @@ fn table(of: TableEntry) -> Kind {
     Kind::TableEntry(of)
 }
 
-/// For each mark, how many of the frames (from different sources) got it.
+/// Sends frames from different sources, and returns for each mark how many of the frames got this mark.
 fn chosen(harness: &Harness, n_frames: u64) -> Vec<(u8, usize)> {
     let mut counts = std::collections::BTreeMap::new();
     for src in 0..n_frames {

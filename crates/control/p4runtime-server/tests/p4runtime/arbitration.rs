@@ -1,4 +1,4 @@
-//! "Client Arbitration and Controller Replication".
+//! Tests of the P4Runtime specification's section "Client Arbitration and Controller Replication".
 
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
@@ -219,7 +219,7 @@ async fn a_new_primary_is_notified_after_the_former_ones_writes() {
 
     let mut next = harness.stranger().await;
     next.arbitrate(Some(2));
-    // The former primary is notified at once and cannot write any more; the new one must wait.
+    // The former primary is notified at once and cannot write any more. The new primary must wait for its notification.
     assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
     let denied = former.write(vec![]).await.unwrap_err();
     assert_eq!(denied.code(), PermissionDenied);
@@ -266,7 +266,7 @@ async fn more_controllers_than_there_may_be_are_reported() {
     };
     let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
     let mut live = Vec::new();
-    // The highest first, so that later controllers cause no notifications.
+    // The controller with the highest election id joins first, so that later controllers cause no notifications.
     for election_id in (1..=n_max).rev() {
         let joined = join(election_id).await;
         joined.0.as_ref().unwrap();

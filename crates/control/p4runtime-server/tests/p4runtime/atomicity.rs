@@ -1,4 +1,5 @@
-//! "Batch Atomicity": batches that are applied completely or not at all, and the state after a rollback.
+//! Tests of the P4Runtime specification's section "Batch Atomicity": batches that are applied completely or not at all,
+//! and the state after a rollback.
 
 use dataplane::SwitchConfig;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -56,7 +57,7 @@ fn ordered(priority: i32, mark: u8) -> Kind {
     })
 }
 
-/// An entry of `ordered` with a key, so that entries of one priority differ.
+/// Makes an entry like `ordered`, but with a key, so that entries with the same priority differ.
 fn masked(key: u8, priority: i32, mark: u8) -> Kind {
     use p4runtime_proto::p4::v1::field_match::{FieldMatchType, Ternary};
     let Kind::TableEntry(mut entry) = ordered(priority, mark) else {
@@ -209,7 +210,7 @@ fn default_of_ordered(mark: u8) -> Kind {
     })
 }
 
-/// One entity of each kind, in an order in which they can be inserted.
+/// Returns updates that insert entities of each kind, in an order in which they can be inserted.
 pub fn everything() -> Vec<Update> {
     let inserted = [
         masked(1, 5, 1),
@@ -239,7 +240,7 @@ pub fn everything() -> Vec<Update> {
     inserted.into_iter().chain(modified).collect()
 }
 
-/// Changes to all of these entities; some entries and members are deleted and inserted again.
+/// Changes to all entities of `everything`; some entries and members are deleted and inserted again.
 fn changes() -> Vec<Update> {
     let changes = [
         (Delete, masked(1, 5, 1)),
@@ -406,7 +407,8 @@ async fn no_packet_sees_a_part_of_an_atomic_batch() {
     write(&mut primary, Atomicity::DataplaneAtomic, inserts.collect())
         .await
         .unwrap();
-    // The three entries agree at any time: frames pass only between two pieces of work.
+    // At any time, the three entries have the same mark: frames pass only between two pieces of work, and the batch is
+    // one piece.
     let before = harness.switch.n_pieces();
     write(&mut primary, Atomicity::DataplaneAtomic, entries(5))
         .await
@@ -444,7 +446,8 @@ async fn what_frames_cannot_wait_for_is_refused_whole() {
     assert_eq!(codes(&status.unwrap_err()), [Aborted, Unimplemented]);
 }
 
-/// A packet between ingress and egress would see the state before the batch in one and after it in the other.
+/// If a packet were between ingress and egress, it would see the state before the batch in ingress and the state after
+/// the batch in egress.
 #[tokio::test]
 async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
     let limits = SwitchConfig {
@@ -469,7 +472,8 @@ async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
         .unwrap();
 }
 
-/// A saved pipeline has the same guarantees. Its commit replays the writes that were not rolled back.
+/// Batches to a saved pipeline, which is not yet committed, are rolled back too. When the pipeline is committed, the
+/// writes that were not rolled back are replayed.
 #[tokio::test]
 async fn a_saved_pipeline_takes_batches_back_too() {
     let harness = start().await;

@@ -22,7 +22,7 @@ use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
 use crate::table_entries::{all, forward_entry};
 
-/// How many calls of others are answered while a test checks that a call does not proceed.
+/// How many calls of other clients are answered while a test checks that a call does not proceed.
 const N_ROUND_TRIPS: usize = 50;
 
 /// The fixture's program with another id for its table `forward`.
@@ -43,7 +43,7 @@ async fn held(harness: &Harness, n_held: usize) {
     until(|| harness.switch.n_held() == n_held).await;
 }
 
-/// Checks that others are served, and that no more work reaches the switch.
+/// Checks that other clients are served, and that no more work reaches the switch.
 async fn stays_held(harness: &Harness, n_held: usize) {
     let mut client = harness.client().await;
     for _ in 0..N_ROUND_TRIPS {
@@ -58,7 +58,7 @@ async fn stays_held(harness: &Harness, n_held: usize) {
     }
 }
 
-/// The same controller on another connection.
+/// Returns the same controller on another connection.
 async fn again(harness: &Harness, controller: &Controller) -> Controller {
     let mut again = harness.stranger().await;
     again.election_id = controller.election_id;

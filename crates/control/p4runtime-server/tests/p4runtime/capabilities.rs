@@ -1,4 +1,4 @@
-//! "Capabilities RPC".
+//! Tests of the P4Runtime specification's section "Capabilities RPC".
 
 use p4runtime_proto::p4::v1::CapabilitiesRequest;
 use tonic::Code;

@@ -1,4 +1,4 @@
-//! "CounterEntry".
+//! Tests of the P4Runtime specification's section "CounterEntry".
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};

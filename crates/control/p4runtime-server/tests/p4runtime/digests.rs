@@ -1,4 +1,4 @@
-//! "DigestEntry": configuration, lists and acknowledgements of digests.
+//! Tests of the P4Runtime specification's section "DigestEntry": configuration, lists and acknowledgements of digests.
 
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -12,7 +12,7 @@ use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound};
 use crate::every_entity::{config, frame, id, kinds, start};
 use crate::harness::{Harness, until};
 
-/// An hour: no test waits for it.
+/// An hour: no test waits so long.
 const LONG_NS: i64 = 3_600_000_000_000;
 
 fn digest(name: &str, config: Option<Config>) -> Kind {
@@ -43,7 +43,7 @@ fn bits(value: &[u8]) -> P4Data {
     }
 }
 
-/// A digest `seen_t` for a source address, from port 2.
+/// Makes the data of a digest `seen_t` for a packet with this source address from port 2.
 fn seen_data(src: u8) -> P4Data {
     let members = vec![bits(&[src]), bits(&[2]), bits(&[kinds::SEEN])];
     P4Data {
@@ -120,7 +120,8 @@ async fn what_is_not_acknowledged_is_not_reported_again() {
     seen(&harness, 1);
     assert_eq!(primary.digests().await.data, [seen_data(1)]);
 
-    // A new primary does not know earlier digests, and only it may acknowledge.
+    // A new primary has not received the earlier digests, so they are sent again. Only the new primary may acknowledge
+    // them.
     let (mut second, _) = harness.controller(9).await;
     assert_eq!(
         primary.arbitration().await.status.unwrap().code,
@@ -180,7 +181,7 @@ async fn of_what_nobody_subscribes_to_nothing_is_sent() {
     assert_eq!(dropped(&harness, "digest_not_wanted"), 2);
 }
 
-/// Configuration and waiting digests belong to the pipeline.
+/// The configuration of digests and the digests that wait to be sent belong to the pipeline, and are dropped with it.
 #[tokio::test]
 async fn another_pipeline_begins_without_digests() {
     let harness = start().await;
@@ -197,7 +198,7 @@ async fn another_pipeline_begins_without_digests() {
     assert_eq!(primary.digests().await.data, [seen_data(2), seen_data(3)]);
 }
 
-/// The digest is counted as dropped. The next primary receives later ones.
+/// The digest is counted as dropped. The next primary receives only later digests.
 #[tokio::test]
 async fn without_a_primary_a_digest_is_lost() {
     let harness = start().await;
@@ -209,7 +210,8 @@ async fn without_a_primary_a_digest_is_lost() {
     next.arbitrate(None);
     while next.arbitration().await.status.unwrap().code != Code::NotFound as i32 {}
     seen(&harness, 1);
-    // The digest is still in the queue: a primary that arrives before it is counted would receive it.
+    // The digest may still be in the queue. A primary that arrives before the digest is counted as dropped would
+    // receive it.
     dropped_in_the_end(&harness, "digest_no_primary", 1).await;
     next.arbitrate(Some(1));
     assert_eq!(
@@ -221,7 +223,7 @@ async fn without_a_primary_a_digest_is_lost() {
     assert_eq!(dropped(&harness, "digest_no_primary"), 1);
 }
 
-/// A configuration whose values are all 0 may be omitted, as finsy does.
+/// A client may omit a configuration whose values are all 0. The client finsy omits it.
 #[tokio::test]
 async fn a_configuration_may_be_left_out() {
     let harness = start().await;

@@ -1,4 +1,4 @@
-//! `reprise.v1.Switch`.
+//! Tests of the service `reprise.v1.Switch`.
 
 use std::time::Duration;
 

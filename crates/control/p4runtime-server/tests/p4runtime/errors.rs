@@ -1,4 +1,5 @@
-//! "Error Reporting Messages", "Write RPC" and "Read RPC": order of checks, batches, details.
+//! Tests of the P4Runtime specification's sections "Error Reporting Messages", "Write RPC" and "Read RPC": order of
+//! checks, batches, details.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
@@ -152,7 +153,7 @@ async fn externs_of_programs_are_refused_by_name() {
     assert_eq!(primary.read_error(entry).await, NotFound);
 }
 
-/// Clients that clear a switch request every kind of entity; the fixture lacks these.
+/// Clients that clear a switch request every kind of entity; the fixture's program has no entities of the kinds below.
 // spec: read.wildcards-of-nothing
 #[tokio::test]
 async fn a_wildcard_over_what_the_program_does_not_have_finds_none() {
@@ -231,7 +232,7 @@ async fn the_whole_state_is_read_by_naming_every_kind_that_is_served() {
         Kind::RegisterEntry(RegisterEntry::default()),
     ];
     let found = read(&mut client, everything).await.unwrap();
-    // Constant entries, their direct counters, and the cells of `copies`, `slots` and `flags`.
+    // The answer has the constant entries, their direct counters, and the cells of `copies`, `slots` and `flags`.
     assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 

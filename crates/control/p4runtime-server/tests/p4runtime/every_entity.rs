@@ -14,7 +14,7 @@ use crate::harness::Harness;
 pub const JSON: &str = include_str!("../../../../../testdata/compiler/ok/every_entity.json");
 const P4INFO: &str = include_str!("../../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
 
-/// What the ingress does beside its tables depends on the frame's `kind`.
+/// What the ingress does besides applying its tables depends on the frame's `kind`.
 pub mod kinds {
     pub const PLAIN: u8 = 0;
     pub const SEEN: u8 = 1;
@@ -39,7 +39,7 @@ pub fn config_of(p4info: P4Info) -> ForwardingPipelineConfig {
     }
 }
 
-/// A server whose switch runs the program.
+/// Starts a server whose switch runs the program.
 pub async fn start() -> Harness {
     start_with(p4info()).await
 }
@@ -49,7 +49,7 @@ pub async fn start_with(p4info: P4Info) -> Harness {
     harness.with_pipeline(p4info, JSON).await
 }
 
-/// An object's id by its alias.
+/// Returns the id of the object that has this alias.
 pub fn id(alias: &str) -> u32 {
     let p4info = p4info();
     let mut found = None;
@@ -66,7 +66,7 @@ pub fn id(alias: &str) -> u32 {
     found.unwrap_or_else(|| panic!("no \"{alias}\" in the P4Info"))
 }
 
-/// A frame with the program's header of marks, which has this `kind` and no marks yet.
+/// Makes a frame with the program's header of marks, which has this `kind` and no marks yet.
 pub fn frame(dst: u64, src: u64, ether_type: u16, kind: u8) -> Vec<u8> {
     let mut frame = crate::harness::frame(dst, src, ether_type);
     frame[14..18].copy_from_slice(&[0, 0, 0, kind]);
@@ -91,7 +91,7 @@ pub fn marks(sent: &OwnedTransmit) -> Marks {
     }
 }
 
-/// The only output frame.
+/// Expects one output frame and returns its marks.
 pub fn only(harness: &Harness) -> Marks {
     let sent = harness.switch.transmitted();
     let [sent] = &sent[..] else {
@@ -100,7 +100,7 @@ pub fn only(harness: &Harness) -> Marks {
     marks(sent)
 }
 
-/// Sends a frame into a port and returns the only output frame.
+/// Sends a frame into a port and returns the marks of the only output frame.
 pub fn pass(harness: &Harness, port: u16, frame: &[u8]) -> Marks {
     harness.switch.receive(port, frame);
     only(harness)
@@ -129,7 +129,7 @@ pub fn action(kind: table_action::Type) -> Option<TableAction> {
     Some(TableAction { r#type: Some(kind) })
 }
 
-/// An entry of a table with one exact field.
+/// Makes an entry of a table whose key is one exact field.
 pub fn entry(table: &str, key: u8, kind: table_action::Type) -> TableEntry {
     TableEntry {
         table_id: id(table),

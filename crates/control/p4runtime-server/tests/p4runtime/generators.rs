@@ -1,4 +1,5 @@
-//! "ExternEntry": the switch's packet generators, as clients write and read them.
+//! Tests of the P4Runtime specification's section "ExternEntry": the switch's packet generators, as clients write and
+//! read them.
 
 use std::collections::BTreeMap;
 

@@ -94,7 +94,8 @@ impl Harness {
         Self::with_all(switch, ServerLimits::default(), None).await
     }
 
-    /// Starts a server with the fixture's pipeline. Packets write its registers, so each worker has its own.
+    /// Starts a server with the fixture's pipeline. Packets write the pipeline's registers, so each worker has its own
+    /// registers.
     pub async fn with_workers(n_workers: usize) -> Self {
         let switch = MemoryLoop::start_workers(SwitchConfig::default(), 4, n_workers);
         let harness = Self::with_all(switch, ServerLimits::default(), None).await;
@@ -144,7 +145,7 @@ impl Harness {
         }
     }
 
-    /// Stops the server and waits until all it serves has ended.
+    /// Stops the server and waits until all calls that it serves have ended.
     pub async fn stop(self) {
         self.shutdown.send(()).unwrap();
         in_time(self.served).await.unwrap();
@@ -161,7 +162,7 @@ impl Harness {
         SwitchClient::connect(url).await.unwrap()
     }
 
-    /// A controller that has opened a stream and sent nothing.
+    /// Returns a controller that has opened a stream and sent nothing on it.
     pub async fn stranger(&self) -> Controller {
         Controller::over(self.client().await).await.unwrap()
     }
@@ -176,7 +177,7 @@ impl Harness {
         controller
     }
 
-    /// A controller that has sent its election id, and the code of the answer.
+    /// Returns a controller that has sent this election id, and the code of the server's answer.
     pub async fn controller(&self, election_id: u64) -> (Controller, i32) {
         let mut controller = self.stranger().await;
         controller.arbitrate(Some(election_id));
@@ -283,7 +284,7 @@ impl Controller {
         }
     }
 
-    /// Sets a pipeline that is accepted.
+    /// Sets a pipeline, which the server must accept.
     pub async fn commit(&mut self, config: ForwardingPipelineConfig) {
         let set = self.set_pipeline(Action::VerifyAndCommit, Some(config));
         set.await.unwrap();
@@ -338,12 +339,12 @@ impl Controller {
         self.write_one(Type::Delete, entity).await.unwrap();
     }
 
-    /// Writes an update that is refused. Returns the code.
+    /// Writes an update, which the server must refuse. Returns the code.
     pub async fn refused(&mut self, kind: Type, entity: Kind) -> Code {
         self.write_one(kind, entity).await.unwrap_err().0
     }
 
-    /// Writes updates one by one. Each is refused with its code.
+    /// Writes updates one by one, and checks that the server refuses each with the code that is given for it.
     pub async fn expect_refused(&mut self, cases: impl IntoIterator<Item = (Type, Kind, Code)>) {
         for (kind, entity, expected) in cases {
             match self.write_one(kind, entity.clone()).await {
@@ -353,7 +354,7 @@ impl Controller {
         }
     }
 
-    /// Reads a request that is not refused.
+    /// Reads the entities that match one entity of a request. The server must not refuse the request.
     pub async fn found(&mut self, entity: Kind) -> Vec<Kind> {
         self.read(entity).await.unwrap()
     }
@@ -362,7 +363,7 @@ impl Controller {
         read(&mut self.client, vec![entity]).await
     }
 
-    /// Reads one request. Returns the code of its error.
+    /// Sends a read request with one entity, which the server must refuse. Returns the code of the error.
     pub async fn read_error(&mut self, entity: Kind) -> Code {
         let status = self.read(entity).await.unwrap_err();
         let [error] = &details(&status)[..] else {
@@ -399,7 +400,8 @@ pub fn update(kind: Type, entity: Kind) -> Update {
     }
 }
 
-/// The errors of a batch. Checks that the details repeat code and message, as required.
+/// Returns the errors of a batch from the details of a status. Checks that the details repeat the status's code and
+/// message, as required.
 pub fn details(status: &Status) -> Vec<Error> {
     assert_eq!(status.code(), Code::Unknown, "{status:?}");
     let details = rpc::Status::decode(status.details()).unwrap();

@@ -1,4 +1,5 @@
-//! "Idle-timeout" of "TableEntry", and "Table Entry Idle Timeout Notification".
+//! Tests of the P4Runtime specification: "Idle-timeout" in the section "TableEntry", and the section "Table Entry Idle
+//! Timeout Notification".
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::config::v1::table::IdleTimeoutBehavior;
@@ -77,7 +78,7 @@ async fn the_primary_is_notified_of_an_idle_entry_once_and_again_after_a_hit() {
         }
     );
     assert!(notice.timestamp > 0);
-    // No further notification before a hit: the next one is for the second timeout.
+    // There is no further notification before a hit: the next notification is for the timeout after the second hit.
     harness.switch.advance(20_000_000_000);
     harness.switch.receive(1, &frame(0xa, 0xc, 0x0800));
     harness.switch.advance(5_000_000_000);

@@ -1,5 +1,5 @@
-//! Clients that request and do not read, or start to send and do not end: the server holds a bounded amount for them
-//! and serves others.
+//! Some clients request data and do not read it, or begin a request and never end it. The server holds a bounded number
+//! of bytes for such clients, and serves other clients.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -63,7 +63,7 @@ async fn ask(channel: &Channel) -> Result<Streaming<ReadResponse>, Status> {
     Ok(answers.into_inner())
 }
 
-/// The number of entities, and how the answer ends.
+/// Reads an answer. Returns the number of its entities, and how it ends.
 async fn take(mut answers: Streaming<ReadResponse>) -> (usize, Result<(), Status>) {
     let mut n_entities = 0;
     loop {
@@ -81,8 +81,8 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
     let harness = Harness::with_limits(bounds(3 * MIB, OF_ALL, LONG)).await;
     let mut primary = harness.primary().await;
     let (one, other) = (channel(&harness).await, channel(&harness).await);
-    // Each request runs in its own task: a request for which the others leave no room is answered only when they
-    // read.
+    // Each request runs in its own task: if the other requests leave no room for a request, the server answers it only
+    // when the clients read the other answers.
     let (go, _) = watch::channel(false);
     let readers = [&one, &one, &one, &other].map(|channel| {
         let (channel, mut may_read) = (channel.clone(), go.subscribe());
@@ -92,7 +92,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
             take(answers).await
         })
     });
-    // The first parts of the answers wait; the rest is not made yet.
+    // The first parts of the answers wait for the clients to read them; the other parts are not made yet.
     until(|| harness.server.bytes_held().1 > OF_ALL - MIB / 4).await;
     assert!(harness.switch.n_pieces() < readers.len() * 128);
     for value in 1..=20 {
@@ -100,7 +100,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
         let (_, n_bytes) = harness.server.bytes_held();
         assert!(n_bytes <= OF_ALL, "{n_bytes}");
     }
-    // A client that reads in the end gets everything, however little fits at once.
+    // When a client reads at last, it gets its whole answer, however little of the answer fits at once.
     go.send(true).unwrap();
     for reader in readers {
         let (n_cells, end) = reader.await.unwrap();
@@ -136,7 +136,7 @@ async fn where_those_who_do_not_read_have_all_the_room_others_are_refused_and_th
     until(|| harness.server.bytes_held().1 > 2 * MIB - MIB / 4).await;
     let status = ask(&other).await.unwrap_err();
     assert_eq!(status.code(), ResourceExhausted, "{status:?}");
-    // In the end the connection is closed, and what it held is free.
+    // In the end the connection is closed, and the bytes that it held are free.
     until(|| harness.server.bytes_held().1 == 0).await;
     let (n_cells, end) = take(ask(&other).await.unwrap()).await;
     end.unwrap();
@@ -144,7 +144,7 @@ async fn where_those_who_do_not_read_have_all_the_room_others_are_refused_and_th
     drop(unread);
 }
 
-/// The start of a message, and then nothing.
+/// The body of a request that sends the start of a message, and then nothing.
 struct HalfSent(Option<Bytes>);
 
 impl HalfSent {
@@ -201,7 +201,8 @@ async fn requests_that_do_not_end_hold_so_much_and_end() {
     );
     let first = begin(&one, "Write", REQUEST);
     until(|| harness.server.bytes_held().0 == REQUEST).await;
-    // The limit of one connection refuses the first of these requests, the limit of all connections the second.
+    // The limit of one connection refuses another request on the first connection. Then the limit of all connections
+    // refuses a request on the third connection.
     let refused = in_time(begin(&one, "Write", REQUEST)).await.unwrap();
     assert_eq!(refused, ResourceExhausted);
     let second = begin(&other, "SetForwardingPipelineConfig", REQUEST);
@@ -247,7 +248,8 @@ async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
         let mut client = P4RuntimeClient::new(channel.clone());
         async move { client.capabilities(CapabilitiesRequest::default()).await }
     };
-    // The server processes a second's worth of calls at once, then one after the other, simultaneous or not.
+    // The server processes a second's worth of calls at once, and the remaining calls one after the other, even if they
+    // arrive simultaneously.
     let began = Instant::now();
     let calls: Vec<_> = (0..3 * RATE).map(|_| tokio::spawn(ask(&one))).collect();
     in_time(ask(&other)).await.unwrap();
@@ -288,7 +290,7 @@ async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait
     assert_eq!(status_of(&primary.arbitration().await), Code::Ok as i32);
     backup.arbitrate(Some(1));
     assert_ne!(status_of(&backup.arbitration().await), Code::Ok as i32);
-    // A minute's worth of messages, of which some were processed.
+    // The primary sends as many messages as may be processed in a minute, and goes when some were processed.
     for _ in 0..600 {
         primary.arbitrate(Some(9));
     }

@@ -8,7 +8,7 @@ use tonic::{Code, Request, Status};
 
 use crate::harness::{Harness, in_time};
 
-/// Sends bytes unchanged, and reads nothing.
+/// A codec that sends bytes unchanged, and reads nothing.
 #[derive(Default)]
 struct Bytes;
 
@@ -78,7 +78,7 @@ async fn what_is_no_message_is_an_invalid_argument_in_every_call() {
         "/reprise.v1.Switch/Drain",
         "/reprise.v1.Switch/GetCounters",
     ] {
-        // A field number of 0; a length beyond the end.
+        // The first message has a field number of 0, the second has a length beyond its end.
         for bytes in [&[0x00][..], &[0x0a, 0x7f, 0x01]] {
             let status = call(&channel, path, bytes).await;
             assert_eq!(status.code(), Code::InvalidArgument, "{path}: {status:?}");

@@ -1,4 +1,5 @@
-//! "MeterEntry & DirectMeterEntry": rates of every type, counts by color, also in table entries.
+//! Tests of the P4Runtime specification's section "MeterEntry & DirectMeterEntry": rates of every type, counts by
+//! color, also in table entries.
 
 use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -16,7 +17,7 @@ const GREEN: u8 = 0;
 const YELLOW: u8 = 1;
 const RED: u8 = 2;
 
-/// Two packets are green, two more are yellow, and for a long time all others are red.
+/// With these rates, the first two packets are green, the next two are yellow, and all others are red for a long time.
 const RATES: MeterConfig = MeterConfig {
     cir: 1,
     cburst: 2,
@@ -45,7 +46,7 @@ fn count(packets: i64, byte_count: i64) -> Option<CounterData> {
     })
 }
 
-/// The colors of frames that enter a port. The port's cell of `rates` meters them.
+/// Sends frames into a port and returns their colors. The port's cell of the meter array `rates` meters the frames.
 fn colors(harness: &Harness, port: u16, n_frames: usize) -> Vec<u8> {
     let metered = frame(7, 0, 0x800, kinds::METERED);
     let colors = (0..n_frames).map(|_| pass(harness, port, &metered).color);
@@ -72,7 +73,7 @@ fn direct(of: TableEntry, config: Option<MeterConfig>) -> DirectMeterEntry {
     }
 }
 
-/// The color of a frame that hits the entry of `limited`.
+/// Sends a frame that hits the entry of `limited`, and returns the frame's color.
 fn direct_color(harness: &Harness) -> u8 {
     pass(harness, 0, &frame(7, 9, 0x800, kinds::PLAIN)).color
 }
@@ -95,7 +96,7 @@ async fn a_meter_s_cell_is_written_read_and_marks_packets() {
     let every = primary.found(of(MeterEntry::default())).await;
     assert_eq!(every, all);
 
-    // Without rates the cell is green again; without an index the update sets all cells.
+    // An update without rates makes the cell green again; an update without an index sets all cells.
     let green = of(meter(Some(2), None));
     primary.modify(green).await;
     assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);
@@ -146,7 +147,7 @@ async fn wrong_meters_are_refused() {
     assert_eq!(primary.read_error(of(every_at)).await, InvalidArgument);
 }
 
-/// The program with all meters of one type.
+/// Starts a server whose program has only meters of this type.
 async fn start_with_meters_of(kind: MeterType) -> Harness {
     let mut p4info = p4info();
     for meter in &mut p4info.meters {
@@ -325,7 +326,7 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
     };
     let read = primary.found(request(false, true)).await;
     assert_eq!(read, [counts(1, 64)]);
-    // A Modify without rates makes the meter green; one with zeros resets the counts.
+    // A Modify without rates makes the meter green; a Modify whose counts are zeros resets the counts.
     let reset = TableEntry {
         meter_counter_data: Some(MeterCounterData::default()),
         ..limited(Some(RATES))

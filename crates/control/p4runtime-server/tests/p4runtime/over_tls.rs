@@ -28,7 +28,7 @@ const HANDSHAKE: Duration = Duration::from_secs(4);
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 
-/// A server with a certificate, its authority, and clients.
+/// A server with a certificate, and the authority that issued it. Makes clients of the server.
 struct Secured {
     harness: Harness,
     folder: TempDir,
@@ -37,7 +37,7 @@ struct Secured {
 }
 
 impl Secured {
-    /// A server that requires client certificates.
+    /// Starts a server that requires client certificates.
     async fn start() -> Secured {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new("the one");
@@ -60,7 +60,7 @@ impl Secured {
         self.folder.path().join("ca.pem")
     }
 
-    /// A client certificate of `authority`.
+    /// Writes the files of a client certificate that `authority` issues.
     fn identity(&self, authority: &Authority, good: Good) -> Files {
         let issued = authority.issue(&[], good);
         issued.write(self.folder.path(), "client")
@@ -152,7 +152,7 @@ fn expect_no_connection(status: &Status) {
     assert!(std::error::Error::source(status).is_some(), "{status:?}");
 }
 
-/// A client that shows any certificate.
+/// Makes a client that presents the given certificate, even if it is not valid.
 fn raw_client(
     secured: &Secured,
     shown: &testkit::certificates::Issued,
@@ -175,7 +175,7 @@ fn raw_client(
     tokio_rustls::TlsConnector::from(Arc::new(config))
 }
 
-/// The first byte that the server sends after the handshake.
+/// Connects with TLS, and returns the first byte that the server sends after the handshake.
 async fn speak(address: SocketAddr, tls: tokio_rustls::TlsConnector) -> std::io::Result<u8> {
     let stream = TcpStream::connect(address).await?;
     let name = tls::server_name("localhost").unwrap();
@@ -213,7 +213,8 @@ async fn nobody_without_a_certificate_becomes_primary_or_writes_beside_one_who_h
     let good = secured.good_channel().await;
     let mut primary = Harness::primary_over(&good).await;
     primary.modify(cell(3, &[1])).await;
-    // The strangers write with the primary's own election id, and with a higher one.
+    // Clients without a certificate of the authority write with the primary's own election id, and with a higher
+    // election id.
     let stranger = Authority::new("another");
     let of_another = secured.identity(&stranger, Good::Now);
     for identity in [None, Some(&of_another)] {
@@ -341,7 +342,7 @@ async fn a_certificate_is_renewed_without_a_call_that_is_lost() {
     of_new_ones.await.unwrap();
 }
 
-/// The certificate that the server shows.
+/// Returns the certificate that the server presents.
 async fn leaf(secured: &Secured) -> Vec<u8> {
     let connecting = secured.client(None).connecting();
     let stream = TcpStream::connect(secured.harness.address).await.unwrap();

@@ -1,4 +1,4 @@
-//! "Packet I/O" and "Stream Error Reporting".
+//! Tests of the P4Runtime specification's sections "Packet I/O" and "Stream Error Reporting".
 
 use p4runtime_proto::p4::v1::stream_error::Details;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;

@@ -47,7 +47,7 @@ async fn a_commit_costs_the_switch_s_thread_the_same_however_much_was_saved() {
     assert_eq!(harness.switch.n_pieces(), before);
     let commit = primary.set_pipeline(Action::Commit, None);
     commit.await.unwrap();
-    // One piece provides what the preparation of a program needs, the other swaps the program.
+    // One piece of work provides what the preparation of a program needs, the other piece swaps the program.
     assert_eq!(harness.switch.n_pieces() - before, 2);
     for (index, value) in [(2, [7]), (3, [8]), (131_071, [7])] {
         assert_eq!(read_cell(&mut primary, index).await, value);
@@ -77,13 +77,13 @@ async fn large_tables_and_many_groups_are_read_in_pieces_and_whole() {
 
     let before = harness.switch.n_pieces();
     let read = primary.found(group(0, Vec::new())).await;
-    // Pieces of 64 groups with their replicas, and a last empty one.
+    // Each piece reads up to 64 groups with their replicas, and a last piece reads none.
     assert_eq!(harness.switch.n_pieces() - before, 11);
     let written = groups(600).map(|update| update.entity.unwrap().entity.unwrap());
     assert!(read.into_iter().eq(written));
 }
 
-/// The key as it is read back.
+/// Returns the match fields for `dst` as the server returns them, without a leading zero byte.
 fn key(dst: u16) -> Vec<p4runtime_proto::p4::v1::FieldMatch> {
     let dst = dst.to_be_bytes();
     let canonical = if dst[0] == 0 { &dst[1..] } else { &dst[..] };

@@ -1,4 +1,5 @@
-//! "SetForwardingPipelineConfig RPC" and "GetForwardingPipelineConfig RPC".
+//! Tests of the P4Runtime specification's sections "SetForwardingPipelineConfig RPC" and "GetForwardingPipelineConfig
+//! RPC".
 
 use dataplane::{Program, SwitchConfig};
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -164,7 +165,8 @@ async fn writes_to_a_saved_config_take_effect_on_commit() {
         .await
         .unwrap();
 
-    // Reads and writes refer to the new config, which is empty; frames still see the old one.
+    // Reads and writes refer to the new config, which has no entries yet; frames are still processed with the old
+    // config.
     primary.insert(forward_entry(0xa, 3)).await;
     let refused = primary.refused(Type::Insert, forward_entry(0xa, 3)).await;
     assert_eq!(refused, AlreadyExists);
@@ -228,7 +230,7 @@ async fn only_the_primary_of_the_right_device_sets_a_pipeline() {
     assert_eq!(get.unwrap_err().code(), NotFound);
 }
 
-/// A change to a good config, and a part of the error message.
+/// A change that makes a good config invalid, and a part of the error message that the change causes.
 type Spoiled = (fn(&mut P4Info, &mut String), &'static str);
 
 // spec: pipeline.checked, pipeline.ids

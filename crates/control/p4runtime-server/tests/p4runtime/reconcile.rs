@@ -1,4 +1,4 @@
-//! "SetForwardingPipelineConfig RPC": `RECONCILE_AND_COMMIT`.
+//! Tests of `RECONCILE_AND_COMMIT`, from the P4Runtime specification's section "SetForwardingPipelineConfig RPC".
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -76,7 +76,7 @@ async fn a_pipeline_that_cannot_have_the_state_changes_nothing() {
     assert_eq!(other.unwrap_err().code(), InvalidArgument);
     assert_eq!(state(&mut primary).await, before);
 
-    // It works once the missing objects have no entries.
+    // The pipeline is accepted once the missing objects have no entries.
     for key in [1, 2] {
         let entry = crate::atomicity::limited(key, 10);
         primary.delete(entry).await;
@@ -107,7 +107,7 @@ async fn it_begins_where_there_is_none_and_only_for_the_primary() {
     assert_eq!(set.unwrap_err().code(), PermissionDenied);
 }
 
-/// The bridge with secret arguments of `send` and a secret register.
+/// Returns the fixture's program with secret action arguments `port` and a secret register.
 fn secret_json() -> String {
     let secret = |json: &str, before: &str| {
         assert!(json.contains(before));
@@ -126,7 +126,8 @@ fn config_with(json: &str) -> ForwardingPipelineConfig {
     }
 }
 
-/// Cell 7 and the arguments of every entry, as the switch holds them.
+/// Returns cell 7 of the register `ingress.slots` and the arguments of every entry of `ingress.forward`, as the switch
+/// holds them.
 fn kept(harness: &harness::Harness) -> (Vec<u8>, Vec<Vec<Vec<u8>>>) {
     harness.switch.in_switch(0, |switch| {
         let program = switch.program().unwrap();
@@ -166,8 +167,8 @@ async fn secrets_go_over_to_the_same_program_though_nobody_reads_them() {
     }
 }
 
-/// Another program could reveal secrets, whether it marks them secret or not; so could the same program with other
-/// ids.
+/// Secrets are not carried over to another program, since that program could reveal them even if it marks them secret.
+/// They are not carried over to the same program with other ids either.
 #[tokio::test]
 async fn secrets_go_over_to_no_other_program() {
     let json = secret_json();

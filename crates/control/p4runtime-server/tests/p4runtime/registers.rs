@@ -1,4 +1,4 @@
-//! "RegisterEntry".
+//! Tests of the P4Runtime specification's section "RegisterEntry".
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
@@ -14,7 +14,7 @@ use crate::harness::{Controller, Harness, JSON, config, read, update};
 async fn a_program_with_a_shared_register_is_refused_with_several_workers_that_have_their_own() {
     let harness = Harness::with_workers(2).await;
     let mut primary = harness.primary().await;
-    // Here packets write and read the register.
+    // In this program, packets write and read the register.
     let action = r#""runtime_data": [{"name": "port", "bitwidth": 9}],
       "primitives": ["#;
     let array = r#"{"type": "register_array", "value": "ingress.slots"}, {"type": "hexstr", "value": "0x0"}"#;
@@ -69,7 +69,7 @@ pub fn every_register_cell() -> Kind {
     register(SLOTS, None, None)
 }
 
-/// The value of a cell of the register `slots`.
+/// Reads the value of a cell of the register `slots`.
 pub async fn read_cell(controller: &mut Controller, index: i64) -> Vec<u8> {
     let found = controller.read(register(SLOTS, Some(index), None)).await;
     let [found] = &found.unwrap()[..] else {
@@ -113,7 +113,7 @@ async fn without_an_index_all_cells_are_written_and_read_quickly() {
     let mut primary = harness.primary().await;
     let before = harness.switch.n_pieces();
     primary.modify(every_cell(0xab)).await;
-    // 4,096 cells per piece, with packets in between.
+    // Each piece of the write sets 4,096 cells, and packets are processed between two pieces.
     assert_eq!(harness.switch.n_pieces() - before, 32);
     primary.modify(cell(70_000, &[1])).await;
 
@@ -209,7 +209,7 @@ async fn a_long_read_sees_no_half_of_a_write() {
     assert!(n_writes > 1);
 }
 
-/// The shortest byte string of a number.
+/// Encodes a number as the shortest possible byte string.
 fn bytes(number: u32) -> Vec<u8> {
     let bytes = number.to_be_bytes();
     let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(3);

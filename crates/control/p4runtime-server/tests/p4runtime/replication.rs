@@ -1,4 +1,4 @@
-//! "PacketReplicationEngineEntry".
+//! Tests of the P4Runtime specification's section "PacketReplicationEngineEntry".
 
 use std::slice::from_ref;
 
@@ -214,7 +214,7 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     let by_type = entry("replicated", 9, Runs::Action(call("to_group", &[1])));
     let by_type = Kind::TableEntry(by_type);
     primary.insert(by_type).await;
-    // Ports and instances of the copies.
+    // Sends a frame, and returns the ports and instances of its copies.
     let copies = || {
         harness.switch.receive(0, &frame(7, 0, 9, kinds::PLAIN));
         let sent = harness.switch.transmitted();
@@ -230,7 +230,7 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     assert_eq!(copies(), [(2, 20), (0, 40)]);
     set(2, false);
     assert_eq!(copies(), [(3, 30), (0, 40)]);
-    // If all ports are down, the copy goes to the replica's own port.
+    // If the ports of a replica and of all its backups are down, the copy goes to the replica's own port.
     set(3, false);
     assert_eq!(copies(), [(1, 10), (0, 40)]);
     set(2, true);
@@ -239,7 +239,7 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     assert_eq!(copies(), [(1, 10), (0, 40)]);
     assert_eq!(primary.found(group.clone()).await, from_ref(&group));
     primary.modify(group).await;
-    // A new pipeline knows ports that were down before.
+    // A new pipeline knows which ports were already down before it was set.
     set(1, false);
     use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
     let config = crate::every_entity::config();

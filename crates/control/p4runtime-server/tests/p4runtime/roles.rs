@@ -1,4 +1,5 @@
-//! "Role Config": primaries of several roles, each with its part of the pipeline.
+//! Tests of the P4Runtime specification's section "Role Config": primaries of several roles, each with its part of the
+//! pipeline.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -68,7 +69,7 @@ struct Member {
 }
 
 impl Member {
-    /// Joins with a role and election id. Also returns the answer.
+    /// Joins with a role and election id. Also returns the server's answer.
     async fn join(
         harness: &Harness,
         of: Role,
@@ -242,7 +243,7 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
     assert_eq!(meters.insert(member.clone()).await, Err(PermissionDenied));
     routing.insert(member).await.unwrap();
 
-    // A Read with a role finds the role's objects; one without a role finds everything.
+    // A Read with a role finds the role's objects; a Read without a role finds everything.
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 3);
     let found = routing.read(every_entry()).await.unwrap();
     assert_eq!(found, [ordered(1), ordered(2)]);
@@ -274,7 +275,7 @@ async fn a_config_lists_what_a_role_has() {
         ..RegisterEntry::default()
     });
     assert_eq!(mine.read(slots).await.unwrap(), []);
-    // Objects without an id belong to all roles.
+    // Objects without an id in the P4Info belong to all roles.
     let group = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
         r#type: Some(packet_replication_engine_entry::Type::MulticastGroupEntry(
             MulticastGroupEntry {
@@ -292,7 +293,7 @@ async fn a_config_lists_what_a_role_has() {
     assert_eq!(found, PermissionDenied);
     other.set_pipeline().await.unwrap();
 
-    // A backup is notified of the primary's config, and again when a new primary has another one.
+    // A backup is notified of the primary's config, and is notified again when a new primary sends another config.
     let (mut backup, answer) = Member::join(&harness, role("mine", None), low(0)).await;
     assert_eq!(
         answer.role.unwrap().config,
@@ -415,7 +416,7 @@ async fn digests_go_to_the_roles_that_have_them() {
     }
 }
 
-/// A waiting write is refused if its role loses the object meanwhile.
+/// A role may not write an object any more once the config of another role makes the object exclusive to that role.
 #[tokio::test]
 async fn a_role_that_loses_an_object_meanwhile_does_not_write_it() {
     let harness = start().await;

@@ -1,4 +1,4 @@
-//! "ValueSetEntry".
+//! Tests of the P4Runtime specification's section "ValueSetEntry".
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{FieldMatchType, Ternary};
@@ -52,7 +52,8 @@ async fn the_parser_follows_a_value_set_and_it_is_read_as_it_was_written() {
         .await;
     assert_eq!(found, [set("port_trunks", &[]), trunks]);
 
-    // A member of two parts, one with a mask. A part that matches everything is omitted.
+    // The first member matches two fields, one of them with a mask. The second member omits the field that matches
+    // everything.
     let pairs = set(
         "port_trunks",
         &[

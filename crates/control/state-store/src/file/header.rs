@@ -1,5 +1,5 @@
-//! The transaction numbers in redb's header, as its design.md lays out format 3. If a file was not closed and its last
-//! transaction is damaged, redb silently goes back to the transaction before.
+//! The transaction numbers in the header of a redb file (format 3, as redb's design.md describes it). If a file was not
+//! closed and its last transaction is damaged, redb silently goes back to the transaction before.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

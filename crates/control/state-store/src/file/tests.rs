@@ -1,4 +1,4 @@
-//! A store that fails or stops between any two of its steps.
+//! Tests of a store that fails or stops between any two of its steps.
 
 use std::fs::OpenOptions;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn open(path: &Path) -> (StateFile, Contents) {
     StateFile::open(path).expect("a state file")
 }
 
-/// A file with one group, on a disk that fails after `n_steps` steps.
+/// Makes a state file with one group, on a disk that fails after `n_steps` steps.
 fn failing(path: &Path, n_steps: i64) -> StateFile {
     let (file, _) = open(path);
     file.keep(kept(vec![group(1)], true)).expect("stored");
@@ -262,7 +262,8 @@ fn a_file_of_another_format_is_refused_and_left() {
     }
 }
 
-/// The bytes of a file with some groups: closed by a switch that was stopped, or left by one that was killed.
+/// Returns the bytes of a file with some groups, and the operations in it. The file was closed by a switch that was
+/// stopped, or left by a switch that was killed.
 fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec<Operation>) {
     let (file, _) = open(path);
     let all: Vec<Operation> = (1..=n_groups).map(group).collect();
@@ -273,8 +274,9 @@ fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec
     (if is_killed { killed } else { stopped }, all)
 }
 
-/// What a switch finds in these bytes; `None` if it does not start. If the switch that wrote them was stopped, the file
-/// must then be unchanged. If that switch was killed, redb may have repaired a part of the file.
+/// Returns what a switch finds in a state file with these bytes; `None` if the switch does not start. In this case, the
+/// file must be unchanged if the switch that wrote the bytes was stopped. If that switch was killed, redb may have
+/// repaired a part of the file.
 fn found(bytes: &[u8], is_killed: bool, what: &str) -> Option<(Vec<Operation>, bool)> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged");
@@ -333,7 +335,7 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             match found(&damaged, is_killed, &what) {
                 None => n_refused += 1,
                 Some((operations, is_rolled_back)) => {
-                    // If the last commit is damaged and the switch was killed, redb takes the one before.
+                    // If the last commit is damaged and the switch was killed, redb uses the commit before it.
                     let is_before = is_killed && operations.is_empty();
                     assert!(operations == all || is_before, "{what}: {operations:?}");
                     assert_eq!(is_rolled_back, is_before, "{what}");
@@ -343,7 +345,7 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             }
         }
         assert_eq!(n_rolled_back > 0, is_killed, "{n_rolled_back}");
-        // Both files have bytes that nothing uses.
+        // Both files have bytes that nothing uses, so some damaged files are read completely.
         assert!(n_whole > 0, "{n_whole}, {n_refused}");
         assert!(is_killed || n_refused > 0, "{n_whole}, {n_refused}");
     }

@@ -36,7 +36,7 @@ struct List {
     /// The size in bytes that each member of a sample has in BMv2's messages.
     widths: Vec<usize>,
     samples_max: usize,
-    /// `None` waits without a timeout.
+    /// How long a sample waits for further samples; `None` means without a timeout.
     timeout: Option<Duration>,
     /// The waiting samples, and when the oldest arrived.
     waiting: Vec<Arc<[u8]>>,
@@ -123,7 +123,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Sets how long samples wait for others. `None` waits until the buffer is full.
+    /// Sets how long a sample waits for further samples. With `None` it waits until the buffer is full.
     pub(crate) fn set_timeout(
         &mut self,
         list: i32,

@@ -29,7 +29,8 @@ use crate::limits::{
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
 const SUBSCRIBER: [u8; 8] = *b"\0SP\0\0\x21\0\0";
 
-/// Precedes each message over a Unix socket: the message is in the stream, not in shared memory.
+/// The byte that precedes each message over a Unix socket. It says that the message is in the stream, not in shared
+/// memory.
 const IN_BAND: u8 = 1;
 
 const BACKLOG: i32 = 16;
@@ -207,7 +208,7 @@ async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Res
         tokio::select! {
             Some(_) = subscribers.serving.join_next() => {}
             Some(done) = handshakes.waiting.join_next() => {
-                // The other connections sent something wrong, or nothing in time, and are closed.
+                // A connection whose handshake failed sent something wrong, or nothing in time, and is closed.
                 if let Ok(Ok((stream, messages))) = done {
                     subscribers.serve(stream, L::IS_IPC, messages);
                 }
@@ -272,7 +273,7 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
 struct Subscribers {
     serving: JoinSet<()>,
     n_refused: u64,
-    /// The time of the last log line, and the refused subscribers since.
+    /// The time of the last log line, and below it the number of subscribers that were refused since.
     logged_at: Option<Instant>,
     n_unlogged: u64,
 }

@@ -16,7 +16,7 @@ use bmv2_thrift::message::{MeterRate, Structure};
 
 const PER_SECOND: f64 = 1_000_000.0;
 
-/// Converts BMv2's rates; v1model's meters have two. The inner error says why the rates are invalid.
+/// Converts BMv2's rates; a meter of v1model has two rates. The inner error says why the rates are invalid.
 pub(super) fn rates(
     rates: Vec<Args<'_>>,
 ) -> Result<Result<MeterConfig, (MeterCode, String)>, Refusal> {
@@ -44,7 +44,7 @@ pub(super) fn rates(
     }))
 }
 
-/// A list of rates, empty without a config.
+/// Encodes a meter's rates as a list, which is empty if the meter has no config.
 pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
     let rates = config.map(|config| {
         [

@@ -69,7 +69,7 @@ pub(crate) async fn answer(ctx: &Arc<Context>, name: &str, args: Args<'_>) -> An
     })
 }
 
-/// `None` if there is no such call.
+/// Carries out a call of the service Standard; `None` if the service has no such call.
 async fn standard(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     if let Some(answered) = tables::answer(ctx, call, args).await {
         return Some(answered);

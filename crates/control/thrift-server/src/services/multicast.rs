@@ -101,7 +101,7 @@ impl Multicast {
         self.groups.insert(group.id, nodes);
     }
 
-    /// A group's copies in BMv2's order: node by node, its ports, then its LAGs.
+    /// Returns a group's replicas in BMv2's order: node by node, and for each node first its ports, then its LAGs.
     fn replicas(&self, group: u32) -> Vec<Replica> {
         let nodes = self.groups.get(&group).into_iter().flatten();
         let nodes = nodes.filter_map(|handle| self.nodes.get(handle));
@@ -363,7 +363,7 @@ async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The positions of the digits 1 in a map, counted from its last character.
+/// Returns the positions of the digits 1 in a map, counted from the last character of the map.
 fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
     if map.len() > MAP_BITS_MAX || map.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
         let message = format!("expected a map of at most {MAP_BITS_MAX} characters, each 0 or 1");

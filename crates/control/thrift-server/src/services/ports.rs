@@ -1,4 +1,4 @@
-//! Lists the ports. Only the command line opens ports.
+//! Lists the ports. Calls that add or remove a port are refused, since only the command line opens ports.
 
 use crate::call::{Answer, Answered};
 use crate::context::Context;
@@ -13,7 +13,7 @@ fn refuse(what: &str, instead: &str) -> Answered {
     Err(Exception::new(PortCode::Error, message).into())
 }
 
-/// Always refused.
+/// Refuses to add a port, whatever the arguments are.
 pub(crate) fn add(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}@{}", args.i32(2)?, args.text(1)?),
@@ -21,7 +21,7 @@ pub(crate) fn add(args: Args<'_>) -> Answered {
     )
 }
 
-/// Always refused.
+/// Refuses to remove a port, whatever the arguments are.
 pub(crate) fn remove(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}", args.i32(1)?),

@@ -1,5 +1,5 @@
-//! Action profiles: members and groups. A handle is P4Runtime's id. New members and groups get the lowest free id, as
-//! in BMv2.
+//! Action profiles: members and groups. BMv2's handle of a member or group is its id in P4Runtime. New members and
+//! groups get the lowest free id, as in BMv2.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn refuse<T>(code: TableCode, message: impl Into<String>) -> Result<T, Refusal> 
 }
 
 impl Target {
-    /// The action profile that field 2 names.
+    /// Finds the action profile that field 2 of the arguments names.
     fn of(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
         let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
@@ -48,7 +48,7 @@ impl Target {
         }
     }
 
-    /// The action profile that field 2 names. Fails if the profile has no groups.
+    /// Finds the action profile that field 2 of the arguments names. Fails if the profile has no groups.
     fn with_groups(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         let target = Self::of(ctx, args)?;
         let info = target.pipeline.program().action_profile_info(target.id);
@@ -142,8 +142,8 @@ fn group_code(kind: ControlErrorKind) -> TableCode {
     }
 }
 
-/// Adds a member or a group under the lowest free id. Tries a remembered guess first, since reading all ids takes
-/// longer the more there are. If the guess was wrong, the ids are read.
+/// Adds a member or a group under the lowest free id. Tries a remembered guess of this id first, since reading all ids
+/// takes longer the more ids there are. If the guess was wrong, the ids are read.
 async fn add(
     ctx: &Context,
     target: Target,
@@ -287,7 +287,7 @@ async fn remove_from_group(ctx: &Context, args: Args<'_>) -> Answered {
 /// A function that adds a member to a group's list of (member, weight), or removes it.
 type ChangeMembers = fn(&mut Vec<(u32, u32)>, u32) -> Result<(), Refusal>;
 
-/// Changes the group in field 4 for the member in field 3.
+/// Adds the member in field 3 to the group in field 4, or removes it from the group, as `change` does.
 async fn change_group(ctx: &Context, args: Args<'_>, change: ChangeMembers) -> Answered {
     let target = Target::with_groups(ctx, args)?;
     let (member, group) = (args.i32(3)?, args.i32(4)?);

@@ -1,5 +1,5 @@
-//! Reads, swaps and resets the program. A loaded program is P4Runtime's saved pipeline: from then on calls refer to
-//! it, and after the swap packets use it.
+//! Reads, swaps and resets the program. A loaded program becomes the saved pipeline, which P4Runtime has too: calls
+//! refer to the loaded program as soon as it is loaded, and packets use it after the swap.
 
 use std::sync::Arc;
 
@@ -97,7 +97,8 @@ fn config_md5(ctx: &Context) -> Answered {
     Ok(Answer::Bytes(Md5::digest(text(ctx)).to_vec()))
 }
 
-/// A resource type's list in BMv2 JSON: its name, and whether it is in each of `pipelines` (otherwise in the program).
+/// Returns where BMv2 JSON lists the objects of a resource type: the name of the list, and whether each element of
+/// `pipelines` has such a list (otherwise the program has one).
 fn place(resource: i32) -> Option<(&'static str, bool)> {
     Some(match resource {
         0 => ("tables", true),

@@ -41,13 +41,13 @@ fn code(_: ControlErrorKind) -> MirrorCode {
     MirrorCode::SessionNotFound
 }
 
-/// The session's id is in field 1.
+/// Reads the id of a session, which is in field 1.
 fn session(args: Args<'_>) -> Result<u32, Refusal> {
     Ok(args.i32(1)?.cast_unsigned())
 }
 
-/// The port with this number. A number of more than 16 bits becomes the highest, which the data plane refuses as no
-/// valid port.
+/// The port with this number. A number of more than 16 bits becomes the highest port number, which the data plane
+/// refuses as invalid.
 fn port(found: i32) -> PortId {
     PortId(u16::try_from(found).unwrap_or(u16::MAX))
 }
@@ -148,8 +148,8 @@ async fn depth(
     .await
 }
 
-/// A rate of 0 means no limit. Several workers, each with its own queues, would exceed a rate together, so rates need a
-/// switch with one worker.
+/// Sets the rate of queues. A rate of 0 means no limit. Several workers, each with its own queues, would exceed a rate
+/// together, so rates need a switch with one worker.
 async fn rate(
     ctx: &Context,
     args: Args<'_>,

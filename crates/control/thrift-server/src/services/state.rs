@@ -1,5 +1,5 @@
-//! `bm_serialize_state`: the state that clients have written, as JSON for people. BMv2's text is for BMv2 only, which
-//! loads it when it starts; this switch restores its state from its own state file instead.
+//! `bm_serialize_state`: the state that clients have written, as JSON for people. BMv2 writes this state as a text that
+//! only BMv2 itself loads, when it starts. This switch restores its state from its own state file instead.
 
 use std::sync::Arc;
 

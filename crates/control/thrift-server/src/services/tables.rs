@@ -45,7 +45,7 @@ struct Target {
 }
 
 impl Target {
-    /// The table that field 2 names.
+    /// Finds the table that field 2 of the arguments names.
     fn of(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
         let pipeline = ctx.pipeline()?;
@@ -69,7 +69,7 @@ impl Target {
         }
     }
 
-    /// Refuses tables of other kinds.
+    /// Refuses the table unless it is of one of these kinds.
     fn expect(self, kinds: &[Kind]) -> Result<Self, Refusal> {
         let found = self.kind();
         if kinds.contains(&found) {
@@ -115,7 +115,7 @@ fn refuse<T>(code: TableCode, message: String) -> Result<T, Refusal> {
     Err(Exception::new(code, message).into())
 }
 
-/// An action call. Each argument is cut to the parameter's width.
+/// Makes an action call. Each argument is cut to the width of its parameter.
 pub(super) fn action_call(
     pipeline: &Pipeline,
     action: dataplane::ActionId,
@@ -361,7 +361,7 @@ enum Means {
     ThePlace,
 }
 
-/// The entry of a handle, with the counts of all workers.
+/// Finds the entry of a handle, and sums the counts of all workers.
 async fn find(
     device: &control::Device,
     target: &Target,
@@ -608,7 +608,7 @@ fn millis(ns: u64) -> i32 {
     i32::try_from(ns / NS_PER_MS).unwrap_or(i32::MAX)
 }
 
-/// The action of an entry. A one-shot group, which only P4Runtime makes, has no handle: -1.
+/// The action of an entry. A one-shot group, which only P4Runtime makes, has no handle and is shown with the handle -1.
 fn action_entry(pipeline: &Pipeline, action: Option<&TableAction>) -> ActionEntry {
     const ONE_SHOT: i32 = -1;
     match action {

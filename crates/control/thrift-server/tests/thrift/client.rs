@@ -122,12 +122,12 @@ pub fn rates(rates: &[(f64, i32)]) -> Arg {
     Arg::List(Type::Struct, rates.collect())
 }
 
-/// What a counter counts.
+/// The value of a counter, as an argument of a call.
 pub fn counts(bytes: i64, packets: i64) -> Arg {
     Arg::Struct(vec![(1, Arg::I64(bytes)), (2, Arg::I64(packets))])
 }
 
-/// The bytes and packets that a counter has counted.
+/// Reads the bytes and packets from the value of a counter in an answer.
 pub fn counted(read: &Fields) -> (i64, i64) {
     match (read.get(1), read.get(2)) {
         (Some(Value::I64(bytes)), Some(Value::I64(packets))) => (*bytes, *packets),
@@ -135,12 +135,12 @@ pub fn counted(read: &Fields) -> (i64, i64) {
     }
 }
 
-/// The arguments of `bm_mt_add_entry` that send frames for host `dst` to `port`.
+/// The arguments of `bm_mt_add_entry` for an entry that sends frames for host `dst` to `port`.
 pub fn to_port(dst: u8, port: u8) -> Vec<Arg> {
     entry("forward_to", dst, &[&[0, port]])
 }
 
-/// The arguments of `bm_mt_add_entry` for frames to host `dst`.
+/// The arguments of `bm_mt_add_entry` for an entry that runs an action for frames to host `dst`.
 pub fn entry(action: &str, dst: u8, params: &[&[u8]]) -> Vec<Arg> {
     let action = format!("EntitiesIngress.{action}");
     let key = key(vec![exact(&crate::harness::mac(dst))]);
@@ -177,7 +177,7 @@ pub struct Client {
     pub stream: TcpStream,
     received: Vec<u8>,
     number: i32,
-    /// The service of calls whose name has none.
+    /// The service that is called if a call's name contains no service.
     pub service: &'static str,
 }
 
@@ -272,7 +272,8 @@ impl Client {
     }
 }
 
-/// Checks that every exception has a reason beside its code.
+/// Returns the value in an answer, or why the call was refused. Checks that every exception has a reason beside its
+/// code.
 pub fn result(answer: &Message) -> Result<Option<Value>, Refused> {
     if answer.kind == Some(Kind::Exception) {
         return Err(Refused::Failure(i32_of(&answer.fields, 2)));

@@ -90,7 +90,7 @@ impl Harness {
         self.device.pipeline().unwrap()
     }
 
-    /// Writes what must succeed, as another protocol would.
+    /// Writes an operation as another protocol would. The operation must succeed.
     pub async fn write(&self, operation: Operation) {
         let batch = Batch::new(vec![operation]);
         let results = self.device.write(self.pipeline(), batch).await.unwrap();
@@ -102,7 +102,7 @@ impl Harness {
             .await;
     }
 
-    /// The ports at which a frame leaves that enters at port 0.
+    /// Sends a frame into port 0, and returns the ports at which its copies leave.
     pub fn ports_of(&self, frame: &[u8]) -> Vec<u16> {
         self.switch.transmitted();
         self.switch.receive(0, frame);

@@ -1,4 +1,5 @@
-//! The services over loopback, by a client that writes and reads the protocol itself, against a device in memory.
+//! Tests of the services over loopback. A client that writes and reads the protocol itself calls a server with a device
+//! in memory.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -20,7 +20,7 @@ fn node(id: i32, ports: &str, lags: &str) -> Vec<Arg> {
     args![0, id, ports, lags]
 }
 
-/// Sends frames for host 1 to group 7.
+/// Adds an entry that sends frames for host 1 to group 7.
 async fn to_group_7(client: &mut Client) {
     let args = entry("multicast", 1, &[&[0, 7]]);
     client.call("bm_mt_add_entry", args).await;
@@ -108,7 +108,7 @@ async fn a_lag_stands_for_the_port_that_bmv2_would_choose() {
     create(&mut client, 1, "10", "1001").await;
     call(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
     assert_eq!(harness.ports_of(&frame(1)), [1]);
-    // 255 modulo four selects the last port, 255 modulo two as well.
+    // The hash is always 255. Modulo 4, it selects the last of four ports; modulo 2, it selects the last of two ports.
     let lag = |lag, ports: &str| args![0, Arg::I16(lag), ports];
     call(&mut client, "bm_mc_set_lag_membership", lag(3, "1111000")).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 6]);
@@ -176,7 +176,7 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(associate, INVALID_GROUP_HANDLE);
 }
 
-/// Thrift has no backups. It removes backups only together with their replica.
+/// Thrift's calls know no backups. They remove a backup only together with its replica.
 #[tokio::test]
 async fn replicas_keep_the_backups_that_p4runtime_has_written() {
     let harness = Harness::start().await;

@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
         tokio::time::timeout(TIMEOUT, read).await.unwrap()
     }
 
-    /// Skips messages up to the next one of a topic.
+    /// Skips messages until one has this topic, and returns that message.
     async fn of(&mut self, topic: &[u8; 4]) -> Vec<u8> {
         loop {
             let message = self.message().await;
@@ -60,14 +60,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
     }
 }
 
-/// A frame from a new host.
+/// Makes a frame from the host whose address ends with `source`.
 fn from(source: u8) -> Vec<u8> {
     let mut frame = frame(1);
     frame[11] = source;
     frame
 }
 
-/// The last bytes of the samples' addresses.
+/// Returns, for each sample in a message, the last byte of the sample's address.
 fn sources(message: &[u8]) -> Vec<u8> {
     message[32..].chunks(8).map(|sample| sample[5]).collect()
 }

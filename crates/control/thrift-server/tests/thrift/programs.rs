@@ -114,7 +114,7 @@ async fn ids_are_those_of_the_program_s_text() {
     }
 }
 
-/// The program's custom CRCs for the last packet.
+/// Reads the custom CRCs that the program has computed for the last packet.
 async fn hashes(client: &mut Client) -> (i64, i64) {
     let cell = |cell: i32| args![0, "EntitiesIngress.wide", cell];
     let narrow = client.number("bm_register_read", cell(2)).await;

@@ -15,7 +15,7 @@ async fn client(harness: &Harness) -> Client {
     client
 }
 
-/// Frames for host 1 leave at port 1, and session 5 clones them.
+/// Adds an entry that sends frames for host 1 to port 1, and clones them with session 5.
 async fn mirrored(client: &mut Client) {
     client
         .call("standard:bm_mt_add_entry", entry("mirror", 1, &[]))
@@ -146,7 +146,7 @@ async fn a_queue_has_a_rate_and_a_depth() {
     let depth = args![1, 3];
     let number = client.number("set_egress_queue_depth", depth).await;
     assert_eq!(number, 0);
-    // One leaves at once, three wait, the rest is dropped.
+    // One frame leaves at once, three frames wait, and the rest is dropped.
     let sent: Vec<_> = (0..6).map(|_| harness.ports_of(&frame(1)).len()).collect();
     assert_eq!(sent, [1, 0, 0, 0, 0, 0]);
     harness.switch.transmitted();

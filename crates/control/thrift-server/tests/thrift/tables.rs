@@ -46,7 +46,7 @@ async fn handles(client: &mut Client) -> Vec<i32> {
         .collect()
 }
 
-/// The name and arguments of an entry's action.
+/// Reads the name and arguments of an entry's action.
 fn runs(entry: &Fields) -> (String, Vec<Vec<u8>>) {
     let action = struct_of(entry, 4);
     let Some(Value::Bytes(name)) = action.get(2) else {
@@ -72,7 +72,8 @@ async fn handles_are_bmv2_s() {
     for gone in [2, 0] {
         client.call("bm_mt_delete_entry", at(FORWARD, gone)).await;
     }
-    // The lowest free position is used first, and its version, in the eight bits above it, grows by one.
+    // The lowest free position is used first. When a position is used again, its version, in the highest eight bits of
+    // the handle, grows by one.
     assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
     assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
     assert_eq!(add(&mut client, 10, 1).await, 4);
@@ -184,7 +185,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         .unwrap();
     let of = |entry: &TableEntry| (entry.key.clone(), entry.action.call().unwrap().args.clone());
     let found: Vec<_> = entries.iter().map(of).collect();
-    // As in P4Runtime, without leading zeros.
+    // As in P4Runtime, the values have no leading zeros.
     let expected = [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])];
     assert_eq!(found, expected);
     let key = EntryKey {
@@ -366,7 +367,7 @@ async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
     add(&mut client, 1, 2).await;
     client.call("bm_mt_delete_entry", at(FORWARD, 0)).await;
     add(&mut client, 1, 2).await;
-    // The handle is 0x01000000 now, but scripts use 0.
+    // The handle of the entry is 0x01000000 now, but scripts still use the handle 0.
     let value = counts(900, 3);
     let write = [at(FORWARD, 0), vec![value]].concat();
     client.call("bm_mt_write_counter", write).await;
@@ -428,7 +429,7 @@ async fn direct_meters_are_an_array_too_by_the_places_of_their_entries() {
             assert_eq!(first, Some(Value::Double(expected)), "{call} {place}");
         }
     }
-    // A position without an entry has nothing to set; a position beyond the table is refused.
+    // Setting the rates at a position without an entry changes nothing; a position beyond the table is refused.
     let free = [cell(2), vec![both(0.5)]].concat();
     client.call("bm_meter_set_rates", free).await;
     assert_eq!(client.list("bm_meter_get_rates", cell(2)).await, []);

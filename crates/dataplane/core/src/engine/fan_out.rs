@@ -13,13 +13,13 @@ use crate::{DropReason, Frame, Nanos, PortId, Replica, externs::payload::Payload
 
 /// A source of copies of one packet, in the order in which they reach egress.
 pub trait Copies: Leave {
-    /// Returns the input of the next copy's pass; `None` if there is none, or if other work comes first.
+    /// Returns the input of the next copy's pass, or `None` if no copy is left or if other work comes first.
     fn next_copy(&mut self) -> Option<EgressInput>;
 }
 
-/// Runs [`Copies`] one by one through [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]. This defines
-/// [`Engine::fan_out`] for every engine. Stops after the first copy that does not simply leave as a finished frame
-/// ([`EgressOutcome::is_plain`]), and returns its outcome.
+/// Runs [`Copies`] one by one through [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]. This function
+/// defines what [`Engine::fan_out`] must do in every engine. Stops after the first copy that does not simply leave as a
+/// finished frame ([`EgressOutcome::is_plain`]), and returns that copy's outcome.
 pub fn one_by_one<E: Engine + ?Sized>(
     engine: &mut E,
     state: &mut State,
@@ -121,7 +121,7 @@ impl State {
     }
 }
 
-/// The clone of a session that makes only one, and does not truncate it.
+/// The clone of a session that makes exactly one clone and does not truncate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoneClone {
     /// Port and `egress_rid` of the clone.
@@ -132,8 +132,8 @@ pub struct LoneClone {
 
 /// Destinations of the clones of a recirculating packet.
 pub trait LoneClones: Leave {
-    /// Returns the session's clone, if the session makes exactly one and frames may leave by its port. Once it has
-    /// returned a clone, it returns clones of that session only.
+    /// Returns the session's clone, if the session makes exactly one and frames may leave by the clone's port. Once
+    /// this method has returned a clone, it returns clones of that session only.
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
 }
 
@@ -160,7 +160,7 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// No round was run; the packet still waits for ingress.
+    /// Returns the result if no round was run: the packet still waits for ingress.
     pub fn none(input: &RoundsInput) -> Self {
         Self {
             n_rounds: 0,

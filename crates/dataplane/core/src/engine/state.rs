@@ -80,7 +80,8 @@ impl State {
         self.payloads.bind(&self.program.ir.payload_externs);
     }
 
-    /// Ports that count as down for watchers (action selector members, multicast backups).
+    /// Returns the ports that count as down for everything that watches a port: action selector members and multicast
+    /// backups.
     pub(crate) fn ports_down(&self) -> PortSet {
         self.links_down.union(self.ports_disabled)
     }
@@ -113,14 +114,14 @@ impl State {
         self.now
     }
 
-    /// Hits and misses by table; the address is stable while the program is loaded.
+    /// Returns the hits and misses of each table. The slice keeps its address while the program is loaded.
     pub fn table_counters(&mut self) -> &mut [TableCounters] {
         &mut self.counters.tables
     }
 }
 
 impl State {
-    /// Every entry of a table; among equal priorities the older comes first, and wins.
+    /// Returns every entry of a table. Among entries of equal priority, the older comes first; it also wins a lookup.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = (EntryIndex, EntryView<'_>)> {
         let table = self.tables.table(table);
         table.into_iter().flat_map(|table| {
@@ -157,8 +158,8 @@ impl State {
         self.tables.profile(profile)?.resolve(action, hash)
     }
 
-    /// Per-entry counters and times of a table, by [`EntryIndex::index`]. The address changes only when the table is
-    /// changed.
+    /// Returns the counters and times of a table's entries, indexed by [`EntryIndex::index`]. The slice's address
+    /// changes only when the table is changed.
     pub fn accounts(&mut self, table: TableId) -> &mut [EntryAccount] {
         let table = self.tables.table_mut(table, None);
         table.map_or(&mut [], |(table, _)| &mut table.accounts)
@@ -189,8 +190,8 @@ impl State {
 }
 
 impl State {
-    /// The cells of a register of up to 64 bits; `None` if it is wider. The address is stable while the program is
-    /// loaded.
+    /// Returns the cells of a register; `None` if the cells are wider than 64 bits. The slice keeps its address while
+    /// the program is loaded.
     pub fn register_words(&mut self, register: RegisterId) -> Option<&mut [u64]> {
         self.externs.registers.words_mut(register)
     }
@@ -200,12 +201,13 @@ impl State {
         self.externs.registers.get(register, index)
     }
 
-    /// Writes a cell of any register, truncated to its width; ignored beyond the end.
+    /// Writes a value to a cell of any register, truncated to the cell's width. Does nothing if the index is beyond the
+    /// end.
     pub fn set_register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.externs.registers.set(register, index, value);
     }
 
-    /// The cells of a counter; the address is stable while the program is loaded.
+    /// Returns the cells of a counter. The slice keeps its address while the program is loaded.
     pub fn counter_cells(&mut self, counter: CounterId) -> &mut [CounterValue] {
         self.externs.counters.cells_mut(counter)
     }

@@ -1,32 +1,34 @@
-//! A meter's bucket as integers, of which only one changes: for offloads whose processors share a bucket and change the
-//! one word by compare-and-exchange. It gives the colours of [`super::meter`], except that the interpreter computes
-//! totals in floating point; so their tokens may differ by one.
+//! A meter's bucket as three integers, of which only `gone` changes. It is for offloads whose processors share a bucket
+//! and change this one word by compare-and-exchange. It gives the same colours as the interpreter's meter
+//! ([`super::meter`]), with one exception: the interpreter computes totals in floating point, so that the two buckets
+//! may differ by one token.
 //!
-//! The word counts the tokens that came since time 0 and are no longer in the bucket. All totals wrap: the difference
-//! of two is right while it is below 2^63.
+//! The word `gone` counts the tokens that came since time 0 and are no longer in the bucket. All totals wrap around:
+//! the difference of two totals is right while it is below 2^63.
 
-/// The highest rate in tokens per second: with more, totals would wrap within the years that a machine runs.
+/// The highest rate in tokens per second. With a higher rate, totals would wrap around within the years for which a
+/// machine may run.
 pub const RATE_MAX: u64 = 1 << 36;
-/// The largest burst: a level is a signed number of 64 bits.
+/// The largest burst. It is limited because the number of tokens in a bucket is computed as a signed 64-bit number.
 pub const BURST_MAX: u64 = 1 << 62;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// Returns the total of tokens from time 0 to this time, rounded down. Wraps.
+/// Returns how many tokens come from time 0 until `micros`, rounded down. The result wraps around.
 pub fn total(rate_per_second: u64, micros: u64) -> u64 {
     let (seconds, rest) = (micros / MICROS_PER_SECOND, micros % MICROS_PER_SECOND);
     let of_rest = rest.wrapping_mul(rate_per_second) / MICROS_PER_SECOND;
     seconds.wrapping_mul(rate_per_second).wrapping_add(of_rest)
 }
 
-/// A bucket of at most [`RATE_MAX`] and [`BURST_MAX`].
+/// A bucket whose rate is at most [`RATE_MAX`] and whose burst is at most [`BURST_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// Tokens that come in a second.
     pub rate: u64,
     /// The most tokens that the bucket holds.
     pub burst: u64,
-    /// Tokens that came and are gone.
+    /// Tokens that came since time 0 and are no longer in the bucket.
     pub gone: u64,
 }
 
@@ -66,7 +68,7 @@ mod tests {
         program::{MeterUnit, ir::MeterKind},
     };
 
-    /// A number below 2^`bits`, small ones as often as large ones.
+    /// Returns a random number below 2^`bits`; numbers of few bits come about as often as numbers of many bits.
     fn below_power(rng: &mut Rng, bits: u32) -> u64 {
         let bits = rng.u32(1..bits);
         rng.u64(..1 << bits)
@@ -111,7 +113,7 @@ mod tests {
             }
         }
 
-        /// The colours of a packet by the interpreter and by the buckets.
+        /// Returns the colours that the interpreter and the buckets give to a packet.
         fn colors(&mut self, micros: u64, bytes: usize) -> (u8, u8) {
             let cost = self.cost(bytes);
             let color = if self.kind.rates > 1 && !self.peak.pay(micros, cost) {
@@ -133,7 +135,7 @@ mod tests {
     fn colors_are_the_interpreter_s_where_its_floating_point_is_exact() {
         for seed in 0..ROUNDS {
             let mut rng = Rng::with_seed(seed);
-            // Multiples of 2^-6 tokens a microsecond.
+            // The rates are multiples of 2^-6 tokens a microsecond.
             let mut both = Both::new(&mut rng, |rng| 15_625 * below_power(rng, 12));
             let mut micros = 0;
             let gap_max = 1 << rng.u32(1..20);
@@ -153,7 +155,8 @@ mod tests {
             let mut micros = 0;
             let gap_max = 1 << rng.u32(1..20);
             let (mut green, mut served) = (0_i64, 0_i64);
-            // If one refuses a packet for the missing token, it is behind by the packet.
+            // The interpreter's meter and the buckets may differ by one token. If one of them refuses a packet because
+            // it lacks this token, it falls behind by the tokens of the whole packet.
             let most = both.cost(BYTES_MAX).cast_signed() + 1;
             for packet in 0..PACKETS {
                 micros += rng.u64(..gap_max);
@@ -180,7 +183,7 @@ mod tests {
         let mut bucket = Bucket::full(RATE_MAX, 100, late).expect("at the limits");
         assert!(bucket.pay(late, 100) && !bucket.pay(late, 1));
         assert!(bucket.pay(late + 1, 100) && !bucket.pay(late + 1, 1));
-        // A processor whose clock is behind takes nothing that is not there.
+        // A processor whose clock is behind gets no tokens from the empty bucket either.
         assert!(!bucket.pay(late, 1));
         assert_eq!(Bucket::full(RATE_MAX + 1, 0, 0), None);
         assert_eq!(Bucket::full(0, BURST_MAX + 1, 0), None);

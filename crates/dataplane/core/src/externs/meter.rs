@@ -1,10 +1,11 @@
 //! Meters: the colour-blind two-rate three-colour marker of RFC 2698, as BMv2 computes it. A meter with an excess burst
 //! is the single-rate marker of RFC 2697, which BMv2 lacks.
 //!
-//! A bucket gains the difference of two totals since time 0, each rounded down to whole tokens. So rounding errors do
-//! not accumulate. If the peak bucket has too few tokens for a packet, the packet is red and takes no tokens; if only
-//! the committed bucket has too few, the packet is yellow. Time is the switch's time, in microseconds since the program
-//! was loaded. A meter without rates colours every packet green. An index beyond the end of the array gives no colour.
+//! For each packet, a bucket computes the total of tokens since time 0, rounded down to whole tokens, and gains the
+//! difference from the total at the packet before. So rounding errors do not accumulate. If the peak bucket has too few
+//! tokens for a packet, the packet is red and takes no tokens; if only the committed bucket has too few, the packet is
+//! yellow. Time is the switch's time, in microseconds since the program was loaded. A meter without rates colours every
+//! packet green. An index beyond the end of the array gives no colour.
 
 use crate::{
     CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,
@@ -17,11 +18,11 @@ use crate::{
 
 #[derive(Debug, Clone, Default)]
 struct Bucket {
-    /// Floating point, because BMv2's rounding is observable.
+    /// A floating-point number as in BMv2, because the rounding is observable.
     tokens_per_micro: f64,
     burst: u64,
     tokens: u64,
-    /// Total of tokens since time 0, at the last packet.
+    /// The total of tokens since time 0, as computed for the last packet.
     total_before: u64,
 }
 
@@ -35,7 +36,7 @@ impl Bucket {
         }
     }
 
-    /// Adds the tokens since the last packet; returns the overflow.
+    /// Adds the tokens that came since the last packet; returns how many did not fit.
     fn fill(&mut self, micros: u64) -> u64 {
         let total = (micros as f64 * self.tokens_per_micro) as u64;
         let came_in = total.saturating_sub(self.total_before);
@@ -98,7 +99,7 @@ impl Rates {
         }
     }
 
-    /// RFC 2697, colour-blind mode.
+    /// Colours a packet by RFC 2697 in colour-blind mode.
     fn color_of_one_rate(&mut self, micros: u64, cost: u64) -> u8 {
         let excess = self.committed.fill(micros);
         self.excess.add(excess);
@@ -224,10 +225,10 @@ mod tests {
         let mut meter = meter();
         let burst = colors(&mut meter, PACKETS, 0, 60, 6);
         assert_eq!(burst, [GREEN, GREEN, YELLOW, YELLOW, RED, RED]);
-        // One millisecond later: one committed token, two peak tokens.
+        // One millisecond later, the buckets have gained one committed token and two peak tokens.
         let later = colors(&mut meter, PACKETS, 1_000, 60, 3);
         assert_eq!(later, [GREEN, YELLOW, RED]);
-        // Much later: no more than the bursts.
+        // Much later, the buckets hold no more than their bursts.
         let refilled = colors(&mut meter, PACKETS, 60_000_000, 60, 5);
         assert_eq!(refilled, [GREEN, GREEN, YELLOW, YELLOW, RED]);
     }
@@ -284,7 +285,8 @@ mod tests {
         }));
         let burst = colors(&mut meter, PACKETS, 0, 60, 4);
         assert_eq!(burst, [GREEN, GREEN, YELLOW, RED]);
-        // The committed bucket is filled first: 2 tokens in 2 ms, the third is the excess bucket's.
+        // The committed bucket is filled first: it takes both tokens that come in 2 ms. The excess bucket gets only
+        // what the committed bucket has no room for.
         let later = colors(&mut meter, PACKETS, 2_000, 60, 3);
         assert_eq!(later, [GREEN, GREEN, RED]);
         let later = colors(&mut meter, PACKETS, 5_000, 60, 4);

@@ -1,21 +1,23 @@
-//! Payload externs, which change the payload of a copy: the interface, and what an implementation may rely on.
+//! Payload externs: the interface, and what an implementation may rely on. A payload extern changes the payload of a
+//! copy of a packet in egress.
 //!
 //! A program calls an extern in egress like a function with integer arguments. The call is a request, which the switch
-//! carries out when the copy is about to leave. Contract:
+//! carries out when the copy is about to leave. The contract:
 //!
 //! (a) *When.* The extern runs after checksum update and deparser, and before truncation. It does not run for a dropped
-//!     copy. Only the last call of a pass counts; without a call, the payload stays.
+//!     copy. Only the last call of a pass counts; without a call, the payload stays the same.
 //! (b) *Payload.* The payload is everything after the deparsed headers. All copies of the packet share it, so it is
 //!     read only; each result has its own buffer.
-//! (c) *Batches.* Copies of one packet may come in one call, in order, at most [`limits::PAYLOAD_BATCH_MAX`], or one by
-//!     one. A copy's result must not depend on this.
+//! (c) *Batches.* The extern may get the copies of one packet in one call, in order and at most
+//!     [`limits::PAYLOAD_BATCH_MAX`], or one by one. A copy's result must not depend on this.
 //! (d) *Length.* A result may be shorter than the payload, or at most [`PayloadExtern::growth_bytes_max`] longer. The
 //!     program must set length fields in the same pass, before the deparser, so it must know how many bytes the extern
 //!     adds.
 //! (e) *Headers.* The extern gets the headers as bytes, because it may authenticate them. It may overwrite the bytes,
 //!     but not change their number: a checksum over the payload (UDP's over IPv6) can only be completed here. For UDP
 //!     over IPv4, the program may write the checksum 0, which means no checksum.
-//! (f) *Failure.* A copy without [`PayloadCopy::finish`] is dropped and counted ([`DropReason::PayloadExternFailed`]).
+//! (f) *Failure.* A copy for which the extern does not call [`PayloadCopy::finish`] is dropped and counted
+//! ([`DropReason::PayloadExternFailed`]).
 //! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone that
 //!     the egress pass made was made before the extern ran, and has the old payload.
 //! (h) *State* belongs to the extern and survives a change of program. All calls come from the thread that runs the
@@ -54,7 +56,7 @@ pub struct PayloadCall {
     ///
     /// [`PayloadExternId`]: crate::engine::ir::PayloadExternId
     pub function: u32,
-    /// One argument per parameter of the extern; the rest is undefined.
+    /// One argument per parameter of the extern; the other elements of the array are undefined.
     pub args: [u64; limits::PAYLOAD_ARGS_MAX],
 }
 
@@ -119,7 +121,7 @@ pub struct PayloadCopy<'a> {
     pub args: &'a [u64],
     /// The headers as the deparser wrote them.
     pub head: &'a mut [u8],
-    /// Buffer for the result: the payload's length plus the extern's growth.
+    /// Buffer for the result; its length is the payload's length plus the extern's growth.
     pub room: &'a mut [u8],
     result_bytes: &'a mut Option<usize>,
 }
@@ -275,7 +277,7 @@ impl PayloadExterns {
     /// Resolves the externs that a program calls.
     ///
     /// # Panics
-    /// If an extern is not registered: the program was loaded for another switch.
+    /// If an extern is not registered, because the program was loaded for another switch.
     #[expect(
         clippy::panic,
         reason = "whoever loads a program names the switch's externs"
@@ -293,13 +295,13 @@ impl PayloadExterns {
         self.growth_bytes_max = growths.max().unwrap_or_default();
     }
 
-    /// Buffer size for a result of the program's externs.
+    /// Returns the size in bytes of a buffer that holds the result of any extern of the program.
     pub(crate) fn room_bytes(&self, payload_bytes: usize) -> usize {
         payload_bytes + self.growth_bytes_max
     }
 
-    /// Changes the payload of a single packet; the result is the start of `room`. Returns its length, or `None` if the
-    /// extern failed.
+    /// Changes the payload of a single packet and writes the result to the start of `room`. Returns the result's
+    /// length, or `None` if the extern failed.
     pub(crate) fn transform_one(
         &mut self,
         call: &PayloadCall,

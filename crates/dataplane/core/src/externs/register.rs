@@ -41,7 +41,7 @@ impl Registers {
         }
     }
 
-    /// Writes a cell, truncated to its width; ignored beyond the end.
+    /// Writes a value to a cell, truncated to the cell's width. Does nothing if the index is beyond the end.
     pub(crate) fn set(&mut self, register: RegisterId, index: usize, value: Int) {
         let array = self.arrays.get_mut(register.index());
         let Some((cells, bits)) = array else { return };
@@ -53,7 +53,7 @@ impl Registers {
         }
     }
 
-    /// Writes a value to a range of cells; value and range must fit.
+    /// Writes a value to a range of cells. The value must fit in a cell, and the range must lie in the array.
     pub(crate) fn fill(&mut self, register: RegisterId, places: Range<usize>, value: &Int) {
         match &mut self.arrays[register.index()].0 {
             Cells::Words(words) => words[places].fill(value::low_u64(value)),

@@ -23,7 +23,7 @@ impl ValueSets {
         }
     }
 
-    /// Whether a key is in a set; `mask` restricts the comparison to its bits.
+    /// Whether a key is in a set. With a `mask`, only the bits that are set in `mask` are compared.
     pub(crate) fn contains(&self, set: ValueSetId, key: &Int, mask: Option<&Int>) -> bool {
         self.members(set).iter().any(|member| match mask {
             Some(mask) => key & &member.mask & mask == &member.value & mask,

@@ -21,7 +21,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// One pass of one packet: the state that primitives read and write.
+/// The state that primitives read and write during one pass of one packet through ingress or egress.
 pub struct Pass<'a> {
     pub(crate) ir: &'a Ir,
     pub(crate) action_infos: &'a [ActionInfo],
@@ -43,7 +43,7 @@ pub struct Pass<'a> {
     pub args: Arc<[Int]>,
     /// Whether the control has ended early.
     pub exited: bool,
-    /// The `assert`, `assume` or loop limit that ended the packet.
+    /// Why the packet ended, if a failed `assert` or `assume` or the limit on rounds of a loop ended it.
     pub failed: Option<DropReason>,
 }
 
@@ -81,7 +81,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Writes a value to a place; ignored beyond the end of a stack.
+    /// Writes a value to a place. Does nothing if the place is beyond the end of a stack.
     pub(crate) fn assign(&mut self, place: &Place, value: Int) {
         if let Place::RegisterCell { register, index } = place {
             if let Some(index) = self.index(index) {
@@ -574,8 +574,8 @@ fn apply(
     }
 }
 
-/// The position of an action in a table's list. If tables share an action profile, a member may have another table's
-/// copy of the action; such copies have the same name.
+/// Returns the position of an action in a table's list of actions. If tables share an action profile, a member may have
+/// another table's copy of the action; such copies have the same name.
 fn position_of(program: &Program, info: &TableInfo, action: ActionId) -> Option<usize> {
     let mut actions = info.actions.iter();
     let position = actions.position(|other| *other == action);

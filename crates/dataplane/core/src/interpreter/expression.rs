@@ -1,9 +1,9 @@
 //! Evaluation of expressions, with infinite precision and no widths.
 //!
 //! This module defines what P4 leaves undefined, so that all engines can agree: an element beyond the end of a stack
-//! reads as zero and invalid; a register cell beyond the end reads as zero; a field of an invalid header reads as this
-//! packet's last write, or zero; division by zero gives zero; a shift by more than [`limits::FIELD_BITS_MAX`] bits
-//! gives zero, or -1 if a negative number is shifted right.
+//! reads as zero and invalid; a register cell beyond the end reads as zero; a field of an invalid header reads as the
+//! value that this packet last wrote to it, or zero; division by zero gives zero; a shift by more than
+//! [`limits::FIELD_BITS_MAX`] bits gives zero, or -1 if a negative number is shifted right.
 
 use super::phv::Phv;
 use crate::{
@@ -171,7 +171,7 @@ fn compare(op: Comparison, left: &Int, right: &Int) -> bool {
     }
 }
 
-/// A width or shift amount; `None` above the largest field.
+/// Converts a width or shift amount; returns `None` if it exceeds the width of the largest field.
 fn amount(value: &Int) -> Option<u32> {
     let bits = u32::try_from(value).ok();
     bits.filter(|bits| *bits <= limits::FIELD_BITS_MAX)

@@ -1,8 +1,8 @@
-//! The reference interpreter: an engine written for reading. It defines the semantics; every faster
-//! engine must agree with it, packet for packet.
+//! The reference interpreter: an engine written to be easy to read. It defines the semantics; every faster engine must
+//! agree with it, packet for packet.
 //!
-//! This file has the packets, and the values of v1model's metadata at the start of each control.
-//! Each part of the pipeline has its own file.
+//! This file keeps the packets, and sets the values of v1model's metadata at the start of each control. Each part of
+//! the pipeline has its own file.
 
 pub(crate) mod calculation;
 mod checksum;
@@ -72,7 +72,7 @@ struct Interpreter {
     payload_ids: PayloadIds,
 }
 
-/// Writes the metadata that the architecture defines at a moment; skips those without a value.
+/// Writes the metadata fields whose values the architecture defines at this moment; skips fields without a value.
 fn write_metadata(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Option<Int>) {
     for (meaning, field) in ir.metadata.written_at(moment) {
         if let Some(value) = value(*meaning) {
@@ -86,7 +86,7 @@ fn timestamp(ir: &Ir, time: Nanos) -> u64 {
     time / ir.architecture.timestamp_ns
 }
 
-/// A frame length as a metadata value; frames are far below the limit of the type.
+/// Converts a frame length to a metadata value; frames are far below the limit of the type.
 fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).expect("a frame is shorter than 2^63 bytes")
 }
@@ -274,13 +274,13 @@ impl Interpreter {
         (ir, packet)
     }
 
-    /// A header vector with stale contents.
+    /// Returns an unused header vector, which may have stale contents, or makes one.
     fn spare_vector(&mut self) -> Phv {
         let spare = self.spare_vectors.pop();
         spare.unwrap_or_else(|| Phv::new(&self.program.ir))
     }
 
-    /// A cleared header vector.
+    /// Returns an unused header vector after clearing it, or makes one.
     fn blank_vector(&mut self) -> Phv {
         let mut phv = self.spare_vector();
         phv.reset(&self.program.ir);
@@ -346,7 +346,7 @@ impl Interpreter {
         self.insert(copy)
     }
 
-    /// A copy that shares the payload.
+    /// Makes a copy of a packet; both share the payload.
     fn copy(&mut self, packet: PacketHandle) -> Packet {
         let mut phv = self.spare_vector();
         let original = &self.packets[packet.0 as usize];
@@ -362,7 +362,7 @@ impl Interpreter {
         }
     }
 
-    /// Stores a clone, whose only metadata are those of the original's field list.
+    /// Stores a clone. Of the original's metadata, the clone keeps only the fields of the clone's field list.
     fn insert_clone(&mut self, of: PacketHandle, mut clone: Packet, copies: CloneCopies) -> Clones {
         let ir = &self.program.ir;
         let original = &self.packets[of.0 as usize];

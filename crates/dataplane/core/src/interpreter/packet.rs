@@ -106,7 +106,7 @@ pub struct Requests {
     pub digest: Option<DigestId>,
     /// The shortest length of all `truncate` calls.
     pub truncate_bytes: Option<usize>,
-    /// The extern that changes the payload after the deparser.
+    /// The call of the extern that changes the payload after the deparser.
     pub payload: Option<PayloadCall>,
 }
 

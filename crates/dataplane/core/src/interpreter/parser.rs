@@ -1,5 +1,5 @@
-//! The parser reads headers from bytes, as section 13 of P4_16 describes. As in BMv2, an error ends
-//! the parser and sets `parser_error`, but ingress still runs.
+//! The parser reads headers from bytes, as section 13 of the P4-16 language specification describes. As in BMv2, an
+//! error ends the parser and sets `parser_error`, but ingress still runs.
 
 use super::{control_flow::Pass, packet, trace::header_values};
 use crate::{
@@ -49,7 +49,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The program's number of an error.
+/// A parser error, as the number that it has in the program.
 pub(crate) type ParserError = u32;
 
 pub(crate) fn parse(pass: &mut Pass<'_>, frame: [&[u8]; 2]) -> Outcome {
@@ -132,7 +132,7 @@ fn key_value(ir: &Ir, part: &KeyPart, value: &Int) -> trace::TraceValue {
     }
 }
 
-/// The target of the first transition whose case matches, or the default.
+/// Returns the target of the first transition whose case matches or is the default.
 fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
     let found = state
         .transitions
@@ -221,7 +221,7 @@ impl Pass<'_> {
     }
 }
 
-/// The header to extract; an error if a stack is full.
+/// Returns the header to extract, or an error if the header stack is full.
 fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, ParserError> {
     let ir = pass.ir;
     let header = match target {

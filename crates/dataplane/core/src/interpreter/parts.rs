@@ -48,7 +48,7 @@ impl State {
         control_flow::lookup(tables, &pass, table, info)
     }
 
-    /// The interpreter's view of a packet, with program and tables apart from it.
+    /// Returns the interpreter's view of a packet, and separately the program and the tables.
     pub(crate) fn split<'a>(
         &'a mut self,
         carried: Carried<'a>,

@@ -29,7 +29,7 @@ impl Phv {
         }
     }
 
-    /// The least memory that the vector takes, in bytes.
+    /// Returns a lower bound of the memory that the vector takes, in bytes.
     pub(crate) fn n_bytes(&self) -> usize {
         self.values.len() * size_of::<Int>()
     }
@@ -216,8 +216,8 @@ impl Phv {
         }
     }
 
-    /// `push_front` if `up`, else `pop_front`, by `count` elements; new elements are invalid. P4_16 1.2.5, section
-    /// 8.18.
+    /// Runs `push_front` if `up`, else `pop_front`, by `count` elements; new elements are invalid. See section 8.18 of
+    /// the P4-16 language specification 1.2.5.
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
         let size = ir.stack_size(stack);
         let next = self.next_index(stack);

@@ -15,7 +15,7 @@ pub(crate) fn field_value(ir: &Ir, phv: &Phv, field: FieldId) -> TraceValue {
     .hidden_if(ir.secrets.has_field(field))
 }
 
-/// A header, with field values if `wants_fields`.
+/// Returns a header as a trace shows it, with the values of its fields if `wants_fields`.
 pub(crate) fn header_values(
     ir: &Ir,
     phv: &Phv,

@@ -1,9 +1,11 @@
 //! Action profiles and selectors: members that entries share, and groups from which a hash selects a member.
 //!
-//! The selection is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its weights), counted
-//! along the members in the order of their handles. A new member gets the lowest free handle, so handles are in order
-//! of creation until a member is deleted. Members that watch a port that is down count neither in the size nor in the
-//! order, as BMv2's server removes them from the group. A group without remaining members behaves like an empty one.
+//! A member is selected as in BMv2. The hash of the selector's fields modulo the group's size (the sum of its members'
+//! weights) gives a position; the members take positions in the order of their handles (internal numbers), and each
+//! member takes as many positions as its weight. A new member gets the lowest free handle, so handles are in order of
+//! creation until a member is deleted. A member that watches a port is left out of the size and the order while this
+//! port is down, because BMv2's server removes it from the group. A group whose members are all left out behaves like
+//! an empty group.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -191,7 +193,7 @@ impl Profile {
         }
     }
 
-    /// Counts (1) or no longer counts (-1) an entry among the users of the member or group that it runs.
+    /// Adds `change` (1 or -1) to the number of entries that use the same member or group as an entry with this action.
     pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
         match action {
             EntryAction::Call(_) => {}
@@ -250,7 +252,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Every member, as id and call, in the order of handles.
+    /// Returns the id and the call of every member, in the order of handles.
     pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &Call)> {
         let members = self.members.iter().flatten();
         members.map(|member| (member.id, &member.call))

@@ -12,7 +12,7 @@ use crate::{
 pub struct EntryIndex(pub(super) usize);
 
 impl EntryIndex {
-    /// The entry at a position from [`EntryIndex::index`].
+    /// Returns the index of the entry at a position, as [`EntryIndex::index`] gives it.
     pub fn at(index: usize) -> Self {
         Self(index)
     }
@@ -49,7 +49,8 @@ pub struct EntryView<'a> {
     pub has_meter: bool,
 }
 
-/// Converts a byte string; an error if it is empty or its value does not fit `bits` bits. `what` begins the message.
+/// Converts a byte string to a number. Returns an error, whose message begins with `what`, if the byte string is empty
+/// or its value does not fit `bits` bits.
 pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
         return invalid(format!("{what}: expected at least one byte, found none"));

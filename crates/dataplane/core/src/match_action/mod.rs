@@ -22,7 +22,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// A saved table entry, or its absence.
+/// A saved table entry, or the fact that the entry did not exist.
 #[derive(Debug, Clone)]
 pub struct EntrySnapshot {
     pub(crate) table: TableId,
@@ -72,7 +72,7 @@ impl Tables {
         Some((table, profile))
     }
 
-    /// When the next entry may have become idle.
+    /// Returns the next time at which an entry may be idle; `None` if no entry can become idle.
     pub(crate) fn next_idle(&self) -> Option<Nanos> {
         self.tables.iter().filter_map(Table::next_idle).min()
     }
@@ -108,8 +108,8 @@ impl Tables {
             .collect()
     }
 
-    /// Returns the action that runs, with its arguments: the entry's or the default action. `hash` computes the
-    /// selector's hash and is called only for a group.
+    /// Returns the action that runs, with its arguments: the action of the entry that was hit or, after a miss, the
+    /// default action. `hash` computes the selector's hash and is called only for a group.
     pub(crate) fn call(
         &self,
         id: TableId,

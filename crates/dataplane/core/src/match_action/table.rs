@@ -54,7 +54,7 @@ pub(crate) struct Table {
     pub accounts: Vec<EntryAccount>,
     /// Free slots; the lowest is used first.
     free: BinaryHeap<Reverse<usize>>,
-    /// How many entries used each slot before, modulo 256.
+    /// For each slot, how many entries have used it before, modulo 256.
     versions: Vec<u8>,
     by_key: ShardedMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
@@ -139,7 +139,7 @@ impl Table {
         entry
     }
 
-    /// All entries; among equal priorities the older first.
+    /// Returns all entries; among entries of equal priority, the older comes first.
     pub(crate) fn in_order(&self) -> Vec<EntryIndex> {
         match &self.index {
             Index::Ordered(index) => index.in_order().collect(),
@@ -212,7 +212,7 @@ impl Table {
         self.by_key.len()
     }
 
-    /// An entry's key as text; secret fields are hidden.
+    /// Returns an entry's key as text, in which secret fields are hidden.
     pub(crate) fn describe(
         &self,
         info: &TableInfo,
@@ -363,7 +363,7 @@ impl Table {
         self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
     }
 
-    /// Moves an entry behind the others of its priority; returns its key and priority.
+    /// Moves an entry behind the other entries of the same priority; returns the moved entry's key and priority.
     pub(crate) fn put_last(&mut self, entry: EntryIndex) -> Option<(Vec<Matcher>, i32)> {
         let slot = self.slots.get(entry.0)?.as_ref()?;
         if let Index::Ordered(index) = &mut self.index {
@@ -386,7 +386,8 @@ impl Table {
         self.default.as_ref()
     }
 
-    /// Sets the default action, or the program's for `None`; returns the previous one.
+    /// Sets the default action, or for `None` restores the program's default action; returns the previous default
+    /// action.
     pub(crate) fn set_default(&mut self, action: Option<EntryAction>) -> Option<EntryAction> {
         let action = action.or_else(|| self.initial_default.clone());
         std::mem::replace(&mut self.default, action)
@@ -422,7 +423,7 @@ impl Table {
         EntryHandle::new(entry.0, *self.versions.get(entry.0)?)
     }
 
-    /// Restarts the handles as if no slot had been used; no effect unless the table is empty.
+    /// If the table is empty, restarts the handles as if no slot had ever been used. Otherwise does nothing.
     pub(crate) fn forget_handles(&mut self) {
         if self.len() == 0 {
             self.versions.fill(0);

@@ -14,7 +14,7 @@ pub(super) struct OrderedIndex {
 }
 
 impl OrderedIndex {
-    /// The first entry whose key, given by `key_of`, matches.
+    /// Returns the first entry that matches. `key_of` gives the key of an entry.
     pub(super) fn lookup<'k>(
         &self,
         info: &TableInfo,

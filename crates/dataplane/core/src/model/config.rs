@@ -9,7 +9,7 @@ pub struct SwitchConfig {
     pub ingress_queue_packets: usize,
     /// Capacity of the queue of recirculated and resubmitted packets.
     pub recirculation_queue_packets: usize,
-    /// Capacity of each queue of an output port; there is one per priority.
+    /// Capacity of each queue of an output port. An output port has one queue per priority.
     pub egress_queue_packets: usize,
     /// Packets per second of the recirculation path; `None` is unlimited.
     pub recirculation_rate_pps: Option<u64>,

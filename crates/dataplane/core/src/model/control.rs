@@ -127,10 +127,11 @@ pub struct ProfileGroup {
     pub max_size: u32,
     /// Whether `max_size` counts members instead of weights.
     pub counts_members: bool,
-    /// Ids of members, each with a weight of at least 1. The switch returns them in the order in which the hash counts
-    /// them.
+    /// Ids of members, each with a weight of at least 1. The switch returns the members in the order in which they take
+    /// the positions from which the hash selects.
     pub members: Vec<(u32, u32)>,
-    /// Ids of members that take part only while their port is up. The switch returns them in the order of `members`.
+    /// Ids of members that watch a port, each with this port. Such a member takes part only while its port is up. The
+    /// switch returns these members in the order of `members`.
     pub watched: Vec<(u32, PortId)>,
 }
 
@@ -251,8 +252,9 @@ pub struct MulticastGroup {
     pub id: u32,
     /// In the order in which the copies are made.
     pub replicas: Vec<Replica>,
-    /// The backups of each replica, by its index; may be shorter than `replicas`. While a replica's port is down, its
-    /// first backup with a port that is up replaces it. If all are down, the copy goes to the replica's own port.
+    /// The backups of the replica with the same index in `replicas`; may be shorter than `replicas`. While a replica's
+    /// port is down, the replica's first backup with a port that is up replaces it. If the ports of all backups are
+    /// down too, the copy goes to the replica's own port.
     pub backups: Vec<Vec<Replica>>,
 }
 
@@ -265,7 +267,7 @@ pub struct CloneSession {
     pub replicas: Vec<Replica>,
     /// Clones are truncated to this length when they leave; `None` is no truncation.
     pub truncate_bytes: Option<u32>,
-    /// The output queue for the clones; 0: the one that the packet's priority selects.
+    /// The output queue for the clones; 0 means the queue that the packet's priority selects.
     pub class_of_service: u32,
 }
 

@@ -29,7 +29,7 @@ pub enum ControlErrorKind {
     NotFound,
     /// The entity exists already.
     AlreadyExists,
-    /// The call is malformed, whatever the state.
+    /// The call is malformed, so that it would be refused in every state of the switch.
     InvalidArgument,
     /// An index is beyond the end.
     OutOfRange,

@@ -1,24 +1,24 @@
 //! Every limit of the data plane, with its unit and reason. No limit is written anywhere else.
 
-/// Bytes of a frame: the longest IPv4 packet, with room for link headers.
+/// Maximum length of a frame in bytes: the longest IPv4 packet, with room for link headers.
 pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 
-/// Packets waiting for ingress: several bursts of a receive ring (1,024 frames).
+/// How many packets may wait for ingress: enough for several bursts of a receive ring (1,024 frames each).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// Packets waiting to run ingress again, which they do before new packets. The queue has room for a clone of each
-/// replica of the largest group, if each replica leaves a clone that recirculates.
+/// How many packets may wait to run ingress again, which they do before new packets. If each replica of the largest
+/// group makes a clone that recirculates, the queue has room for all of these clones.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
-/// Packets waiting in one queue of an output port. An empty queue has room for all replicas of the largest group. A
-/// port has one queue per priority.
+/// How many packets may wait in one queue of an output port. An empty queue has room for all replicas of the largest
+/// group. A port has one queue per priority.
 pub const EGRESS_QUEUE_PACKETS: usize = 8_192;
 
 /// Queues of an output port: `priority` is `bit<3>` in v1model.
 pub const EGRESS_QUEUES_PER_PORT: usize = 8;
 
-/// Copies of one packet whose payloads an extern changes in one call: enough to repay the setup of a fast cipher, and
-/// few enough that the results (80 KB at 1,200 bytes each) stay in the cache.
+/// How many copies of one packet an extern gets in one call, to change their payloads: enough to make up for the setup
+/// of a fast cipher, and few enough that the results (80 KB at 1,200 bytes each) stay in the cache.
 pub const PAYLOAD_BATCH_MAX: usize = 64;
 
 /// Arguments of a payload extern: a key, a sequence number, and two more.
@@ -27,21 +27,21 @@ pub const PAYLOAD_ARGS_MAX: usize = 4;
 /// Bytes that an extern may add to a payload: a header and an authentication tag.
 pub const PAYLOAD_GROWTH_BYTES_MAX: usize = 256;
 
-/// Recirculations of one packet. `sfu_recirculation.p4` recirculates a packet once per viewer, and a group has up to
-/// 4,096 viewers: sixteen such groups in a row are allowed.
+/// How often one packet may recirculate. `sfu_recirculation.p4` recirculates a packet once per viewer, and a group has
+/// up to 4,096 viewers: a packet may serve sixteen such groups one after the other.
 pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
 
-/// Resubmissions of one packet: as many as recirculations, since a program may use either for a loop that it counts in
-/// its metadata.
+/// How often one packet may be resubmitted: as often as it may recirculate, since a program may use either to build a
+/// loop whose rounds it counts in metadata.
 pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 
-/// How many clones in a row may each be a clone of the one before. As many as recirculations, since each pass may end
-/// in a clone that continues the loop.
+/// How many clones in a row may each be a clone of the one before. As many as recirculations, since a program may build
+/// a loop in which each pass makes the clone that runs the next pass.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
-/// A call of `transmit` ends after `max_frames` + this many scheduler steps, even if fewer frames have left: enough for
-/// the drops of a receive batch (64 frames). A program whose packets recirculate up to the limit must not keep the
-/// caller from its other work.
+/// A call of `transmit` ends after `max_frames` + this many scheduler steps, even if fewer frames have left. The steps
+/// are enough to drop all frames of a receive batch (64 frames). A program whose packets recirculate up to the limit
+/// must not keep the caller from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;
 
 /// Packet generators of a switch: enough for several flows, each with its own rate.
@@ -113,14 +113,15 @@ pub const MAP_SHARDS: usize = 256;
 /// known before the copies of its first four packets have left, and so high that copies leave in between.
 pub const COPIES_PER_LOOK: u32 = 4;
 
-/// Egress passes for each look-ahead whose packet is dropped. Such look-aheads thus cost at most five percent of the
-/// passes.
+/// How many egress passes must run for each look-ahead whose packet is dropped. Such look-aheads thus cost at most five
+/// percent of the passes.
 pub const COPIES_PER_LOOK_IN_VAIN: u32 = 20;
 
-/// Look-aheads with a dropped packet that may run in a row, after enough egress passes without one.
+/// How many look-aheads whose packets are dropped may run in a row, after enough egress passes without such a
+/// look-ahead.
 pub const LOOKS_IN_VAIN_BURST: u32 = 8;
 
-/// Frames to keep available for look-aheads, if the caller delivers frames every sixteen copies.
+/// How many frames to keep available for look-aheads, if the caller delivers frames after every sixteen copies.
 pub const LOOK_AHEAD_FRAMES: usize = 4;
 
 /// Streams with a latency histogram of their own, 30 KB each.
@@ -133,7 +134,7 @@ pub const LATENCY_NS_MAX: u64 = 60_000_000_000;
 /// interpreter frees further ones.
 pub const SPARE_PACKETS_MAX: usize = 1_024;
 
-/// Total bytes of the header vectors kept for reuse, if a program's vectors are large.
+/// Maximum total bytes of the header vectors kept for reuse. This limit matters if a program's vectors are large.
 pub const SPARE_VECTOR_BYTES_MAX: usize = 256 << 20;
 
 /// Largest buffer kept for reuse: a jumbo frame. Longer frames are rare, and a thousand of them would take 64 MiB.

@@ -1,5 +1,5 @@
-//! A hash map whose growth never stalls: it consists of many small maps that grow one at a time, so that an insertion
-//! moves only a small part of the entries.
+//! A hash map whose growth never causes a long pause: it consists of many small maps that grow one at a time, so that
+//! an insertion moves only a small part of the entries.
 
 use std::{
     borrow::Borrow,

@@ -58,8 +58,8 @@ pub struct KeyField {
 }
 
 impl KeyField {
-    /// The rank of a bit pattern among the field's values, from 0 for the least. Applied to a rank, this returns the
-    /// bit pattern again.
+    /// Returns the rank of a bit pattern among the field's values, from 0 for the least value. If given a rank, returns
+    /// the bit pattern that has this rank.
     pub fn order(&self, bits: &Int) -> Int {
         if self.is_signed {
             bits ^ self.sign()
@@ -74,7 +74,7 @@ impl KeyField {
         (self.order(&Int::ZERO), self.order(&last))
     }
 
-    /// A match of all values ([`Self::whole_range`]) in the control plane's form.
+    /// Returns a match of all values ([`Self::whole_range`]) in the control plane's form.
     pub fn every_value(&self) -> MatchField {
         let (low, high) = self.whole_range();
         MatchField::Range {
@@ -83,7 +83,8 @@ impl KeyField {
         }
     }
 
-    /// Whether the range, in the control plane's form, is not empty: `low` is not above `high`.
+    /// Whether a range has at least one value, that is, whether `low` is at most `high`. Both are in the control
+    /// plane's form.
     pub fn is_ascending(&self, low: &[u8], high: &[u8]) -> bool {
         let place = |end| self.order(&value::from_be_bytes(end));
         place(low) <= place(high)

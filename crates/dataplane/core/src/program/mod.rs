@@ -94,8 +94,8 @@ impl Program {
         Self::load(json, architecture, &[])
     }
 
-    /// Verifies BMv2 JSON of a v1model program, which may call these payload externs. They must be those of the
-    /// program's switch ([`crate::Switch::payload_signatures`]).
+    /// Verifies BMv2 JSON of a v1model program, which may call these payload externs. The externs must be those of the
+    /// switch that runs the program ([`crate::Switch::payload_signatures`]).
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.

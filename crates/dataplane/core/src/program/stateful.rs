@@ -11,8 +11,8 @@ use super::{
 use crate::RegisterId;
 
 impl Program {
-    /// The registers that packets both write and read, and all meters, each as its kind and name, for example `register
-    /// "seen"`. Registers that packets only write are for the controller, and are left out.
+    /// Returns the registers that packets both write and read, and all meters. The text for each is its kind and name,
+    /// for example `register "seen"`. Registers that packets only write are for the controller, and are left out.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();
@@ -61,7 +61,7 @@ impl Program {
             })
     }
 
-    /// Whether an action, the deparser or the parser has such a primitive.
+    /// Whether an action, the deparser or the parser has a primitive that `is_wanted` accepts.
     fn any_primitive(&self, is_wanted: impl Fn(&Primitive) -> bool) -> bool {
         let ir = self.ir();
         let actions = ir.actions.iter().flat_map(|action| &action.primitives);

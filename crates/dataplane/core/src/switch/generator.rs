@@ -2,8 +2,8 @@
 //!
 //! Generators belong to the switch and survive a change of program. The caller supplies the time: it reads
 //! [`Switch::next_generated`] and calls [`Switch::generate`] at that time. No frame is skipped: an overdue frame is
-//! made as soon as possible, up to [`limits::GENERATOR_BURST_FRAMES`] at once. So a generator that is faster than the
-//! switch falls behind, like a port with an endless receive ring.
+//! made as soon as possible, up to [`limits::GENERATOR_BURST_FRAMES`] at once. So if a generator is faster than the
+//! switch, its frames are made later and later, as if they waited in an endless receive ring.
 
 use crate::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Nanos,
@@ -141,8 +141,9 @@ impl Switch {
         self.generate_more(now)
     }
 
-    /// Makes the frames that became due since the last [`Switch::generate`], as far as the bound of that call allows
-    /// further frames. A caller that transmits for long calls this in between, so that frames are made on time.
+    /// Makes the frames that became due since the last [`Switch::generate`]. That call and all calls of this method
+    /// after it together make at most [`limits::GENERATOR_BURST_FRAMES`] frames per generator. A caller that transmits
+    /// for long calls this in between, so that frames are made on time.
     pub fn generate_more(&mut self, now: Nanos) -> usize {
         if self.generators.is_empty() {
             return 0;

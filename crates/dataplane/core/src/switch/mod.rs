@@ -10,16 +10,16 @@
 //! - `transmit(now, ...)` or `poll_transmit(now)` until they report that nothing can run at `now`; always after
 //!   `handle_frame` and `handle_timeout`.
 //! - After `transmit`: `poll_packet_in`, `poll_digest`, `poll_idle_timeout`, until each returns `None`. With an
-//!   offload, `take_offloaded_digests` before `poll_digest`, when `offloaded_digests_fd` is readable, or in every
-//!   iteration.
+//!   offload, the caller also calls `take_offloaded_digests` before `poll_digest`, either when `offloaded_digests_fd`
+//!   is readable or in every iteration.
 //! - `poll_timeout()`, which returns the time at which the caller must call `handle_timeout(now)` and `transmit` even
 //!   if no frame arrives.
 //! - Control calls (`control/`) between any two of these calls. A packet sees a control call wholly or not at all.
 //! - `begin_drain`, then `is_drained(token)` after each `transmit` until it returns true. With an offload, the caller
 //!   must ask again even if no frame arrives.
-//! - `set_offload` with an offload as soon as frames may arrive, and with `None` before the caller reads the last
-//!   numbers. `begin_batch` and `end_batch` around control calls that an offload must show at once. `collect` before
-//!   the caller reads numbers.
+//! - `set_offload` with an offload as soon as frames may arrive, and with `None` before the caller reads counters for
+//!   the last time. `begin_batch` and `end_batch` around control calls that the packets in an offload must see
+//!   together. `collect` before the caller reads counters.
 //!
 //! Time never goes back: if `now` is earlier than in a previous call, the switch uses the latest time instead.
 
@@ -49,12 +49,12 @@ use crate::{
 pub struct DrainToken(u64);
 
 /// The switch: a pure state machine from (program, state, time, frame) to frames. Each control call is atomic and takes
-/// effect between two passes.
+/// effect between two passes. A pass is one run of a packet through ingress or through egress.
 ///
 /// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted packets, then new
-/// frames. So the passes of one packet run back to back unless a rate holds a queue. If the program sets priorities,
-/// new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes the copies
-/// (`traffic_manager/look_ahead.rs`).
+/// frames. So the passes of one packet run back to back, unless a rate limit makes its queue wait. If the program sets
+/// priorities, new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes the
+/// copies (`traffic_manager/look_ahead.rs`).
 pub struct Switch {
     config: SwitchConfig,
     factory: Arc<dyn EngineFactory>,
@@ -176,7 +176,7 @@ impl Switch {
         self.generation
     }
 
-    /// Makes the engine for the loaded program: the chosen one, or the interpreter while a trace needs it.
+    /// Makes the chosen engine for the loaded program, or the interpreter while a trace needs it.
     fn load_engine(&mut self) {
         self.load_engine_as(self.is_interpreted());
     }
@@ -305,8 +305,9 @@ impl Switch {
         Some(work(&mut run))
     }
 
-    /// Runs passes until a frame leaves or nothing can run at `now`. The caller must call it until it returns `None`,
-    /// after every `handle_frame` and `handle_timeout`. It copies the frame; [`Switch::transmit`] does not.
+    /// Runs passes until a frame leaves or nothing can run at `now`. After every `handle_frame` and `handle_timeout`,
+    /// the caller must call this method until it returns `None`. This method copies the frame; [`Switch::transmit`]
+    /// does not.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         let (mut bytes, mut n_head) = std::mem::take(&mut self.sent);
         let mut port = None;
@@ -362,8 +363,8 @@ impl Switch {
     }
 
     /// How many more frames the caller should deliver now, if it has any, although [`Switch::poll_transmit`] still
-    /// returns frames. If it delivers them later, their priorities come too late. The caller should ask after about
-    /// every sixteen frames sent.
+    /// returns frames. If the caller delivers them later, the switch learns their priorities too late. The caller
+    /// should ask after about every sixteen frames sent.
     pub fn n_frames_wanted(&self) -> usize {
         let wanted = self.model.traffic.look_ahead.n_frames_wanted();
         wanted.saturating_sub(self.model.traffic.ingress.len())
@@ -384,7 +385,7 @@ impl Switch {
         }
     }
 
-    /// All latency histograms, to add to another switch's.
+    /// Returns a copy of all latency histograms, which the caller can add to the histograms of another switch.
     pub fn latencies(&self) -> Latencies {
         self.model.latencies.clone()
     }
@@ -420,8 +421,8 @@ impl Switch {
         self.sweep_idle_entries();
     }
 
-    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived; clones, replicas and
-    /// recirculated packets inherit it.
+    /// Starts a new epoch. Every packet carries the epoch in which its root frame (the received frame that the packet
+    /// comes from) arrived; clones, replicas and recirculated packets inherit it.
     pub fn begin_drain(&mut self) -> DrainToken {
         if let Some(offload) = &mut self.offload {
             offload.begin_drain(self.epoch);

@@ -138,7 +138,8 @@ impl Attached {
         }
     }
 
-    /// Takes no more than the control plane's queue has room for; digests that stay in the offload are not lost.
+    /// Takes up to `n_max` digests from the offload, but no more than the control plane's queue has room for. Digests
+    /// that stay in the offload are not lost.
     fn take_digests(&mut self, model: &mut V1Model, n_max: usize) -> usize {
         let n_max = n_max.min(model.digests.room());
         if self.is_loaded() {
@@ -251,8 +252,8 @@ impl Switch {
         }
     }
 
-    /// Loads the program into the offload if nothing forbids it: a batch, a trace, a disabled port, or an earlier
-    /// refusal or failure.
+    /// Loads the program into the offload, unless one of these forbids it: an open batch, a trace, a disabled port, or
+    /// an earlier refusal or failure.
     pub(super) fn load_offload(&mut self) {
         if let Some(attached) = &mut self.offload
             && self.engine.is_some()

@@ -1,5 +1,6 @@
 //! Prepares a program apart from the switch, in any thread: loads and compiles the program, and writes its tables. The
-//! switch then swaps the prepared program in between two passes, which takes no longer for a large program.
+//! switch then swaps the prepared program in between two passes, which takes as long for a large program as for a small
+//! one.
 //!
 //! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
 //! that keeps addresses sees the same state before and after.
@@ -27,8 +28,8 @@ pub struct ProgramLoader {
     now: Nanos,
 }
 
-/// A program with its state and engine. After the swap it holds what the switch had before, to be freed off the packet
-/// path.
+/// A program with its state and engine. After the swap it holds the program, state and engine that the switch had
+/// before, so that they can be freed without delaying packets.
 pub struct ReadyProgram {
     /// Holds the program and its state; receives no packets.
     switch: Switch,
@@ -61,8 +62,8 @@ impl ProgramLoader {
 }
 
 impl ReadyProgram {
-    /// The switch that holds the program, for control calls: the program starts with what they write. Packet generators
-    /// must not be written here; they belong to the real switch.
+    /// Returns the switch that holds the program. The caller makes control calls on this switch, and the program starts
+    /// with what the calls write. Packet generators must not be written here; they belong to the real switch.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }

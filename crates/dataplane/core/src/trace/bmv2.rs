@@ -69,13 +69,13 @@ pub struct Bmv2Renderer {
     text: String,
     /// Severity and end of each line in `text`.
     ends: Vec<(Severity, usize)>,
-    /// The part of the pipeline that runs, and how its packet's lines begin.
+    /// The part of the pipeline that runs, and the text with which every line about its packet begins.
     open: Option<(Stage, String)>,
     /// The previous part of the pipeline.
     last: Option<Stage>,
     parser_state: String,
     parsed_bits: usize,
-    /// Whether the next action is that of the table applied last.
+    /// Whether the next action is run by the table that was applied last.
     follows_table: bool,
     /// The copy reported last; the line about the copy names its port, so that no second line is needed.
     copy: Option<Arc<str>>,
@@ -466,7 +466,7 @@ fn hexadecimal(value: &[u8]) -> String {
     HEXLOWER.encode(value)
 }
 
-/// Decimal up to 128 bits, otherwise hexadecimal.
+/// Formats a number: in decimal up to 128 bits, otherwise in hexadecimal.
 fn number(value: &[u8]) -> String {
     let digits = short_hex(value);
     u128::from_str_radix(&digits, 16).map_or(format!("0x{digits}"), |number| number.to_string())

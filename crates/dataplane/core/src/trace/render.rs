@@ -34,7 +34,7 @@ pub struct TraceRenderer {
     is_in_action: bool,
     /// Whether the compiler made the next action.
     is_generated: bool,
-    /// Whether the next action is that of the table reported last.
+    /// Whether the next action is run by the table that was reported last.
     follows_table: bool,
     /// Whether the next action is the default action.
     is_missed: bool,
@@ -249,7 +249,7 @@ fn text_of(value: &TraceValue) -> String {
     format_value(&value.name, value.width_bits, &value.value)
 }
 
-/// The words of a field's name without the header's: `src` and `addr` of `ipv4.src_addr`.
+/// Returns the words of a field's name, without the header's name: `src` and `addr` for `ipv4.src_addr`.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     let name = name.rsplit('.').next().unwrap_or(name);
     name.split(|c: char| !c.is_ascii_alphanumeric())
@@ -263,7 +263,7 @@ fn is_address(name: &str) -> bool {
     })
 }
 
-/// A value for people: addresses in their notation, codes in hexadecimal, quantities in decimal.
+/// Formats a value for people: addresses in their notation, codes in hexadecimal, quantities in decimal.
 pub(crate) fn format_value(name: &str, width_bits: u32, value: &[u8]) -> String {
     match (width_bits, value) {
         (32, [a, b, c, d]) if is_address(name) => format!("{a}.{b}.{c}.{d}"),
@@ -374,7 +374,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// Whether an entry's text equals the key, as for an exact match.
+/// Whether the text of an entry is the same as the text of the looked-up key, as it is for an exact match.
 fn is_key(key: &[TraceValue], entry: &str) -> bool {
     let values: Vec<String> = key.iter().map(text_of).collect();
     entry == format!("({})", values.join(", "))

@@ -1,12 +1,13 @@
-//! Records the time that packets spend in the switch, from the arrival of their root frame until they leave: one
-//! histogram per output port and one per stream. The recording is always on.
+//! Records the time that packets spend in the switch, from the arrival of their root frame (the received frame that a
+//! packet comes from) until they leave: one histogram per output port and one per stream. The recording is always on.
 //!
 //! The switch does not parse RTP. Instead, the replicas of a multicast group are one stream, the clones of a session
 //! are one stream, and all other packets are one stream. So the switch need not look into packets, and the controller
 //! knows the ids of the streams.
 //!
-//! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's clock. Equal times in a
-//! row are counted and recorded once, so a packet costs two comparisons.
+//! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's clock. So packets with
+//! equal times are counted as long as they follow each other, and then recorded in one step. A packet with the same
+//! times as the one before thus costs two comparisons.
 
 use hdrhistogram::Histogram;
 
@@ -102,7 +103,7 @@ impl Times {
         self.sum_ns = self.sum_ns.wrapping_add(sum_ns);
     }
 
-    /// Moves what was counted into the histogram.
+    /// Records the packets that `n_last` counts in the histogram, and restarts the count.
     fn settle(&mut self) {
         if self.n_last > 0 {
             let n_last = std::mem::take(&mut self.n_last);

@@ -3,8 +3,8 @@
 //! The priority of a frame is known only after its ingress pass. Normally a frame runs ingress when all copies of
 //! earlier frames have left. Under overload the receive ring then overflows and loses frames of every priority alike.
 //! So, if the program sets priorities, a frame occasionally runs ingress while copies wait. A frame of high priority
-//! overtakes the copies. A frame of low priority waits, until its queue is full and refuses packets with all of their
-//! copies.
+//! overtakes the copies. A frame of low priority waits in its queue; a full queue refuses further packets with all of
+//! their copies.
 //!
 //! The ingress pass of a refused packet is wasted. Each egress pass earns credit, and each wasted ingress pass costs
 //! credit: if an ingress pass costs no more time than an egress pass, the rate of copies stays above 95 % of the rate
@@ -61,7 +61,7 @@ impl LookAhead {
         self.credit >= limits::COPIES_PER_LOOK_IN_VAIN
     }
 
-    /// Accounts for a look-ahead, which was in vain if packets were dropped.
+    /// Accounts for a look-ahead. `was_in_vain` says that packets were dropped, so that the look-ahead costs credit.
     pub(crate) fn pay(&mut self, was_in_vain: bool) {
         self.n_copies = 0;
         if was_in_vain {

@@ -76,8 +76,8 @@ impl TrafficManager {
     }
 }
 
-/// The number of packets inside, by the epoch of their root frame. Epochs count up. Except during a drain, all packets
-/// are of the newest epoch, whose count is kept apart.
+/// The number of packets inside, by the epoch in which their root frame (the received frame that a packet comes from)
+/// arrived. Epochs count up. Except during a drain, all packets are of the newest epoch, whose count is kept apart.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
     newest: u64,
@@ -101,8 +101,8 @@ impl Inside {
         if epoch == self.newest {
             self.n_newest += n_packets;
         } else if let Some((_, count)) = self.find_older(epoch) {
-            // Only copies enter with an older epoch. The packet that they are made of is still inside, so the
-            // queue has that epoch.
+            // Only copies enter with an older epoch. The packet that they are made of is still inside, so `older` has
+            // that epoch.
             *count += n_packets;
             self.n_older += n_packets;
         }

@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
-    /// The drain epoch in which the root frame arrived.
+    /// The drain epoch in which the root frame (the received frame that this packet comes from) arrived.
     pub epoch: u64,
     /// The name in traces; `NONE` if no trace was on when the packet came.
     pub name: NameId,
@@ -28,8 +28,8 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The number of the pass, from 1. A packet that returns to ingress starts another; clones belong to the pass that
-    /// made them.
+    /// The number of the pass, from 1. A packet that returns to ingress starts another pass; clones belong to the pass
+    /// that made them.
     pub(crate) fn pass(&self) -> u32 {
         1 + self.recirculations + self.resubmits
     }

@@ -121,7 +121,7 @@ impl Holds {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Takes a packet whose port is released, of the highest priority among these.
+    /// Takes a packet of a released port. Of all such packets, takes one with the highest priority.
     fn pop(&mut self) -> Option<(usize, Place, EgressPacket)> {
         let free = self
             .waiting
@@ -160,7 +160,7 @@ impl Queues {
     }
 }
 
-/// A value per queue: a default, and the queues that differ.
+/// A value per queue: a default, and the values of the queues that differ from the default.
 #[derive(Debug, Clone, Default)]
 struct PerQueue<T> {
     usual: T,
@@ -308,7 +308,7 @@ impl EgressQueues {
         }
     }
 
-    /// Empty queues with the same capacities and rates; held ports stay held.
+    /// Returns empty queues with the same capacities and rates; held ports stay held.
     pub(crate) fn emptied(&self) -> Self {
         let held = self.holds.as_deref().map(|holds| holds.held.clone());
         let holds = held.filter(|held| !held.is_empty()).map(|held| {
@@ -328,7 +328,7 @@ impl EgressQueues {
         }
     }
 
-    /// Sets the capacity of queues; packets beyond it stay.
+    /// Sets the capacity of queues. Packets that already wait stay, even if they exceed the new capacity.
     pub(crate) fn set_capacity(&mut self, queues: Queues, n_packets: usize) {
         self.capacity.set(queues, n_packets);
         self.is_some_closed = self.capacity.values().any(|capacity| capacity == 0);
@@ -341,7 +341,7 @@ impl EgressQueues {
         self.forget_times();
     }
 
-    /// Goes back to the rings once no queue has a rate and no packet waits for its departure time.
+    /// If no queue has a rate and no packet waits for its departure time, uses only the rings again.
     fn forget_times(&mut self) {
         let is_over = |timed: &Timed| timed.packets.is_empty() && !timed.has_rates();
         if self.timed.as_deref().is_some_and(is_over) {
@@ -426,8 +426,8 @@ impl EgressQueues {
         (self.timed.is_none() && copies.ports.iter().all(fits)).then_some(depth)
     }
 
-    /// Appends all copies of a packet as one item, with the same result as one after the other. `depth` comes from
-    /// [`EgressQueues::common_depth`].
+    /// Appends all copies of a packet as one item. The result is the same as if the copies were appended one after the
+    /// other. `depth` comes from [`EgressQueues::common_depth`].
     pub(crate) fn push_all(
         &mut self,
         now: Nanos,
@@ -475,8 +475,9 @@ impl EgressQueues {
         }
     }
 
-    /// Takes the next packet to a port without held packets; moves the packets to other ports that come before it
-    /// behind those held. If there is no such packet, takes a held packet whose port is released.
+    /// Takes the next packet whose port is not held and has no held packets. The packets before it go to other ports;
+    /// this method moves them behind the packets that are held already. If there is no such next packet, takes a held
+    /// packet whose port is released.
     #[cold]
     fn pop_past_holds(&mut self, now: Nanos) -> Option<Departure> {
         while let Some(departure) = self.pop_next(now) {
@@ -568,7 +569,7 @@ impl EgressQueues {
         take_one(&mut self.depths, place.port, batch.queue)
     }
 
-    /// Removes copies that have left from their batch.
+    /// Removes from a batch the copies that have left.
     pub(crate) fn end_batch(&mut self, batch: &ReplicaBatch, n_taken: usize) {
         let Rings { rings, filled } = &mut self.rings;
         let ring = &mut rings[batch.queue];
@@ -740,7 +741,7 @@ mod tests {
             queues.push(0, place(port), queue, packet(1, 0));
         }
         pop(&mut queues, 0);
-        // The deepest queue of each port, although a packet has left since.
+        // Each port reports its deepest queue since the last reading, although a packet has left since.
         assert_eq!(taken(&mut queues), [(PortId(1), 2), (PortId(4), 1)]);
         pop(&mut queues, 0);
         assert_eq!(taken(&mut queues), [(PortId(1), 2)], "they still wait");

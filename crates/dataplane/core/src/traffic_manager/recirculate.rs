@@ -1,4 +1,5 @@
-//! The path from egress or ingress back to ingress: a bounded FIFO with a rate in virtual time.
+//! The path from egress or ingress back to ingress: a bounded FIFO. If the path has a rate, a packet gets its departure
+//! time when it is queued.
 
 use std::collections::VecDeque;
 

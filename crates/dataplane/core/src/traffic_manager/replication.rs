@@ -1,4 +1,5 @@
-//! The packet replication engine's objects: multicast groups and clone sessions. P4Runtime 1.4, section 9.5.
+//! The packet replication engine's objects: multicast groups and clone sessions. See section 9.5 of the P4Runtime
+//! specification 1.4.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -16,8 +17,8 @@ pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
     /// Each port, and how many replicas go there.
     pub ports: Box<[(PortId, usize)]>,
-    /// Each replica's destination, with the depth that it finds in its queue if the queue was empty before: the number
-    /// of earlier replicas to the same port.
+    /// Each replica's destination. `enq_depth` is the number of earlier replicas to the same port, which is the depth
+    /// that the replica finds in its queue if the queue was empty before.
     pub places: Box<[Place]>,
 }
 
@@ -121,7 +122,8 @@ pub(crate) struct WithBackups {
 }
 
 impl WithBackups {
-    /// The effective replicas while these ports are down. A replica whose ports are all down keeps its own port.
+    /// Returns the effective replicas while these ports are down. If the port of a replica and the ports of all its
+    /// backups are down, the replica itself is used.
     fn standing(&self, down: &PortSet) -> Vec<Replica> {
         let backups = self.backups.iter().map(Vec::as_slice);
         let backups = backups.chain(std::iter::repeat(&[][..]));

@@ -1,5 +1,5 @@
-//! Clones and replicas. All copies that a multicast group or clone session makes are one packet of the engine, which
-//! stands for all of them until each runs egress.
+//! Clones and replicas. The engine holds all copies that a multicast group or clone session makes as one packet, whose
+//! handle stands for all of them until each copy runs egress.
 
 use std::sync::Arc;
 
@@ -48,8 +48,9 @@ impl Run<'_> {
         }
     }
 
-    /// Makes an egress clone, whose headers are as they are now. If the parent does not leave, and the clone is the
-    /// only copy and would run next, returns the clone instead of queueing it: the queue would cost more than the pass.
+    /// Makes an egress clone, whose headers are as they are now. If the parent (the packet that is cloned) does not
+    /// leave, and the clone is the only copy and would run next, returns the clone instead of queueing it, because the
+    /// queue would cost more than the pass.
     pub(super) fn clone_at_egress(
         &mut self,
         parent: &Common,
@@ -74,8 +75,8 @@ impl Run<'_> {
         only
     }
 
-    /// The session of a clone. Returns `None` if the clone cannot be made, and then counts the clone as made and
-    /// dropped.
+    /// Finds the session of a clone. If the clone cannot be made, counts the clone as made and dropped, and returns
+    /// `None`.
     fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
         let traffic = &self.model.traffic;
         let session = traffic.sessions.get(id).map(|session| Session {
@@ -210,8 +211,8 @@ impl Run<'_> {
         }
     }
 
-    /// The ports whose queue has no room for all copies that go there. They get no copy at all, so that no receiver
-    /// loses more than another because of its position in the list.
+    /// Returns the ports whose queue has no room for all copies that go there. Such a port gets no copy at all, so that
+    /// no receiver loses more than another because of its position in the list.
     fn refused(&self, copies: &Copies, of_queue: u64) -> Vec<PortId> {
         let Some(queue) = queue(of_queue) else {
             return Vec::new();

@@ -95,8 +95,8 @@ impl V1Model {
         self.state.set_program(program, config.random_seed);
     }
 
-    /// Swaps the program, its state and its groups with another model's. The capacities and rates of the queues stay.
-    /// No packet may be inside either model.
+    /// Swaps the program, its state and its groups with another model's. Each model keeps the capacities and rates of
+    /// its queues. No packet may be inside either model.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         let egress = self.traffic.egress.emptied();
         mem::swap(&mut self.traffic, &mut other.traffic);
@@ -146,8 +146,8 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    /// Subtracts from the packets inside those copies for which a payload extern failed. They are already counted as
-    /// dropped.
+    /// Removes the copies for which a payload extern failed from the number of packets inside. These copies are already
+    /// counted as dropped.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());
@@ -226,7 +226,7 @@ impl Run<'_> {
 
     /// Takes the next frame from the ingress queue, which must not be empty. Copies the frame straight from the queue,
     /// where it was written long ago. The `Option` that `pop_front` returns would be written and at once read again in
-    /// pieces of other sizes, and each such read would stall.
+    /// pieces of other sizes, and the processor would stall at each of these reads.
     #[inline]
     fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);

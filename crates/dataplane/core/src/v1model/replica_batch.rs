@@ -131,7 +131,8 @@ impl V1Model {
         (n_copies > 0).then_some((batch, n_copies))
     }
 
-    /// How many copies come before the first copy whose port is not plain.
+    /// How many copies come before the first copy whose port is not plain, that is, does not exist, is disabled or is
+    /// the CPU port.
     fn n_plain(&self, places: impl Iterator<Item = Place>) -> usize {
         let mut last = None;
         let is_plain = |place: &Place| {

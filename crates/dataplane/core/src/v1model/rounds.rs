@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// The session of the clones, once it is known. Counts the bytes of the clones that left, and the clones whose extern
-/// failed.
+/// Sends the clones. Counts the bytes of the clones that left, and the clones whose payload extern failed. Keeps the
+/// clones' session once it is known.
 struct Leaving<'a> {
     cpu_port: Option<PortId>,
     sessions: &'a ReplicationEntries,

@@ -17,7 +17,7 @@ const RATES: MeterConfig = MeterConfig {
     excess_burst: 0,
 };
 
-/// Sets `pkt.left` to the colour of `meter[pkt.kind]`; 0x77 stays there if no such cell exists.
+/// Makes a switch that sets `pkt.left` to the colour of `meter[pkt.kind]`; 0x77 stays there if no such cell exists.
 fn metered() -> Switch {
     let mut b = Builder::default();
     let meter = json!({"name": "meter", "id": 0, "is_direct": false, "size": 4, "rate_count": 2,
@@ -294,7 +294,7 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
     assert_eq!(switch.counters().table(table).hits, 1);
 }
 
-/// Sends to port 2 if (kind, left) is in the value set, otherwise to port 1.
+/// Makes a switch that sends a packet to port 2 if (kind, left) is in the value set, otherwise to port 1.
 fn with_value_set(mask: Value) -> Switch {
     let mut b = Builder::default();
     let set = json!({"name": "set", "id": 0, "compressed_bitwidth": 16, "max_size": 2});
@@ -413,8 +413,8 @@ fn a_custom_crc_takes_the_parameters_it_is_given() {
     assert_eq!(refused.kind, ControlErrorKind::NotFound);
 }
 
-/// Kind 0 leaves by port 1, kind 1 is multicast to port 2, kind 2 is recirculated; all are
-/// truncated to 6 bytes.
+/// Makes a switch in which packets of kind 0 leave by port 1, packets of kind 1 are multicast to port 2, and packets of
+/// kind 2 are recirculated; all are truncated to 6 bytes.
 fn truncating() -> Switch {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);

@@ -248,7 +248,8 @@ fn expressions_have_types() {
         deep = op("+", hex(1), deep);
     }
     let b = with(op("==", deep.clone(), deep));
-    // Whether the JSON reader or the loader stops it: no overflow, no panic.
+    // It does not matter whether the JSON reader or the loader refuses the program: there must be no overflow and no
+    // panic.
     let _ = Program::from_json_str(&b.json.to_string());
 }
 

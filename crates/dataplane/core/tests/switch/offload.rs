@@ -148,7 +148,7 @@ fn stamp(switch: &mut Switch, value: u16) -> Result<(), ControlError> {
     switch.set_register_cell(register, 0, &value.to_be_bytes())
 }
 
-/// A random control call; equal random numbers give equal calls.
+/// Makes a random control call; equal random numbers give equal calls.
 fn random_call(switch: &mut Switch, random: &mut fastrand::Rng) -> Result<(), ControlError> {
     let (kind, id, port) = (random.u8(0..8), random.u32(1..4), random.u16(0..10));
     let name = random
@@ -357,7 +357,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     let counter = pair.with.direct_counter(table, &key(1), 0).unwrap();
     assert_eq!(counter.packets, 2);
     assert_eq!(pair.core().log.last().unwrap(), "stop");
-    // A trace that comes and goes does not reload the offload; a new program does.
+    // Setting and removing a trace sink does not reload the offload; a new program does.
     pair.with.set_trace(Some(Box::new(Silent)));
     pair.with.set_trace(None);
     assert!(!pair.forwards());

@@ -54,7 +54,7 @@ fn switch(gives_priorities: bool, config: SwitchConfig, replicas: Vec<Replica>) 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Class {
     offered: u64,
-    /// By viewer.
+    /// Number of copies sent to each viewer, indexed by viewer.
     copies: Vec<u64>,
     /// The longest time that a copy spends in the switch.
     latency_ns: u64,
@@ -227,7 +227,7 @@ fn latency_is_bounded_by_the_queues() {
     let mut machine = Machine::new(true, 64);
     machine.run(machine.capacity() * 10, u64::MAX);
     let queue = SwitchConfig::default().egress_queue_packets as u64;
-    // The time that a full queue takes to leave, with the ingress passes in between.
+    // The time until all packets of a full queue have left, with the ingress passes in between.
     let bound = queue * PASS_NS * 11 / 10;
     let latency = machine.classes[0].latency_ns;
     assert!(

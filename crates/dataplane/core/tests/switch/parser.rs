@@ -13,7 +13,7 @@ fn default_to(next: Option<&str>) -> Value {
     json!({"type": "default", "value": null, "mask": null, "next_state": next})
 }
 
-/// Sends to port 1 with the parser error in a header `note` in front.
+/// Makes a program that sends packets to port 1, with a header `note` in front that holds the parser error.
 fn with_note() -> Builder {
     let mut b = Builder::default();
     b.push(
@@ -98,7 +98,7 @@ fn transitions_match_sub_byte_keys_under_masks() {
     b.call(INGRESS, "in2", None, &[assign("pkt.value", hex(0))]);
     b.json["pipelines"][0]["action_calls"][0]["next_node"] = json!("in2");
     let mut switch = b.switch(SwitchConfig::default());
-    // Bits 4..7 are 101 and the 9-bit number from bit 8 on is even.
+    // Bits 4 to 6 are 101, and the 9-bit number from bit 8 on is even.
     let found = exchange(&mut switch, 0, 0, &[0x0a, 0x00, 0x7f, 0xff]);
     assert_eq!(found[0].frame, [0, 0x0a, 0, 0, 0]);
     let other = exchange(&mut switch, 0, 0, &[0x0a, 0x00, 0x80, 0xff]);

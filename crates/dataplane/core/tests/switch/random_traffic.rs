@@ -24,7 +24,7 @@ impl Seeded {
     }
 }
 
-/// `kind` is a bit set of things to do in this pass; `left` counts passes down.
+/// Makes the program. `kind` is a bit set of things to do in this pass; `left` counts down the passes that remain.
 fn program() -> Builder {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
@@ -102,7 +102,8 @@ fn chain(
         let run = format!("{name}_do");
         let mut is_wanted = bit(*n);
         if *name == "i3" {
-            // Only once: otherwise a packet resubmitted up to the limit makes 65,536 clones.
+            // Done only if the packet was not resubmitted: otherwise a packet that is resubmitted up to the limit would
+            // make 65,536 clones.
             let is_new = op(
                 "!=",
                 field("standard_metadata.instance_type"),
@@ -166,7 +167,8 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             let mut frame: Vec<u8> = (0..seeded.below(12))
                 .map(|_| seeded.next().to_be_bytes()[0])
                 .collect();
-            // Byte 1 says how many passes the packet makes, bytes 2 and 3 the port: few, and one of those in use.
+            // Byte 1 says how many passes the packet makes; they should be few. Bytes 2 and 3 are the port, which
+            // should be one of those in use.
             if let Some(left) = frame.get_mut(1) {
                 *left %= 12;
             }

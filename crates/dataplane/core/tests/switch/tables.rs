@@ -73,7 +73,7 @@ fn an_exact_entry_is_hit_by_its_value_only() {
             bytes: 4
         }
     );
-    // Canonical: no leading zero byte.
+    // The value is in canonical form, which has no leading zero byte.
     assert_eq!(switch.entries(table)[0].key[0], MatchField::Exact(vec![7]));
 }
 
@@ -371,7 +371,7 @@ fn registers_and_counters_are_read_and_written_by_index() {
             bytes: 5
         }
     );
-    // Beyond the end: nothing is read, written or counted.
+    // With an index beyond the end, nothing is read, written or counted.
     let out = exchange(&mut switch, 0, 0, &[9, 0, 0xab, 0xcd]);
     assert_eq!(out[0].frame, [9, 0, 0xab, 0xcd]);
     for (refused, message) in [

@@ -25,9 +25,10 @@ fn dropped(switch: &Switch, reason: DropReason) -> u64 {
     switch.counters().dropped(reason)
 }
 
-/// Each pass decrements `left` and recirculates with a clone to session 5. At 0 the packet is
-/// dropped although it asks for recirculation, and still makes a last clone. A clone (instance type
-/// 2) shows in `value` the metadata it found: kept in the high byte, lost in the low byte.
+/// Each pass decrements `left` and recirculates with a clone to session 5. When `left` is 0, the packet is dropped
+/// although it asks for recirculation, and still makes a last clone. A clone (instance type 2) writes to `value` the
+/// metadata that it found: the preserved metadata to the high byte, the metadata that are not preserved to the low
+/// byte.
 fn walker() -> Builder {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);

@@ -79,8 +79,8 @@ impl Emit<'_, '_, '_> {
         out
     }
 
-    /// Multiplies modulo the width of the words: long multiplication, with a row for each word of the
-    /// right operand.
+    /// Multiplies by long multiplication, with one row for each word of the right operand. Keeps only as many words of
+    /// the product as the left operand has.
     fn multiply(&mut self, left: &[Value], right: &[Value]) -> Words {
         let n = left.len();
         if let ([left], [right]) = (left, right) {
@@ -168,7 +168,7 @@ impl Emit<'_, '_, '_> {
                     if part == 0 {
                         return low;
                     }
-                    // No word follows the top one: its shift brings in the sign, or zeros.
+                    // No word follows the top word, so the shift of the top word brings in the sign, or zeros.
                     if word + whole + 1 == exact {
                         return if signed {
                             self.b.ins().sshr_imm_u(low, part)

@@ -39,15 +39,16 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
                 read(ir, index, &mut later);
                 read(ir, value, &mut later);
             }
-            // Any other primitive may read fields that are not followed here, or may not continue with
-            // the next primitive.
+            // Any other primitive may read fields that this function does not track, or may not continue with the next
+            // primitive.
             _ => later.clear(),
         }
     }
     dead
 }
 
-/// Removes from `later`, the fields that are overwritten before a read, those that a number reads.
+/// Removes from `later` the fields that the numeric expression `expr` reads. `later` holds the fields that are
+/// overwritten before anything reads them.
 fn read(ir: &Ir, expr: &Expr, later: &mut HashSet<FieldId>) {
     if !later.is_empty() {
         let usage = Usage::of_number(ir, expr);

@@ -1,4 +1,4 @@
-//! Writes controls, with one basic block per node, and actions, whose primitives may jump.
+//! Generates code for controls, with one basic block per node, and for actions, whose primitives may jump.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -38,22 +38,24 @@ struct Running {
     /// One basic block for each primitive that is a jump's target.
     leaders: HashMap<usize, Block>,
     after: Block,
-    /// How many jumps backwards were made.
+    /// Counts the backward jumps.
     rounds: Option<Variable>,
     exited: Option<Variable>,
-    /// Where a packet goes when it leaves the control.
+    /// The basic block where a packet continues when it leaves the control.
     end: Block,
 }
 
 impl Emit<'_, '_, '_> {
-    /// Writes a whole control, from its first node to its end. A control with a flow cache is written
-    /// twice, so that a sleeping cache costs only the check whether it sleeps.
+    /// Generates the code of a whole control, from its first node to its end. If the control has a flow cache, its code
+    /// is generated twice, without the cache and with it. The cache sleeps while packets are to bypass it. A packet
+    /// then
+    /// runs the code without the cache, and loses time only by the check whether the cache sleeps.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
         if let Some(cache) = self.flow_cache(start, capacity) {
             let awake = self.while_asleep(&cache);
             self.nodes(start, end);
-            // Constructs left to the interpreter are reported once, though the control is written twice.
+            // Reports the constructs left to the interpreter only once, though the control's code is generated twice.
             let n_explained = self.unit.explained.len();
             self.begin(awake);
             self.begin_flow(cache);
@@ -101,8 +103,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Writes an action's primitives. Their code jumps to `end` if the control is over; otherwise the
-    /// code after the action follows.
+    /// Generates the code of an action's primitives. This code jumps to `end` if the action ends the control; otherwise
+    /// it continues with the code after the action.
     pub(super) fn run_action(&mut self, action: ActionId, args: Option<Value>, end: Block) {
         let program = self.unit.program;
         let body = &program.ir().actions[action.index()];
@@ -163,8 +165,8 @@ impl Emit<'_, '_, '_> {
         self.args = None;
     }
 
-    /// Continues after an action. Cached field values stay valid if the action `is_straight`: then only one way leads
-    /// here.
+    /// Continues after an action. If `is_straight`, only one path leads to this point, so cached field values stay
+    /// valid.
     fn leave_action(&mut self, running: &Running, reached: bool, is_straight: bool) {
         if is_straight {
             self.jump(running.after);
@@ -221,8 +223,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Ends the basic block as `flow`, the effect of the primitive, requires. Returns whether the next primitive is
-    /// reached from here.
+    /// Ends the basic block after a primitive, if `flow` requires this: `flow` says where a packet continues after the
+    /// primitive. Returns whether the next primitive is reached from here.
     fn follow(&mut self, running: &mut Running, position: usize, flow: Flow) -> bool {
         match flow {
             Flow::Next => true,

@@ -1,6 +1,7 @@
-//! Expressions. A word has 64 bits. A caller says how many words of a number it needs and gets the lowest ones: the
-//! number modulo 2 to the power of their bits. Some operations depend on the whole number (comparison, shift to the
-//! right, division, saturation, index). For them the operand's range says how many words hold it exactly.
+//! Generates code for expressions. A word has 64 bits. A caller says how many words of a number it needs and gets the
+//! lowest words: for `n` words, the number modulo 2 to the power of `64 * n`. Some operations depend on the whole
+//! number (comparison, shift to the right, division, saturation, index). For these operations, the operand's range says
+//! how many words hold the operand exactly.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
@@ -12,13 +13,14 @@ use crate::context::PassContext;
 /// Maximum words of a number: wider numbers are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
 
-/// Native code compares an index with the positions of up to this many headers, and loads up to this many words.
+/// If an index chooses a header at run time, native code compares the index with the positions of up to this many
+/// headers, and loads up to this many words in total from these headers.
 const CANDIDATES_MAX: usize = 64;
 
 /// A number's words, the lowest first.
 pub(crate) type Words = Vec<Value>;
 
-/// The header that an expression gives, as far as it is known when compiling.
+/// The header that an expression refers to, as far as the compiler can know.
 pub(crate) enum Found {
     Header(HeaderId),
     /// No header: the index is beyond the end of the stack.
@@ -49,7 +51,7 @@ impl Emit<'_, '_, '_> {
         Ok((self.low(expr, range.words() as usize)?, range.is_signed()))
     }
 
-    /// An index or a count as one word. A number of more words becomes larger than every index.
+    /// Computes an index or a count as one word. A number that needs more words becomes a word larger than every index.
     pub(crate) fn index(&mut self, expr: &Expr) -> Emitted<Value> {
         let (words, _) = self.exact(expr)?;
         self.one_word(&words)
@@ -119,7 +121,7 @@ impl Emit<'_, '_, '_> {
         self.extend(vec![word], false, n)
     }
 
-    /// Cuts or extends to `n` words.
+    /// Cuts or extends a number to `n` words.
     pub(crate) fn extend(&mut self, mut words: Words, signed: bool, n: usize) -> Words {
         if words.len() < n {
             let fill = match words.last() {
@@ -184,7 +186,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    /// A field of a header; zero beyond the end of a stack.
+    /// Loads a field of the header that was found. Gives zero if the index is beyond the end of the stack.
     fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Emitted<Words> {
         if let Found::Among(candidates, _) = found
             && candidates.len() * n > CANDIDATES_MAX
@@ -198,7 +200,8 @@ impl Emit<'_, '_, '_> {
         }))
     }
 
-    /// The words that `of` gives for the header that was found; if none was found, those that `nothing` gives.
+    /// Returns the words that `of` gives for the header that was found. If no header was found, returns the words that
+    /// `nothing` gives.
     pub(super) fn of_found(
         &mut self,
         found: &Found,
@@ -250,14 +253,15 @@ impl Emit<'_, '_, '_> {
         Ok(self.extend(vec![value], false, n))
     }
 
-    /// The address of a cell of `1 << shift` bytes.
+    /// Computes the address of the cell at `index` in an array whose cells have `1 << shift` bytes each.
     pub(crate) fn cell_address(&mut self, array: usize, index: Value, shift: i64) -> Value {
         let base = self.array(array);
         let offset = self.b.ins().ishl_imm_u(index, shift);
         self.b.ins().iadd(base, offset)
     }
 
-    /// Cuts a number to `bits` bits, the highest in its last word, and extends that word, by the sign if `signed`.
+    /// Cuts a number to its lowest `bits` bits. The highest of these bits lies in the last word. Extends that word with
+    /// the sign if `signed`, otherwise with zeros.
     pub(crate) fn wrap(&mut self, mut words: Words, bits: u32, signed: bool) -> Words {
         let surplus = i64::from((64 - bits % 64) % 64);
         if bits == 0 {

@@ -1,5 +1,6 @@
-//! The flow cache in generated code. When a control begins, its inputs, packed into a key, lead to the flow's cells:
-//! one for each table, with the entry that the flow found. A table whose cell is filled is not looked up.
+//! The flow cache in generated code. When a control begins, its code packs the control's inputs into a key and finds
+//! the flow's cells with the key. A flow has one cell for each table. The cell holds the number of the entry that an
+//! earlier packet of the flow found. If a table's cell is filled, the table is not looked up.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ pub(super) struct Flow {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The cache of a control that begins here, if it gets one.
+    /// Returns the flow cache of the control that begins at `start`, or `None` if the control gets no cache.
     pub(super) fn flow_cache(
         &self,
         start: Option<NodeId>,
@@ -30,8 +31,9 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Continues in the basic block for packets that bypass a sleeping cache, and counts such a packet down. Returns
-    /// the basic block for packets that use the cache.
+    /// Generates the check whether the cache sleeps, that is, whether packets bypass the cache for now. Then begins the
+    /// basic block for packets that bypass the cache: it decrements the number of packets that are still to bypass the
+    /// cache, and the caller continues it. Returns the basic block for packets that use the cache.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
@@ -45,8 +47,9 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    /// Prefetches the flow record of a packet that comes to a control soon. The engine does not run this code while
-    /// packets bypass the cache.
+    /// Generates code that prefetches the flow record of a packet that will soon enter a control. The engine does not
+    /// run
+    /// this code while packets bypass the cache.
     pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());
@@ -58,7 +61,7 @@ impl Emit<'_, '_, '_> {
         self.call_any(function, &[address, key], None);
     }
 
-    /// Finds the flow record of a packet that comes to a control.
+    /// Generates code that finds the flow record of a packet that enters a control.
     pub(super) fn begin_flow(&mut self, cache: Box<FlowCache>) {
         let key = self.inputs(cache.plan());
         let key = self.on_stack(key);
@@ -98,14 +101,15 @@ impl Emit<'_, '_, '_> {
         words.collect()
     }
 
-    /// The cell of a table: the number that an earlier packet of this flow found. `None` if the table is not cached.
+    /// Loads the cell of a table: the number of the entry that an earlier packet of this flow found. `None` if the
+    /// table is not cached.
     pub(super) fn cell(&mut self, table: TableId) -> Option<Value> {
         let flow = self.flow.as_ref()?;
         let (cells, place) = (flow.cells, *flow.places.get(&table)?);
         Some(self.load(types::I32, Region::State, cells, place))
     }
 
-    /// Stores in the table's cell the number that a lookup found.
+    /// Stores in the table's cell the number of the entry that a lookup found.
     pub(super) fn keep_cell(&mut self, table: TableId, number: Value) {
         let flow = self.flow.as_ref();
         let cell = flow.and_then(|flow| Some((flow.cells, *flow.places.get(&table)?)));

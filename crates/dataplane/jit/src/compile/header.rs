@@ -1,4 +1,4 @@
-//! Whole headers: validity, copies, and moves in stacks.
+//! Generates code for operations on whole headers: validity, copies, and moves in stacks.
 
 use std::mem::offset_of;
 
@@ -135,7 +135,8 @@ impl Emit<'_, '_, '_> {
         self.for_found(found, body)
     }
 
-    /// Generates `body` for the header that was found; if an index chooses at run time, for each possible header.
+    /// Generates the code of `body` for the header that was found. If an index chooses the header at run time,
+    /// generates the code for each possible header.
     pub(super) fn for_found(
         &mut self,
         found: Found,
@@ -311,7 +312,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// Moves the elements of a header stack by a constant, as the interpreter's header vector does.
+    /// Moves the elements of a header stack by a constant number of positions, as the interpreter's header vector does.
     pub(super) fn move_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Emitted {
         let AnyStack::Headers(id) = stack else {
             return Err("a stack of unions that moves".into());

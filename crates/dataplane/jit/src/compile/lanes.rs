@@ -1,13 +1,15 @@
-//! Lanes: assignments of an action that do the same to four sets of 32-bit fields, such as a hash
-//! under four keys, become operations on vectors of four words.
+//! Turns scalar assignments into vector operations. If assignments of an action do the same to four sets of 32-bit
+//! fields, for example compute a hash with four different keys, they become operations on vectors with four lanes of 32
+//! bits.
 //!
-//! A *group* is four consecutive blocks of assignments of the same form: each assignment of the first block is in the
-//! others, too, with other fields, and no block reads or writes what another block writes. So it does not matter
-//! whether the blocks run one after the other or side by side. A *run* is consecutive groups; between the groups,
-//! fields stay in vectors. At the end of the run, the code writes each field that anything else may read.
+//! A *group* is four consecutive blocks of assignments of the same form: the other blocks have the same assignments as
+//! the first block, but with other fields, and no block reads or writes what another block writes. So it does not
+//! matter whether the blocks run one after the other or side by side. A *run* is a sequence of consecutive groups. From
+//! one group to the next, fields stay in vectors. At the end of the run, the code writes back each field that anything
+//! else may read.
 //!
-//! A lane has the lowest 32 bits of a number; an assigned field has no more. A shift to the right needs all bits of its
-//! operand, so it becomes a lane operation only if the operand fits into 32 bits.
+//! A lane holds the lowest 32 bits of a number. Every field that is assigned has 32 bits. A shift to the right needs
+//! all bits of its operand, so it becomes a lane operation only if the operand fits into 32 bits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,13 +27,14 @@ const LANE_BITS: u32 = 32;
 const VECTOR: Type = types::I32X4;
 /// The highest number of assignments in one block.
 const BLOCK_MAX: usize = 16;
-/// The least number of steps (vector assignments) in a run. Fewer save less than filling and emptying vectors costs.
+/// The least number of steps (vector assignments) in a run. A shorter run saves less time than it takes to fill and
+/// empty the vectors.
 const RUN_MIN: usize = 8;
 
 /// One field for each lane.
 type Fields = [FieldId; LANES];
 
-/// A number in each lane: one expression over different fields.
+/// An expression that each lane computes with its own fields.
 #[derive(Debug, PartialEq, Eq)]
 enum Number {
     /// The same in all lanes.
@@ -71,7 +74,7 @@ impl Run {
     }
 }
 
-/// The run that begins with the first of these primitives, if it pays.
+/// Returns the run that begins with the first of these primitives, if the run is long enough to save time.
 pub(super) fn run_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Run> {
     let mut steps = Vec::new();
     while let Some(group) = group_of(names, &primitives[LANES * steps.len()..]) {
@@ -80,7 +83,7 @@ pub(super) fn run_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Run> 
     (steps.len() >= RUN_MIN).then_some(Run { steps })
 }
 
-/// The smallest group that begins here.
+/// Returns the smallest group that begins with the first of these primitives, if there is one.
 fn group_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Vec<Step>> {
     (1..=BLOCK_MAX).find_map(|len| {
         let whole = primitives.get(..LANES * len)?;
@@ -91,7 +94,7 @@ fn group_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Vec<Step>> {
     })
 }
 
-/// The step that four assignments form, one of each block, if they are alike.
+/// Returns the step that four assignments, one from each block, form together. `None` if they are not alike.
 fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     let assignments = of_each(assignments, |primitive| match primitive {
         Primitive::Assign {
@@ -106,7 +109,8 @@ fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     })
 }
 
-/// One number for four expressions, if they differ only in their fields and vectors can compute it.
+/// Returns one number for four expressions, if the expressions differ only in their fields and vectors can compute
+/// them.
 fn number_of(names: Names<'_>, exprs: [&Expr; LANES]) -> Option<Number> {
     match exprs[0] {
         Expr::Const(value) => {
@@ -186,7 +190,7 @@ fn is_within_lane(names: Names<'_>, expr: &Expr) -> bool {
     range.is_some_and(|range| range.is_within(&Range::field(LANE_BITS, false)))
 }
 
-/// A constant by which all lanes can be shifted.
+/// Returns the amount of a shift, if it is the same constant below 32 in all lanes.
 fn amount_of(amounts: [&Expr; LANES]) -> Option<u32> {
     let [first, others @ ..] = of_each(amounts, constant_amount)?;
     let amount = first.filter(|_| others.iter().all(|other| *other == first))?;
@@ -194,7 +198,7 @@ fn amount_of(amounts: [&Expr; LANES]) -> Option<u32> {
 }
 
 impl Number {
-    /// Collects the fields that the number reads, repeated ones too.
+    /// Collects the fields that the number reads. A field that is read several times is collected several times.
     fn reads(&self, reads: &mut Vec<Fields>) {
         match self {
             Number::Const(_) => {}
@@ -291,8 +295,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// The fields that the run writes before it reads them, and that nothing else reads: the program's own metadata,
-    /// which need not be written back.
+    /// Returns the fields that need not be written back. These are fields of the program's own metadata that the run
+    /// writes before it reads them and that nothing else reads.
     fn own_fields(&self, run: &Run) -> BTreeSet<FieldId> {
         let ir = self.ir();
         let mut own = BTreeSet::new();

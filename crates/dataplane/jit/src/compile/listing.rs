@@ -1,4 +1,5 @@
-//! A compiled program as text: Cranelift's IR before code generation. Golden files hold it, so names replace addresses.
+//! A compiled program as text: Cranelift's IR before code generation. The text is stored in golden files, so it shows
+//! names instead of addresses.
 
 use std::collections::HashMap;
 
@@ -10,14 +11,14 @@ use cranelift_module::{FuncId, Module};
 pub(crate) struct Listing {
     /// Names for addresses in the code.
     pub names: HashMap<u64, &'static str>,
-    /// Name and text, in the order in which they were made.
+    /// The name and the text of each function, in the order in which the functions were made.
     pub functions: Vec<(String, String)>,
 }
 
 impl Listing {
     pub(super) fn add(&mut self, name: &str, function: &Function, module: &JITModule) {
         let text = function.display().to_string();
-        // The comment after a line shows its constants, addresses too.
+        // The comment at the end of a line shows the line's constants, which include addresses, so it is cut off.
         let lines = text
             .lines()
             .map(|line| line.split("  ; ").next().unwrap_or_default());

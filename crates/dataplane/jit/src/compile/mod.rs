@@ -1,10 +1,10 @@
-//! From the program to machine code: the module, and the means to write a function.
+//! Compiles a program to machine code: the Cranelift module, and the means to write one function.
 //!
 //! An [`Emit`] writes one function; it knows where the context and the packet's block (its header vector,
-//! [`crate::layout`]) are. A method of it is described by what the code that it writes does. In signatures, `Block` is
-//! a basic block of Cranelift. Sibling modules add to [`Emit`]: expressions, primitives, controls, tables. A sibling
-//! that cannot compile something returns an `Err` with the reason, before it generates anything with an effect; the
-//! caller then leaves the whole construct (a primitive, a condition, a key) to the interpreter.
+//! [`crate::layout`]) are. The comment on a method of [`Emit`] says what the generated code does. In signatures,
+//! `Block` is a basic block of Cranelift. Sibling modules add methods to [`Emit`]: expressions, primitives, controls,
+//! tables. If a sibling cannot compile something, it returns an `Err` with the reason, before it generates anything
+//! with an effect. The caller then leaves the whole construct (a primitive, a condition, a key) to the interpreter.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod arithmetic;
@@ -51,11 +51,11 @@ use crate::{
 };
 pub(crate) use listing::Listing;
 
-/// Cranelift optimises programs of up to this many nodes and parser states. Its work on one function grows faster than
-/// the function: 20,000 parser states in a row took half a minute.
+/// We let Cranelift optimise only programs with at most this many nodes and parser states. Cranelift's work on one
+/// function grows faster than the size of the function: 20,000 parser states in a row took half a minute.
 const OPTIMISED_NODES: usize = 8_000;
 
-/// What the range of an expression depends on; the layout gives the widths of fields.
+/// Everything that the range of an expression depends on. The layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
 #[derive(Debug, Error)]
@@ -79,7 +79,7 @@ pub(crate) type Reason = String;
 /// The result of generating code, or why the construct has no native code.
 pub(crate) type Emitted<T = ()> = Result<T, Reason>;
 
-/// A compilation: what it works on, and what it has made so far.
+/// A compilation in progress: its input and options, and what it has made so far.
 pub(crate) struct Unit<'p> {
     pub program: &'p Program,
     pub layout: &'p Layout,
@@ -91,7 +91,7 @@ pub(crate) struct Unit<'p> {
     /// The constructs left to the interpreter.
     pub constructs: Vec<Construct>,
     pub explained: Vec<Interpreted>,
-    /// The flow caches of the controls. In boxes because the code has their addresses.
+    /// The flow caches of the controls. They are in boxes because the generated code contains their addresses.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub flows: Vec<Box<FlowCache>>,
     /// The functions as text, if requested.
@@ -104,7 +104,7 @@ pub(crate) enum Region {
     /// The packet's block.
     Vector,
     Context,
-    /// Entries of tables and pointers to arrays, which no pass writes.
+    /// Entries of tables and pointers to arrays. No pass (a packet's way through ingress or egress) writes them.
     Entry,
     /// Registers and counters.
     State,
@@ -180,7 +180,7 @@ impl<'p> Unit<'p> {
     }
 
     /// Makes a function that takes the context and the packet's block and has no result. `body` writes the function's
-    /// code and ends every basic block but the last; the function returns at the end of the last one.
+    /// code and ends every basic block but the last; at the end of the last basic block, the function returns.
     pub(crate) fn define(
         &mut self,
         name: &str,
@@ -272,7 +272,7 @@ pub(crate) struct Finished {
     pub flows: Vec<Box<FlowCache>>,
 }
 
-/// Machine code. `NativeProgram` frees it when it is dropped.
+/// Machine code. `NativeProgram` frees the code when the program is dropped.
 pub(crate) struct Code {
     module: Option<JITModule>,
 }
@@ -284,13 +284,13 @@ impl Code {
         })
     }
 
-    /// A function as a pointer.
+    /// Returns the address of a function as a function pointer.
     ///
     /// # Safety
     /// `F` is a function pointer with the parameters and the result that the function was written with.
     pub(crate) unsafe fn function<F: Copy>(&self, function: FuncId) -> F {
         const { assert!(size_of::<F>() == size_of::<*const u8>()) };
-        // SAFETY: both are pointers, and the caller has promised what this one leads to.
+        // SAFETY: both types are pointers, and the caller guarantees that `F` fits the function.
         unsafe { std::mem::transmute_copy(&self.address(function)) }
     }
 
@@ -299,7 +299,7 @@ impl Code {
     }
 }
 
-/// Words of fields that are in registers.
+/// Words of fields whose values are in processor registers.
 pub(crate) type Known = HashMap<(FieldId, usize), Value>;
 
 /// A function that is being written.
@@ -311,7 +311,7 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     /// The packet's block.
     pub vector: Value,
     regions: [AliasRegion; 4],
-    /// Words of fields that are in registers at this point of the current basic block.
+    /// Words of fields whose values are in processor registers at this point of the current basic block.
     known: Known,
     functions: HashMap<&'static str, FuncRef>,
     pub action: Option<ActionId>,
@@ -323,7 +323,7 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     flow: Option<flow::Flow>,
     /// Fields that the current primitive need not write: a later primitive writes them before anything reads them.
     dead: Vec<FieldId>,
-    /// The current place in the program, for explanations.
+    /// The place in the P4 program that is being compiled, for the explanations why constructs are interpreted.
     pub place: String,
 }
 
@@ -371,13 +371,13 @@ impl<'p> Emit<'_, '_, 'p> {
         self.store(Region::Vector, value, self.vector, offset);
     }
 
-    /// Loads a number of 32 bits of the packet's block, as 64 bits.
+    /// Loads a 32-bit number from the packet's block and extends it to 64 bits.
     fn load_number(&mut self, offset: u32) -> Value {
         let number = self.load_vector(types::I32, offset);
         self.b.ins().uextend(types::I64, number)
     }
 
-    /// Stores the lowest 32 bits.
+    /// Stores the lowest 32 bits of `number` in the packet's block.
     fn store_number(&mut self, number: Value, offset: u32) {
         let number = self.b.ins().ireduce(types::I32, number);
         self.store_vector(number, offset);
@@ -397,7 +397,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().iconst(types::I64, value.cast_signed())
     }
 
-    /// The address of an object that stays in place as long as the code lives; listings show the name.
+    /// Gives the address of an object as a constant. The object must stay in place as long as the code exists. Listings
+    /// show `name` instead of the address.
     pub(crate) fn address<T>(&mut self, of: *const T, name: &'static str) -> Value {
         let address = of as usize as u64;
         if let Some(listing) = &mut self.unit.listing {
@@ -425,8 +426,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.known.clone()
     }
 
-    /// Switches to a block that is reached only from a point where these words are in registers. Nothing may write the
-    /// fields on the way from that point.
+    /// Switches to a block that is reached only from a point where the words in `known` are in processor registers.
+    /// Between that point and the block, nothing may write the fields that these words belong to.
     pub(crate) fn begin_knowing(&mut self, block: Block, known: Known) {
         self.known = known;
         self.b.switch_to_block(block);
@@ -450,7 +451,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.known.clear();
     }
 
-    /// Calls a function of the runtime. It may write the packet's block.
+    /// Calls a function of the runtime. The function may write the packet's block.
     pub(crate) fn call(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
         let result = self.call_outside(name, args);
         self.forget();
@@ -462,7 +463,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.call(name, args).expect("it gives a value")
     }
 
-    /// Calls a function of the runtime with the context, the packet's block and more.
+    /// Calls a function of the runtime with the context, the packet's block and the further arguments `more`.
     pub(crate) fn call_on_block(&mut self, name: &'static str, more: &[Value]) -> Option<Value> {
         let args = [&[self.pass, self.vector], more].concat();
         self.call(name, &args)
@@ -488,8 +489,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// Calls another function of the program with the context and block of this function, and more. Forgets cached
-    /// field values, since the other function may have written the fields.
+    /// Calls another function of the program with the context and block of this function and the further arguments
+    /// `more`. Forgets cached field values, since the other function may have written the fields.
     pub(crate) fn call_inside(&mut self, function: FuncId, more: &[Value]) -> Option<Value> {
         let function = self.unit.module.declare_func_in_func(function, self.b.func);
         let args = [&[self.pass, self.vector], more].concat();
@@ -498,7 +499,9 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// A word of a field; beyond the field's words, the word that extends the number: 0 or the sign.
+    /// Loads a word of a field. If the field has fewer words, gives the word that extends the field's value: 0, or
+    /// copies
+    /// of the sign bit if the field is signed.
     pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
         let slot = self.layout().field(field);
         let words = slot.words as usize;
@@ -535,7 +538,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.know(field, word, value);
     }
 
-    /// Caches the word of a field at this point of the code.
+    /// Caches `value` as a word of a field, from this point of the code on.
     pub(crate) fn know(&mut self, field: FieldId, word: usize, value: Value) {
         if self.unit.options.action_specialisation {
             self.known.insert((field, word), value);
@@ -552,13 +555,13 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load_vector(types::I8, self.layout().valid(header))
     }
 
-    /// Writes a header's validity; the validity of its union's other members stays.
+    /// Writes a header's validity. If the header is in a union, the validity of the other members does not change.
     pub(crate) fn put_valid(&mut self, header: HeaderId, valid: bool) {
         let value = self.b.ins().iconst(types::I8, i64::from(valid));
         self.store_vector(value, self.layout().valid(header));
     }
 
-    /// The `nextIndex` of a stack, in 64 bits.
+    /// Loads the `nextIndex` of a stack, extended to 64 bits.
     pub(crate) fn next_index(&mut self, stack: AnyStack) -> Value {
         self.load_number(self.layout().next_index(stack))
     }
@@ -567,7 +570,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.store_number(next, self.layout().next_index(stack));
     }
 
-    /// The width of a header's varbit field, in 64 bits.
+    /// Loads the current width of a header's varbit field, extended to 64 bits.
     pub(crate) fn variable_bits(&mut self, header: HeaderId) -> Value {
         self.load_number(self.layout().variable_bits(header))
     }
@@ -592,7 +595,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.constant32(number)
     }
 
-    /// The arguments of the running action; null where there is none.
+    /// The address of the running action's arguments; 0 if there are no arguments.
     pub(crate) fn args_pointer(&mut self) -> Value {
         match self.args {
             Some(args) => args,

@@ -26,7 +26,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// A word of a packed field, extended like an unpacked one.
+    /// Loads a word of a packed field and extends it, as the words of unpacked fields are extended.
     pub(super) fn packed_word(&mut self, slot: Slot, word: usize) -> Value {
         let (offset, bits) = place(slot, word);
         let block = self.block_bytes();

@@ -19,24 +19,24 @@ use crate::{
     frames::calculation::{Kept, calculate},
 };
 
-/// A copy of a header moves up to this many words one by one.
+/// Generated code copies a header word by word if the header has up to this many words.
 pub(super) const COPY_WORDS_MAX: u32 = 64;
 
 const REQUESTS: usize = offset_of!(PassContext, requests);
 
-/// What a primitive does to the flow of its action.
+/// What a primitive does to the control flow of its action.
 pub(crate) enum Flow {
     Next,
     /// Jumps to another primitive if the value is not 0, or always if there is no value.
     Jump(usize, Option<Value>),
     /// Ends the control when the action ends.
     Exit,
-    /// Ends the packet's pass if the value is 0.
+    /// Ends the packet's pass (its way through ingress or egress) if the value is 0.
     Check(Value, DropReason),
 }
 
 impl Emit<'_, '_, '_> {
-    /// A truth value; the interpreter computes it if it has no native code.
+    /// Computes a condition as a truth value. A condition without native code is computed by the interpreter.
     pub(crate) fn condition(&mut self, condition: &BoolExpr) -> Value {
         match self.truth(condition) {
             Ok(value) => value,
@@ -148,7 +148,8 @@ impl Emit<'_, '_, '_> {
                     u32::try_from(meter.index()).expect("a program has fewer than 2^32 meters"),
                 );
                 let color = self.value_of("execute_meter", &[pass, meter, index]);
-                // Beyond the end of the array there is no colour.
+                // If the index is beyond the end of the meter array, the function gives 256 or more, which is no
+                // colour.
                 let inside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, color, 256);
                 self.if_true(inside, |emit| {
                     emit.put(to, vec![color], &Range::field(8, false))
@@ -236,7 +237,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// Generates code that runs if a value is not 0.
+    /// Generates the code of `body` so that it runs only if `condition` is not 0.
     pub(crate) fn if_true(
         &mut self,
         condition: Value,
@@ -287,7 +288,7 @@ impl Emit<'_, '_, '_> {
         self.if_true(inside, body)
     }
 
-    /// Checks that a place can be written natively. The caller must call this before it makes basic blocks.
+    /// Checks that native code can write to this place. The caller must call this before it makes basic blocks.
     pub(crate) fn check_place(&mut self, place: &Place) -> Emitted {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],

@@ -1,5 +1,5 @@
-//! Table application: packs the key into words, calls the table's own lookup, counts the entry that
-//! it finds, and jumps to the primitives of the entry's action.
+//! Table application: the generated code packs the key into words, calls the table's own lookup, counts a hit of the
+//! entry that the lookup finds, and jumps to the primitives of the entry's action.
 
 use std::mem::offset_of;
 
@@ -33,11 +33,11 @@ struct Applied<'p> {
     records: Value,
 }
 
-/// Whether a lookup hit, as far as it is known when compiling.
+/// Whether a lookup hit, as far as the compiler can know.
 #[derive(Debug, Clone, Copy)]
 enum Hit {
     Known(bool),
-    /// The hit flag of this entry tells it at run time.
+    /// Known only at run time, from the hit flag of this entry.
     Entry(Value),
 }
 
@@ -98,7 +98,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.dispatch(control, &applied, &actions, entry, Hit::Entry(entry));
     }
 
-    /// The number of the entry that the packet hits, or [`MISS`]. A table without entries jumps to
+    /// Gives the number of the entry that the packet hits, or [`MISS`]. If the table has no entries, the code jumps to
     /// `miss` at once.
     fn number(&mut self, applied: &Applied<'_>, miss: Block) -> Value {
         let look_up = self.b.create_block();
@@ -256,7 +256,7 @@ impl<'p> Emit<'_, '_, 'p> {
         address
     }
 
-    /// The address of `n_words` words on the stack.
+    /// Reserves `n_words` words on the stack. Returns their address.
     pub(crate) fn room(&mut self, n_words: usize) -> Value {
         let bytes = size32(8 * n_words.max(1));
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
@@ -327,7 +327,7 @@ impl<'p> Emit<'_, '_, 'p> {
             self.begin(plain);
             after
         });
-        // If a table declares no counters, nobody reads those of its entries.
+        // If a table declares no counters, nobody reads the counters of its entries.
         if applied.info.with_counters || !specialised {
             let bytes = self.load_context(types::I64, offset_of!(PassContext, ingress_bytes));
             self.increase(account, size32(PACKETS), None);
@@ -359,7 +359,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.increase(counters, size32(offset), None);
     }
 
-    /// The entry to run; in a table with an action profile, the profile decides.
+    /// Gives the entry whose action runs. In a table with an action profile, the profile decides which entry this is.
     fn resolved(&mut self, applied: &Applied<'_>, entry: Value, number: Option<Value>) -> Value {
         if applied.node.profile.is_none() {
             return entry;

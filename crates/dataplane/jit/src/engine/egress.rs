@@ -1,6 +1,7 @@
-//! Egress of a packet, from its egress metadata to its headers as bytes. One call of generated code ([`crate::passes`])
-//! does all of it if the packet simply leaves by its port. Otherwise the call ends after the egress control, and this
-//! file does the remaining work. A packet's *block* is its header vector.
+//! Takes a packet through egress: writes its egress metadata, runs the egress control and writes its headers as bytes.
+//! If the packet only leaves by its port, one call of generated code ([`crate::passes`]) does all of this. Otherwise
+//! the call ends after the egress control, and this file does the remaining work. A packet's *block* is its header
+//! vector.
 
 use dataplane::{
     DropReason,
@@ -49,7 +50,7 @@ impl Native {
         Some(packet.frame_len())
     }
 
-    /// The outcome of an egress pass whose control has run.
+    /// Returns the outcome of an egress pass after its control has run.
     pub(super) fn after_egress(
         &mut self,
         state: &mut State,
@@ -83,8 +84,8 @@ impl Native {
     }
 
     /// Finishes egress of the packet that the context points to: checksum update, deparser and the requested payload
-    /// change. Returns the length of the frame. A recirculating packet keeps its headers in the block if it keeps its
-    /// payload, and is never truncated.
+    /// change. Returns the length of the frame. If a packet recirculates and requests no payload change, its headers
+    /// may stay in the block. A recirculating packet is never truncated.
     ///
     /// # Errors
     /// The extern that changes the payload failed.
@@ -116,8 +117,8 @@ impl Native {
         Ok(packet.frame_len())
     }
 
-    /// Makes the payload change that the egress pass of a deparsed packet requested, if any. Returns the length of the
-    /// frame.
+    /// Carries out the payload change that the egress pass of a deparsed packet requested, if any. Returns the length
+    /// of the frame.
     ///
     /// # Errors
     /// The extern failed.

@@ -1,9 +1,9 @@
-//! Egress of the copies of one packet, one after the other, in one call ([`Engine::fan_out`]).
+//! Takes the copies of one packet through egress, one after the other, in one call ([`Engine::fan_out`]).
 //!
 //! A copy that is only transmitted never takes a place in the pool of packets (`packet.rs`). It goes through egress in
 //! the *scratch packet*: a block (header vector) and a buffer for headers, which all copies use one after the other.
-//! The bytes after the headers are the original's. A copy that is dropped, cloned or recirculated gets a place in the
-//! pool.
+//! The bytes after the headers are not copied: every copy uses those of the original packet. A copy that is dropped,
+//! cloned or recirculated gets a place in the pool.
 //!
 //! [`Engine::fan_out`]: dataplane::engine::Engine::fan_out
 
@@ -44,8 +44,9 @@ impl Native {
             && packet.rest()[0].is_empty()
     }
 
-    /// Takes the copies of a packet that may use the scratch packet through egress. Stops at the first copy that is not
-    /// just transmitted, and returns its outcome.
+    /// Takes the copies of a packet through egress in the scratch packet; `may_use_scratch` must have returned true for
+    /// the
+    /// packet. Stops at the first copy that is not just transmitted, and returns this copy's outcome.
     pub(super) fn fan_out_at_once(
         &mut self,
         state: &mut State,
@@ -124,7 +125,7 @@ impl Native {
         }
     }
 
-    /// Gives a copy that has just been through egress a place in the pool.
+    /// Gives a place in the pool to a copy that has just been through egress in the scratch packet.
     pub(super) fn become_packet(&mut self, of: PacketHandle) -> PacketHandle {
         let Packets { pool, current, .. } = &mut *self.packets;
         let copy = pool.share_rest(of);

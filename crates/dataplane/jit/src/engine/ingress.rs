@@ -1,13 +1,15 @@
 //! Ingress of a packet: one call of generated code ([`crate::passes`]) writes the metadata, parses, verifies checksums
 //! and runs the ingress control.
 //!
-//! A pass has three ways to begin: with a new frame, with a frame for which the first half of the pass ran ahead, and
-//! with a packet that was resubmitted or recirculated. [`Native::ingress_outcome`] reads the outcome of all three.
+//! An ingress pass begins with one of three things: a new frame; a frame for which the first half of the pass has
+//! already run; or a packet that was resubmitted or recirculated. [`Native::ingress_outcome`] reads the outcome in all
+//! three cases.
 //!
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
-//! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect, because the
-//! engine does it only for a parser that keeps no state between packets and reads nothing that changes except by
-//! control calls. Such a control call increases the engine's `epoch` (not an epoch of a drain), and the pass begins
+//! ingress control's flow cache prefetches the flow records of these frames ([`crate::flow`]). This has no visible
+//! effect: the engine does it only if the parser keeps no state between packets, and if nothing that the parser reads
+//! can change, except by calls from the control plane. Such a call increases the engine's `epoch` (not an epoch of a
+//! drain) if it changes what the parser reads. The pass of a frame that was parsed ahead before the call then begins
 //! again.
 //!
 //! **Re-parse.** The deparser would write the headers of a recirculating packet, and the parser would mostly extract
@@ -49,7 +51,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// Runs the first half of [`Native::arrive`]. `epoch` is the engine's if the frame is parsed ahead, else 0.
+    /// Runs the first half of [`Native::arrive`]. `epoch` is the engine's epoch if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -113,8 +115,8 @@ impl Native {
         unsafe { arrive_again(context, block, old, len, list, how) }
     }
 
-    /// Runs the pass of a packet whose headers are in its block. Returns [`NOT_PARSED`] if the parser cannot take the
-    /// headers from there. The context must point to the packet.
+    /// Runs the pass of a packet whose headers are in its block. Returns [`NOT_PARSED`] if the parser cannot copy the
+    /// headers from the block. The context must point to the packet.
     #[inline(always)]
     pub(super) fn arrive_headers(
         &mut self,
@@ -133,7 +135,7 @@ impl Native {
         unsafe { arrive_headers(&raw mut *self.context, block, old, len, list) }
     }
 
-    /// Writes the headers as bytes, from the spare block, because the parser could not take them from there.
+    /// Writes the headers of the spare block as bytes, because the parser could not copy them from that block.
     #[cold]
     pub(super) fn become_frame(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.same_mut(handle);
@@ -204,8 +206,9 @@ impl Native {
         }
     }
 
-    /// Writes the frame as it came to ingress, if the control wants a clone or a resubmission and the packet's headers
-    /// are not bytes.
+    /// Writes the packet's headers as bytes, as they came to ingress, if the control wants a clone or a resubmission
+    /// and
+    /// the headers are so far only in the block.
     fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.packet(handle);
         let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;

@@ -1,6 +1,6 @@
-//! The rounds of a recirculating packet that makes a clone each time, in one call ([`Engine::rounds`]). The context
-//! points to the same bytes in all rounds, and a clone that is only transmitted uses the scratch packet
-//! ([`super::fan_out`]).
+//! Runs several rounds of a packet in one call ([`Engine::rounds`]). In each round, the packet goes through ingress and
+//! egress, requests a clone and recirculates. The context points to the same bytes after the headers in all rounds, and
+//! a clone that is only transmitted uses the scratch packet ([`super::fan_out`]).
 //!
 //! [`Engine::rounds`]: dataplane::engine::Engine::rounds
 
@@ -25,9 +25,9 @@ pub(super) struct RoundCode {
     measure: Measure,
 }
 
-/// The pass after which the rounds stopped.
+/// The pass, through ingress or egress, after which the rounds stopped.
 enum Stopped {
-    /// The last round that the caller allows.
+    /// The last pass of the last round that the caller allows.
     Enough,
     /// Ingress, with its result.
     Ingress(u64),

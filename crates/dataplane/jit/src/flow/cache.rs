@@ -1,4 +1,5 @@
-//! The records of a control's flows. A record has a cell for each table: the number of the entry that the flow found.
+//! The records of a control's flows. A record has a cell for each table. The cell holds the number of the entry that a
+//! packet of the flow found in the table.
 #![expect(
     unsafe_code,
     reason = "generated code calls the cache with plain pointers and fills the cells it is given"
@@ -23,7 +24,7 @@ pub(crate) enum Capacity {
     /// thousand flows, a packet waits longer for its record than for the lookups that the record saves.
     Near,
     /// Up to 65,536 records, which are prefetched ([`FlowCache::prefetch`]), so that packets do not wait for them. Of
-    /// ten thousand flows, 96 % then keep a record; the others evict each other's.
+    /// ten thousand flows, 96 % then keep a record; the remaining flows evict each other's records.
     Prefetched,
 }
 
@@ -57,7 +58,7 @@ const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 /// fill first.
 const POOR_WINDOWS_MAX: u32 = 16;
 
-/// How many packets bypass the cache (it sleeps) once it was not worth its cost.
+/// The cache sleeps when it was not worth its cost: then this many packets bypass it.
 const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
@@ -65,7 +66,7 @@ const LINE_WORDS: usize = 8;
 /// A lookup for generated code. Takes the cache and the inputs packed into a key; returns the flow's cells.
 pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> *mut u32;
 
-/// Prefetches the flow's record. Takes the same arguments.
+/// Prefetches the flow's record. Takes the same arguments as a `FlowFunction`.
 pub(crate) type PrefetchFunction = unsafe extern "C" fn(*const c_void, *const u64);
 
 /// The flows of a control. A record has its generation (32 bits), its cells and, from the next whole word on, its key.
@@ -81,7 +82,8 @@ pub(crate) struct FlowCache {
     stride: usize,
     /// Words of a record before its key.
     key_at: usize,
-    /// Counts changes of tables and action profiles, from 1. Records with another number are invalid or unused (0).
+    /// Counts changes of tables and action profiles, from 1. A record with another generation is invalid, or unused if
+    /// its generation is 0.
     generation: u32,
     /// The bits of the key that are compared.
     masks: Box<[u64]>,
@@ -102,7 +104,7 @@ impl FlowCache {
         let key_at = (1 + plan.tables.len()).div_ceil(2);
         let stride = (key_at + plan.shape.words()).next_multiple_of(LINE_WORDS);
         let records = capacity.records(stride);
-        // The operating system does not back zeroed memory before a record is used.
+        // The operating system provides memory for zeroed records only when they are first used.
         let words: Box<[u64]> = vec![0; records * stride + LINE_WORDS].into();
         Self {
             has_wildcards,
@@ -144,7 +146,7 @@ impl FlowCache {
         }
     }
 
-    /// Invalidates everything that was found, because a table or a profile has changed.
+    /// Invalidates all records, because a table or an action profile has changed.
     pub(crate) fn invalidate(&mut self, tables: &NativeTables) {
         self.begin_generation();
         if !self.has_wildcards {
@@ -316,7 +318,7 @@ mod tests {
             let flow = packet % flows;
             cache.prefetch(&[flow, !flow]);
             cache.find(&[flow, !flow]);
-            // If a window ended, `hits` began again.
+            // If a window ended, `hits` was reset.
             let is_hit = cache.hits == before + 1 || (cache.lookups, cache.hits) == (1, 1);
             hits += u32::from(is_hit && packet + 1_000 >= packets);
         }

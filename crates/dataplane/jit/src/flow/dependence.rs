@@ -9,7 +9,8 @@ use dataplane::{
     },
 };
 
-/// The highest number of variables that a value is traced back to. A value with more counts as depending on anything.
+/// The highest number of variables that a value is traced back to. If a value depends on more variables, it is treated
+/// as if it depended on anything.
 const VARIABLES_MAX: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,7 +64,7 @@ impl Inputs {
 pub(crate) struct Values<'p> {
     ir: &'p Ir,
     written: BTreeMap<Variable, Inputs>,
-    /// What decided that this point is reached.
+    /// The variables that decided that this point is reached.
     pub reached: Inputs,
 }
 
@@ -76,7 +77,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Merges the values of another way to this point.
+    /// Merges the values of another path to this point.
     pub(crate) fn join(&mut self, other: &Self) {
         for (variable, theirs) in &other.written {
             let ours = self.variable(*variable);
@@ -92,7 +93,7 @@ impl<'p> Values<'p> {
         self.reached = self.reached.and(&other.reached);
     }
 
-    /// Whether every variable depends on the same inputs in both.
+    /// Whether every variable depends on the same inputs in `self` and in `other`.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         self.written == other.written && self.reached == other.reached
     }
@@ -228,7 +229,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Writes a header's validity, and with it that of the other members of its union.
+    /// Writes a header's validity, and with it the validity of the other members of the header's union.
     fn write_valid(&mut self, header: HeaderId, value: &Inputs, surely: bool) {
         self.write(Variable::Valid(header), value, surely);
         if let Some(union) = self.ir.headers[header.index()].union {
@@ -251,7 +252,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Follows a primitive. `surely` says that it runs whenever its action does.
+    /// Updates the values by what a primitive writes. `surely` says that the primitive runs whenever its action does.
     pub(crate) fn primitive(&mut self, primitive: &Primitive, args: &Inputs, surely: bool) {
         let ir = self.ir;
         match primitive {

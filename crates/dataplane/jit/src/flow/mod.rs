@@ -5,11 +5,11 @@
 //! (a register, a meter, a random number, a selector's choice). So a packet that agrees with another in the plan's
 //! inputs finds the same entries in every cached table that it comes to, until some table changes.
 //!
-//! A packet's inputs lead to its record in the [`FlowCache`], which has one cell per table: the number of the entry
-//! that was found. The cell of a table that no packet of this flow has come to yet is open; generated code looks up and
-//! fills it. Everything else happens as without a cache: counters of tables and entries, direct meters, selectors,
-//! actions. A write to a table or to an action profile starts a new generation of the cache (not of the program), in
-//! which every record is open.
+//! A packet finds its record in the [`FlowCache`] by the values of its inputs. A record has one cell per table, which
+//! holds the number of the entry that was found. The cell of a table that no packet of this flow has come to yet is
+//! open; generated code then looks up the table and fills the cell. Everything else happens as without a cache:
+//! counters of tables and entries, direct meters, selectors, actions. A write to a table or to an action profile starts
+//! a new generation of the cache (not of the program), in which every record is open.
 //!
 //! The cache compares all bits of the inputs (microflows) or, with wildcards (megaflows), only the bits that some entry
 //! looks at. The indexes record these bits, so that flows that no entry tells apart share a record.

@@ -66,7 +66,7 @@ struct Follower<'p> {
 }
 
 impl FlowPlan {
-    /// `None` if a cache would not pay.
+    /// Returns `None` if the control cannot have a cache, or if a cache would cost more than it saves.
     pub(crate) fn new(program: &Program, layout: &Layout, start: Option<NodeId>) -> Option<Self> {
         let order = order(program, start)?;
         let mut follower = Follower {
@@ -96,8 +96,8 @@ fn successors(node: &Node, program: &Program) -> Vec<NodeId> {
     next.into_iter().flatten().collect()
 }
 
-/// The nodes of a control, each after those that lead to it. `None` if there is a cycle, if a table
-/// occurs twice, or if there are too many nodes.
+/// Returns the nodes of a control, each after the nodes that lead to it. Returns `None` if there is a cycle, if a
+/// table occurs twice, or if there are too many nodes.
 fn order(program: &Program, start: Option<NodeId>) -> Option<Vec<NodeId>> {
     let nodes = &program.ir().nodes;
     let order = topological(start, |node| successors(&nodes[node.index()], program))?;
@@ -206,7 +206,7 @@ impl<'p> Follower<'p> {
             }
             return;
         }
-        // Repeats until nothing is added: a jump may lead back.
+        // Repeats until nothing is added, since a jump may lead back to an earlier primitive.
         let reached = values.reached.clone();
         loop {
             let before = values.clone();

@@ -120,7 +120,7 @@ fn store_be(b: &mut FunctionBuilder<'_>, to: Bytes, offset: i32, n_bytes: u32, v
     to.store(b, swapped, offset);
 }
 
-/// Loads up to 64 bits from bit `offset` on. May read up to seven bytes after them.
+/// Loads up to 64 bits from bit `offset` on. May read up to seven bytes that follow these bits.
 pub(crate) fn load_chunk(
     b: &mut FunctionBuilder<'_>,
     from: Bytes,
@@ -161,8 +161,8 @@ pub(crate) fn load(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32, bits: 
     words
 }
 
-/// Stores the low `bits` bits of a word, up to 64, from bit `offset` of a word-aligned pointer on.
-/// The bits around them stay.
+/// Stores the low `bits` bits of a word (at most 64). They begin at bit `offset`, counted from a word-aligned address.
+/// The surrounding bits in memory do not change.
 pub(crate) fn store_chunk(
     b: &mut FunctionBuilder<'_>,
     to: Bytes,
@@ -225,8 +225,8 @@ pub(crate) struct Part {
     pub is_clean: bool,
 }
 
-/// The bits `from..from + bits` of a part, counted from its lowest; at most 64 of them. With
-/// `dirty`, bits above them may be set.
+/// Returns the bits `from..from + bits` of a part, counted from the part's lowest bit, as the low bits of a word;
+/// `bits` is at most 64. With `dirty`, higher bits of the returned word may be set.
 fn slice(b: &mut FunctionBuilder<'_>, part: &Part, from: u32, bits: u32, dirty: bool) -> Value {
     let (word, shift) = ((from / WORD) as usize, from % WORD);
     let mut value = shift_right(b, part.words[word], shift);
@@ -245,8 +245,8 @@ fn slice(b: &mut FunctionBuilder<'_>, part: &Part, from: u32, bits: u32, dirty: 
     }
 }
 
-/// Joins the bits of parts, one after the other, to big endian numbers of 64 bits; zeros pad the
-/// last one at its end. `None` for a number in which no part has words.
+/// Joins the bits of parts, one after the other, to big endian numbers of 64 bits. Zeros pad the end of the last
+/// number. A number to which no part contributes words is `None`.
 pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Option<Value>> {
     let total: u32 = parts.iter().map(|part| part.bits).sum();
     let mut words = Vec::new();
@@ -283,8 +283,8 @@ pub(crate) fn load_number(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32)
     load_be(b, from, offset.cast_signed(), 8)
 }
 
-/// The summands, each below 2^49, of a part in a one's complement sum of 16-bit words, where
-/// `behind` bits of the input follow the part.
+/// Returns what a part adds to a one's complement sum of 16-bit words, as summands that are each below 2^49. `behind`
+/// is the number of bits of the input that follow the part.
 pub(crate) fn summand(b: &mut FunctionBuilder<'_>, part: &Part, behind: u32) -> Vec<Value> {
     let mut out = Vec::new();
     let mut from = 0;

@@ -1,5 +1,6 @@
-//! Calculations as code. If every header of the input is valid, the code adds shifted fields for the Internet checksum,
-//! and packs the input of any other algorithm on the stack. Otherwise the runtime gathers the input.
+//! Generates the code of calculations, such as checksums. If every header of the input is valid, the code adds shifted
+//! fields for the Internet checksum, and packs the input of any other algorithm on the stack. Otherwise the runtime
+//! gathers the input.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -19,8 +20,8 @@ enum What<'p> {
     Field(FieldId),
     Constant(&'p Int),
     /// Adjacent fields in one word of the packet's block (header vector), which keeps them as they are on the wire. The
-    /// number is the block's bit at which they begin. The parser stored this word at once; a load across two words
-    /// would wait for two stores.
+    /// number is the block's bit at which they begin. The parser wrote this word with one store, so a load of the word
+    /// waits only for this store; a load across two words would wait for two stores.
     Run(u32),
 }
 
@@ -150,7 +151,7 @@ impl<'p> Input<'p> {
     }
 }
 
-/// The result of a calculation over the packet as it is now: a word.
+/// Computes a calculation over the packet as it is now. The result is one word.
 pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<'_>) -> Value {
     let ir = e.ir();
     let calculation = &ir.calculations[id.index()];
@@ -308,7 +309,7 @@ fn known_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, number: usize) -> Valu
     let known = e.load_vector(types::I64, offset);
     let mut is_known = e.b.ins().icmp_imm_u(IntCC::NotEqual, known, 0);
     if input.with_payload {
-        // If the payload was cut since, the stored sum includes bytes that are gone.
+        // If the payload was cut after the verification, the stored sum includes bytes that are gone.
         let len = payload_len(e);
         let then = e.load_vector(types::I64, offset + 8);
         let is_whole = e.b.ins().icmp(IntCC::Equal, len, then);

@@ -1,6 +1,7 @@
-//! Functions that generated parsers, deparsers and calculations call, for bytes of frames and for headers that
-//! generated code does not move itself. Every function gets the context of the pass. A block (header vector,
-//! [`crate::layout`]) is that of the pass's packet, or of a copy of the packet.
+//! Functions that generated parsers, deparsers and calculations call to work on bytes of frames, and on headers that
+//! generated code does not move itself. Every function gets the context of the current pass (a packet's way through
+//! ingress or egress). A `block` parameter is the header vector ([`crate::layout`]) of the packet in this pass, or of
+//! a copy of the packet.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context and the packet's block"
@@ -61,8 +62,8 @@ unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     point(context, packets.pool.frame(packets.current));
 }
 
-/// Ends the parser of a frame that may be in two pieces: points the context to the bytes that the parser did not
-/// consume.
+/// Called at the end of the parser if the frame may be in two pieces: points the context to the bytes that the parser
+/// did not consume.
 unsafe extern "C" fn leave_rest(context: *mut PassContext) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };
@@ -76,7 +77,7 @@ unsafe extern "C" fn copy_words(to: *mut u64, from: *const u64, n_words: u64) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, to_usize(n_words)) };
 }
 
-/// Reads a header without a varbit field from `bytes`; the frame has all of its bytes.
+/// Reads a header without a varbit field from `bytes`. The frame has all bytes of the header.
 unsafe extern "C" fn read_header(
     context: *mut PassContext,
     block: *mut u8,
@@ -93,8 +94,8 @@ unsafe extern "C" fn read_header(
     Block { vector, layout, ir }.read_header(header, 0, bytes);
 }
 
-/// Extracts into a header that is chosen at run time. Returns the position after it, or the complement of the parser's
-/// error.
+/// Extracts a header that is chosen at run time. Returns the position after the header, or the complement of the
+/// parser's error.
 unsafe extern "C" fn extract(
     context: *mut PassContext,
     block: *mut u8,
@@ -282,7 +283,7 @@ unsafe extern "C" fn is_member(
     u64::from(found)
 }
 
-/// The low words of a numeric expression that has no native code.
+/// Computes a numeric expression that has no native code, and writes the low words of the result to `out`.
 unsafe extern "C" fn interpret_number(
     context: *mut PassContext,
     block: *mut u8,

@@ -1,5 +1,5 @@
-//! The deparser as code: stores each valid header after the one before, eight bytes at a time. Packed fields, which the
-//! packet's block (header vector) keeps as on the wire, are copied; the others are inserted from their words.
+//! The deparser as code: stores the valid headers one after the other, eight bytes at a time. Packed fields, which the
+//! packet's block (header vector) keeps as on the wire, are copied; unpacked fields are inserted from their words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
@@ -17,7 +17,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     headers(e, out)
 }
 
-/// The primitives of the deparser, which run before the headers are written.
+/// Generates the code of the deparser's primitives, which run before the headers are written.
 pub(crate) fn prepare(e: &mut Emit<'_, '_, '_>) {
     e.place = "deparser".to_owned();
     for primitive in &e.ir().deparser.primitives {

@@ -28,7 +28,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Each verified checksum has at most one sum.
+    /// Decides which sums are kept: at most one for each verified checksum.
     pub(crate) fn of(ir: &Ir, options: NativeOptions) -> Self {
         let mut sums = Self {
             changing: Vec::new(),

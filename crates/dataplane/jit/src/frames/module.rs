@@ -14,7 +14,7 @@ use crate::{
 
 /// The parser. Takes the context and the packet's block (header vector).
 pub(crate) type Parse = unsafe extern "C" fn(*mut PassContext, *mut u64);
-/// The deparser. Its third parameter is where it writes; returns the number of bytes.
+/// The deparser. Its third parameter is the address to which it writes the headers. It returns the number of bytes.
 pub(crate) type Deparse = unsafe extern "C" fn(*mut PassContext, *mut u64, *mut u8) -> u64;
 
 /// Updates checksums, and returns how many bytes of headers the deparser would write.
@@ -24,7 +24,7 @@ pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u6
 #[derive(Clone, Copy)]
 pub(crate) struct ReparseCode {
     pub measure: Measure,
-    /// Writes the headers as bytes after `measure`, if they must become bytes after all.
+    /// Writes the headers as bytes, if this turns out to be necessary after `measure` has run.
     pub write: Deparse,
 }
 

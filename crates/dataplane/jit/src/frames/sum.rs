@@ -1,7 +1,7 @@
 //! One's complement sums of bytes (RFC 1071), eight bytes at a time.
 
-/// Adds 16-bit numbers in memory, in the machine's byte order; a zero follows an odd last byte. The
-/// result is folded to 16 bits, and is 0 only if all bytes are.
+/// Adds 16-bit numbers in memory, in the machine's byte order. If the number of bytes is odd, a zero byte is added at
+/// the end. The result is folded to 16 bits, and is 0 only if all bytes are 0.
 fn in_memory(bytes: &[u8]) -> u16 {
     // Each quarter of a chunk is added to a sum of 64 bits: no frame is long enough to overflow it.
     let mut sums = [0_u64; 4];
@@ -18,7 +18,7 @@ fn in_memory(bytes: &[u8]) -> u16 {
     fold(sums.iter().sum())
 }
 
-/// Folds a sum to 16 bits, which are 0 only if the sum is.
+/// Folds a sum to 16 bits. The result is 0 only if the sum is 0.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -48,7 +48,7 @@ pub(crate) fn of_pieces(pieces: [&[u8]; 2], begins_low: bool) -> u16 {
 mod tests {
     use super::*;
 
-    /// Byte by byte, as RFC 1071 describes it.
+    /// Adds the bytes one by one, as RFC 1071 describes it.
     fn slowly(bytes: &[u8], begins_low: bool) -> u16 {
         let mut is_low = begins_low;
         let mut sum = 0_u64;

@@ -1,6 +1,6 @@
-//! How generated code calls a table's lookup: one function for each structure and number of words, so that a lookup
-//! checks neither. The words of a short key of exact fields or a prefix are passed in registers, those of other keys
-//! through a pointer.
+//! How generated code calls a table's lookup. There is one function for each combination of a structure and a number of
+//! words, so that a lookup need check neither. If a key is short and has exact fields or a prefix, its words are passed
+//! in processor registers. For any other key, a pointer to the words is passed.
 #![expect(
     unsafe_code,
     reason = "generated code calls lookups with plain pointers"
@@ -86,7 +86,7 @@ unsafe extern "C" fn any(table: *const c_void, key: *const u64) -> u32 {
     table.lookup(key).unwrap_or(MISS)
 }
 
-/// A lookup for each number of words that are passed in registers.
+/// Defines lookup functions, one for each number of words that are passed in registers.
 macro_rules! of_words {
     ($($name:ident: $structure:ident($($word:ident),*);)*) => {$(
         unsafe extern "C" fn $name(structure: *const c_void, $($word: u64),*) -> u32 {

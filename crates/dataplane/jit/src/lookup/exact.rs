@@ -8,14 +8,14 @@ use super::{MISS, hash::hash_words};
 /// The least number of slots of a map that has entries.
 const SLOTS_MIN: usize = 8;
 
-/// The highest share of slots in use, in eighths. Above it, a miss takes many more probes.
+/// The highest share of slots in use, in eighths. With a higher share, a miss takes many more probes.
 const LOAD_EIGHTHS_MAX: usize = 5;
 
 /// Maps keys to numbers.
 #[derive(Debug, Clone)]
 pub struct ExactMap {
     words: usize,
-    /// A slot is the key's words and the value; a value of [`MISS`] is an empty slot.
+    /// A slot has the key's words, then the value. The value [`MISS`] marks an empty slot.
     slots: Vec<u64>,
     /// Number of slots less one, or 0 without slots.
     mask: usize,
@@ -168,8 +168,8 @@ impl ExactMap {
             if slot[self.words] == EMPTY {
                 break;
             }
-            // An entry may move to the gap if the gap is on the way from the entry's first
-            // position.
+            // An entry may move to the gap if probing from the entry's first position comes to the gap before it comes
+            // to the entry.
             let first = self.start(&slot[..self.words]);
             if (next.wrapping_sub(first) & self.mask) >= (next.wrapping_sub(gap) & self.mask) {
                 self.slots

@@ -1,8 +1,8 @@
-//! A hash of a key's words: one multiplication of 64 by 64 bits for two words, the halves of the
-//! product folded together (the construction of wyhash and foldhash).
+//! A hash of a key's words. For every two words, it multiplies 64 by 64 bits and folds the halves of the product
+//! together (the construction of wyhash and foldhash).
 //!
-//! The constants are fixed: the control plane chooses the keys of a table, so senders of packets do
-//! not choose what collides, and two runs behave the same.
+//! The constants are fixed, so that two runs behave the same. The control plane chooses the keys of a table, so senders
+//! of packets cannot choose keys that collide.
 
 const K: [u64; 4] = [
     0x9e37_79b9_7f4a_7c15,

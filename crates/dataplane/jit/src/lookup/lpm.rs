@@ -26,7 +26,9 @@ const LEAF: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// The first slot of the node below, or [`LEAF`] and the only entry below; 0 is none.
+    /// The first slot of the node below; or, with the bit [`LEAF`] set, the number of the only entry below; or 0 if
+    /// there
+    /// is nothing below.
     child: u32,
     /// The entry's number plus 1; 0 is none.
     entry: u32,
@@ -165,8 +167,8 @@ impl LpmTrie {
         entry.wrapping_sub(1)
     }
 
-    /// Sets the entry of the prefix of `len` bits of a key's field. Returns the old entry. No other prefix may have
-    /// this entry.
+    /// Sets the entry of the prefix that keeps the first `len` bits of the key's prefix field. Returns the old entry.
+    /// No other prefix may have this entry.
     pub fn insert(&mut self, key: &[u64], len: u32, entry: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         self.set_prefix(entry, &prefix);
@@ -223,7 +225,7 @@ impl LpmTrie {
         }
     }
 
-    /// Puts an entry into a node or below. A new entry is counted in the nodes that it passes.
+    /// Puts an entry into a node, or into a node below. Counts a new entry in each node on the way.
     fn place(&mut self, mut node: Node, prefix: &Prefix, entry: u32, old: Option<u32>) {
         while prefix.after < node.low {
             let slot = covered(node, prefix).start;
@@ -315,7 +317,7 @@ fn word_mask(word: usize, after: u32) -> u64 {
     !low_ones(after.saturating_sub(before).min(64))
 }
 
-/// `bits` bits of a key, fewer than 64, from bit `low` on.
+/// Returns `bits` bits (fewer than 64) of a key, from bit `low` on.
 #[inline(always)]
 fn read<const WORDS: usize>(key: &[u64; WORDS], low: u32, bits: u32) -> usize {
     let (word, shift) = (low as usize / 64, low % 64);

@@ -1,8 +1,8 @@
 //! The places of a key's fields in the key's words.
 //!
-//! A key is packed into as few 64-bit words as whole fields allow. A field of up to 64 bits is in one word, so that
-//! reading or writing it takes one shift and one mask. A wider field has words of its own, the least significant first,
-//! and leaves the free bits of the last word to narrow fields.
+//! A key is packed into few 64-bit words. A field of up to 64 bits is never split between two words, so that reading or
+//! writing it takes one shift and one mask. A wider field begins at the start of a word and takes several words, the
+//! least significant first; narrow fields may use the free bits of the last word.
 
 const WORD_BITS: u32 = 64;
 
@@ -32,8 +32,8 @@ impl FieldPlace {
         (key[self.word + limb] >> self.shift) & self.limb_mask(limb)
     }
 
-    /// Writes a value, its least significant 64 bits first, over zeros. Cuts off bits beyond the width; missing words
-    /// are zero.
+    /// Writes a value to the field's bits, which must be zero before. The value is given in 64-bit words, the least
+    /// significant first. Bits beyond the field's width are cut off; missing words count as zero.
     pub fn put(&self, value: &[u64], key: &mut [u64]) {
         for (limb, part) in value.iter().enumerate().take(self.words()) {
             key[self.word + limb] |= (part & self.limb_mask(limb)) << self.shift;

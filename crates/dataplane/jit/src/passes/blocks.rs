@@ -83,7 +83,8 @@ pub(super) fn emit_copy(e: &mut Emit<'_, '_, '_>) {
 }
 
 /// Writes a function whose first parameter is the clone's block, and whose second parameter is the packet's block. The
-/// clone gets the fields of a list. With `with_headers`, it also gets the headers; otherwise it already has its own.
+/// clone gets the fields of a list. With `with_headers`, it also gets the headers; otherwise the clone already has
+/// headers of its own.
 pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bool) {
     let (from, to) = (e.vector, e.pass);
     let metadata = e.layout().metadata().start / 8;
@@ -97,7 +98,7 @@ pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bo
 }
 
 /// Copies the fields of the list with this code ([`Requests::list_code`]) from block to block. Varbit fields are not
-/// copied: they belong to headers, which are blank at this point, or the same in both blocks.
+/// copied. They belong to headers, and headers are at this point either blank or the same in both blocks.
 pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Value)) {
     let ir = e.ir();
     let end = e.b.create_block();

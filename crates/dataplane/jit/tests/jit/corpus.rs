@@ -13,7 +13,8 @@ use dataplane::{
 };
 use dataplane_jit::{NativeFactory, NativeOptions, program::NativeProgram};
 
-/// Compiles for the state that a switch makes, and records what is interpreted.
+/// Compiles the program when a switch loads it, with the state that the switch has made. Records which constructs are
+/// interpreted.
 struct Probe(Arc<Mutex<Vec<Interpreted>>>);
 
 impl EngineFactory for Probe {
@@ -62,7 +63,8 @@ fn every_program_has_native_code_and_few_constructs_are_interpreted() {
     assert!(n_programs > 100, "found {n_programs} programs only");
 }
 
-/// Makes a native engine at each load, but returns the one of the load before, which is for another state.
+/// Makes a native engine at each load, but returns the engine that it made at the load before. That engine is for
+/// another state.
 struct Swapped(Arc<Mutex<Option<Box<dyn Engine>>>>);
 
 impl EngineFactory for Swapped {

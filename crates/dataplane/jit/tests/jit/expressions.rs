@@ -1,4 +1,4 @@
-//! Random primitives over fields of random widths: native code against the interpreter.
+//! Compares native code with the interpreter: both run random primitives over fields of random widths.
 #![expect(unsafe_code, reason = "machine code is called")]
 
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ const WIDTHS: [u32; 16] = [1, 3, 7, 8, 9, 16, 17, 31, 32, 33, 48, 63, 64, 65, 12
 const REGISTER_CELLS: u32 = 5;
 const ROUNDS: usize = 24;
 
-/// A program whose ingress runs one action of random primitives.
+/// Makes a program whose ingress runs one action of random primitives.
 struct Maker {
     random: Rng,
     fields: Vec<(String, u32, bool)>,
@@ -218,7 +218,7 @@ impl Maker {
             .iter()
             .map(|(name, bits, signed)| json!([name, bits, signed]))
             .collect();
-        // Whole bytes, as a header has to be.
+        // A header must have a whole number of bytes.
         let total: u32 = self.fields.iter().map(|(_, bits, _)| bits).sum();
         if !total.is_multiple_of(8) {
             fields.push(json!(["pad", 8 - total % 8, false]));

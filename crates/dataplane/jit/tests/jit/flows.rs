@@ -1,5 +1,5 @@
-//! Compares the native engine with its flow cache and the interpreter: few flows, many writes to tables between their
-//! packets.
+//! Compares the native engine, which has a flow cache, to the interpreter. The packets belong to few flows, and tables
+//! are written often between them.
 
 use dataplane::{
     ActionCall, MatchField, MatchKind, Nanos, OwnedTransmit, PortId, Program, Switch, SwitchConfig,
@@ -9,9 +9,10 @@ use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
 use testkit::p4::{json_of, program_of};
 
-/// The traffic: `steps` steps, of which one in `write_one_in` is a control call and the others are frames. The frames
-/// are of few flows or, if `alternates`, of many and few for 20,000 steps each. Up to `together` frames wait; some of
-/// them leave before others come, or before a control call.
+/// The traffic: `steps` steps, of which one in `write_one_in` is a control call (it writes to the switch's tables or
+/// value sets, for example) and the others are frames. The frames are of few flows. If `alternates`, they are of many
+/// flows for 20,000 steps, then of few flows for 20,000 steps, and so on. Up to `together` frames wait in the switch;
+/// some of them leave before others come, or before a control call.
 #[derive(Clone, Copy)]
 struct Traffic {
     steps: usize,
@@ -27,14 +28,14 @@ const FEW_FLOWS: Traffic = Traffic {
     together: 1,
 };
 
-/// Frames wait together, so they are parsed ahead and their records prefetched.
+/// Several frames wait in the switch at a time, so they are parsed ahead and their flow records are prefetched.
 const TOGETHER: Traffic = Traffic {
     together: 12,
     write_one_in: 20,
     ..FEW_FLOWS
 };
 
-/// A cache that hits seldom sleeps for 65,536 packets, and wakes.
+/// With many flows, the cache seldom hits. It then sleeps, so that 65,536 packets bypass it, and wakes again.
 const MANY_FLOWS: Traffic = Traffic {
     steps: 160_000,
     write_one_in: 200,
@@ -233,7 +234,8 @@ fn switch(options: Option<NativeOptions>, program: &Program) -> Switch {
     switch
 }
 
-/// The next `max_frames` frames that leave: one by one from the interpreter, at once from the native engine.
+/// Takes the next `max_frames` frames that leave each switch: one by one from the interpreter, many at once from the
+/// native engine.
 fn leave(switches: &mut [Switch; 2], now: Nanos, max_frames: usize) -> [Vec<OwnedTransmit>; 2] {
     let [reference, native] = switches;
     let next = || Some(reference.poll_transmit(now)?.to_owned());

@@ -111,7 +111,7 @@ fn checked(with_payload: bool, verified_if: &str) -> String {
 
 #[test]
 fn a_checksum_of_every_sum_at_the_edges_is_updated_as_if_computed_anew() {
-    // Both zeros of one's complement occur, before and after, with right and wrong sums.
+    // Both zeros of one's complement occur before the update and after it, with right and wrong sums.
     const EDGES: [u16; 6] = [0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff];
     let mut frames = Vec::new();
     for kind_and_how in [0x0000_u16, 0x0001, 0xfe01, 0xff00] {
@@ -154,12 +154,12 @@ fn checksums_over_payloads_of_any_length_are_those_of_the_interpreter() {
     let frames = random_frames(1, 400, 90);
     let left = agree(&checked(true, "hdr.h.isValid()"), frames.iter().cloned());
     assert!(left > frames.len());
-    // Verified only for some frames, and truncated after that.
+    // The checksum is verified only for some frames. Frames are truncated after the verification.
     let left = agree(&checked(true, "hdr.h.kind < 3"), frames.iter().cloned());
     assert!(left > frames.len());
 }
 
-/// A header of fields of random widths, whole bytes together.
+/// Returns a header whose fields have random widths and together are a whole number of bytes.
 fn random_header(random: &mut Rng, name: &str) -> (String, Vec<(String, u32)>) {
     let widths = [1, 3, 4, 8, 9, 13, 16, 20, 24, 32, 48, 63, 64, 65, 100, 128];
     let mut fields: Vec<(String, u32)> = (0..random.usize(1..7))

@@ -1,8 +1,8 @@
-//! What small programs, each about one thing, are compiled to: Cranelift's IR as the native engine writes it, compared
-//! with the golden files beside the programs (`testdata/clif`).
+//! Compares what small programs are compiled to with the golden files beside the programs (`testdata/clif`). Each
+//! program is about one thing. The files contain Cranelift's IR as the native engine writes it.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p dataplane-jit --test jit listing` rewrites them; the difference shows what a change
-//! of an optimisation does. Read it before you commit it.
+//! `UPDATE_EXPECT=1 cargo test -p dataplane-jit --test jit listing` rewrites the golden files. The difference shows
+//! what a change of an optimisation does. Read the difference before you commit it.
 
 use std::{
     fs,
@@ -34,7 +34,7 @@ const SHOWN: [(&str, &[&str]); 10] = [
 
 type Functions = Vec<(String, String)>;
 
-/// Lists a program, for the state that a switch makes.
+/// Makes the listing of a program when a switch loads it, with the state that the switch has made.
 struct Lister(NativeOptions, Arc<Mutex<Functions>>);
 
 impl EngineFactory for Lister {

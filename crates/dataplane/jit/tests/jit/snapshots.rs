@@ -1,5 +1,6 @@
-//! Control calls that are taken back: the native engine and the interpreter forward as if the calls had never been
-//! made. Ports that go down or are disabled: both engines forward alike.
+//! Undoes control calls (changes to tables and action profiles, for example), and checks that the native engine and the
+//! interpreter then forward as if the calls had never been made. Takes ports down and disables them, and checks that
+//! both engines forward alike.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -131,7 +132,7 @@ fn set_up(switch: &mut Switch) {
     switch.insert_entry(replicated, entry).unwrap();
 }
 
-/// A change that stays.
+/// Makes a change that is not undone.
 fn change(switch: &mut Switch, rng: &mut Rng) {
     let (of, entry) = (table(switch, "I.ordered"), ordered(switch, rng));
     // A refused call changes nothing.
@@ -142,7 +143,7 @@ fn change(switch: &mut Switch, rng: &mut Rng) {
     };
 }
 
-/// Changes that are taken back, whatever they are.
+/// Makes random changes and undoes them.
 fn change_and_take_back(switch: &mut Switch, rng: &mut Rng) {
     let (of, profile) = (table(switch, "I.ordered"), profile(switch));
     let members = switch.profile_snapshot(profile).unwrap();
@@ -219,7 +220,8 @@ fn ports_that_go_down_and_come_up_are_followed_alike() {
             }
         }
     }
-    // A frame leaves with the mark of each of three members or of none, or as copies with or without the backup.
+    // A frame leaves with the mark of one of three members, with the mark of none, or as copies with or without the
+    // backup.
     assert_eq!(ways.len(), 6, "{ways:?}");
 }
 

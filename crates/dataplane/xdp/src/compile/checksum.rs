@@ -1,5 +1,5 @@
-//! Generates code that verifies checksums after parsing and updates them before deparsing. Their input is the fields as
-//! the packet's state (`layout.rs`) holds them.
+//! Generates code that verifies checksums after parsing and updates them before deparsing. Verification and update
+//! compute a checksum over the fields' values in the packet's state (`layout.rs`).
 
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, reg::*};
 
-/// The register of the sum while it is computed, or of the result of another calculation.
+/// The register that holds the sum while it is computed, or the result of a calculation that is not a sum.
 pub(super) const SUM: Reg = R2;
 
 /// A field or a constant in the input of a calculation.
@@ -97,8 +97,8 @@ impl Emit<'_> {
     /// Computes the checksum of RFC 1071 into [`SUM`], if the calculation is [a sum of fields](Self::is_sum_of_fields).
     ///
     /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width is added whole,
-    /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, as in an addition word by
-    /// word.
+    /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, just as if the words were
+    /// added one by one.
     pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Emitted<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {
@@ -117,7 +117,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Returns the input as runs of parts. A run with a header belongs to the input only if that header is valid.
+    /// Returns the input as runs: consecutive parts that belong to the same header, or to none. A run with a header
+    /// belongs to the input only if that header is valid.
     pub(super) fn runs(
         &self,
         calculation: &Calculation,

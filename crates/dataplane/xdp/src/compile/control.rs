@@ -1,4 +1,4 @@
-//! Controls: conditions, tables and actions, the nodes of a control's graph.
+//! Generates code for controls. The nodes of a control's graph are conditions, tables and actions.
 
 use dataplane::{
     ActionId, Program, TableId,
@@ -33,7 +33,8 @@ fn successors(program: &Program, node: &Node) -> Vec<NodeId> {
     }
 }
 
-/// Returns the nodes of a control in topological order, unless it has loops.
+/// Returns the nodes of a control that can be reached from `start`. They are in topological order if the graph has no
+/// loops.
 pub(super) fn reachable(program: &Program, start: Option<NodeId>) -> Vec<NodeId> {
     let nodes = &program.ir().nodes;
     let mut is_seen = vec![false; nodes.len()];
@@ -72,7 +73,7 @@ pub(super) fn tables_of(program: &Program, start: Option<NodeId>) -> Vec<TableId
         .collect()
 }
 
-/// Returns the actions of a table: its list, and the program's default action.
+/// Returns the actions of a table: the actions in its list, and the default action that the program sets.
 pub(super) fn actions_of(program: &Program, table: TableId) -> Vec<ActionId> {
     let info = program.table_info(table);
     let mut actions = info.map_or_else(Vec::new, |info| info.actions.clone());
@@ -83,7 +84,7 @@ pub(super) fn actions_of(program: &Program, table: TableId) -> Vec<ActionId> {
 }
 
 impl Emit<'_> {
-    /// Generates the code of a control, which ends at `end`.
+    /// Generates the code of a control. The code jumps to `end` when the control ends.
     pub(super) fn control(&mut self, start: Option<NodeId>, end: Label) -> Emitted<()> {
         let order = reachable(self.program, start);
         let n_nodes = self.ir.nodes.len();
@@ -134,8 +135,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Generates code. If that fails, generates a punt instead (the packet is left to the engine). The program for
-    /// copies cannot punt, so for it this function fails.
+    /// Generates code with `emit`. If `emit` fails, generates a punt instead (the packet is left to the engine). The
+    /// program for multicast copies cannot punt, so while that program is compiled, this function fails if `emit`
+    /// fails.
     pub(super) fn try_or_punt(
         &mut self,
         place: String,
@@ -157,7 +159,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Code that runs an action, and ends the control if the action exits.
+    /// Generates code that runs an action, and that ends the control if the action exits.
     fn call(&mut self, action: ActionId, end: Label) -> Emitted<()> {
         let info = self.program.action_info(action);
         let name = info.map_or_else(String::new, |info| info.name.clone());
@@ -186,7 +188,7 @@ impl Emit<'_> {
         self.note_line(&format!("table {}", info.name), node.line.as_ref());
         let layout = &memory.tables[table.index()];
         if layout.index == Index::Left {
-            // Planning the maps has already recorded why the table is punted.
+            // The reason why packets that reach this table are punted was recorded when the maps were planned.
             let punt = self.ends.punt;
             self.asm.jump(punt);
             return match self.kind {
@@ -234,7 +236,7 @@ impl Emit<'_> {
             }
             NextNode::PerAction(next) => {
                 let next = match position {
-                    // An action that is not in the list ends the control.
+                    // The control ends after an action that has no entry in `next`.
                     Some(position) => next.get(position).copied().flatten(),
                     None => node.default_next,
                 };

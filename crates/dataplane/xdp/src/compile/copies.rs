@@ -1,5 +1,6 @@
-//! Generates the eBPF program for the copies of a packet to a multicast group. The kernel's device map runs it for each
-//! copy, before the copy leaves. It finds which copy the frame is, runs egress, and deparses.
+//! Generates the eBPF program for the copies of a packet to a multicast group. The kernel's device map runs this
+//! program for each copy, before the copy leaves. The program finds out which of the packet's copies the frame is, runs
+//! egress, and deparses.
 
 use dataplane::{
     DropReason,
@@ -115,13 +116,14 @@ impl Emit<'_> {
     }
 
     /// Finds the copy's instance (`egress_rid`). A packet's copies to one port arrive consecutively, in the group's
-    /// order. So if a copy has the same serial number (its packet's) as the port's previous copy, it is the next one in
-    /// that order.
+    /// order, and all have the serial number of their packet. So a copy with the same serial number as the port's
+    /// previous copy is the next copy in that order.
     fn which_copy(&mut self, fan_out: &FanOut) {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);
         let places = self.layout.word(Word::Places);
-        // Each port has a word: its last copy's serial number in the high half, that copy's position in the low half.
+        // Each port has a word about its last copy. The high half holds the copy's serial number, the low half holds
+        // the copy's position in the array of instances.
         self.load_word(FRAME, Word::OutPort);
         self.asm.jump_if_imm(Jump::Gt, FRAME, 511, punt);
         self.asm.alu_imm(Alu::Lsh, FRAME, 3);

@@ -32,12 +32,13 @@ pub(super) struct Writing<'a> {
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
     /// Whether headers may have become valid or invalid.
     pub may_change_validity: bool,
-    /// Where to jump if the frame's beginning cannot be moved; the frame is unchanged then.
+    /// Where to jump if the headers cannot be written, for example because the frame's beginning cannot be moved. The
+    /// frame is unchanged then.
     pub refused: Label,
 }
 
 impl Emit<'_> {
-    /// Returns the headers that the deparser emits, in order. Each header may appear once.
+    /// Returns the headers that the deparser emits, in order. Fails if the deparser emits a header twice.
     pub(super) fn emitted(&self) -> Emitted<Vec<HeaderId>> {
         let order = &self.ir.deparser.order;
         let mut emitted: Vec<HeaderId> = Vec::new();
@@ -105,7 +106,8 @@ impl Emit<'_> {
         };
         self.asm.mov(R1, base);
         self.asm.alu_imm(Alu::Add, R1, (offset + end) as i32);
-        // The frame is never shorter, since the parser has found the header there; the verifier requires the check.
+        // The frame never ends before the header does, since the parser has found the header there. But the verifier
+        // requires this check.
         self.asm.jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
         for group in &groups {
             self.write_group(group, base, offset + group.at)?;
@@ -114,7 +116,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Converts an offset to an address in the frame, with a bound for the verifier.
+    /// Converts the offset in `reg` to an address in the frame. Jumps to `beyond` if the offset is above
+    /// `POSITION_MAX`, so that the verifier knows a bound.
     pub(super) fn bounded_pointer(&mut self, reg: Reg, beyond: Label) {
         self.asm
             .jump_if_imm(Jump::Gt, reg, POSITION_MAX as i32, beyond);
@@ -153,7 +156,7 @@ impl Emit<'_> {
             let invalid = self.asm.label();
             self.jump_if_valid(*header, false, invalid, R1);
             let bytes = self.header_bytes(*header);
-            // The position is in memory, so that the verifier does not track how it arose.
+            // The position is in memory, so that the verifier does not track how it was computed.
             self.load_word(R4, Word::Cursor);
             self.asm.mov(R1, R4);
             self.asm.alu_imm(Alu::Add, R1, bytes as i32);
@@ -218,7 +221,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Stores the low bytes of `R1` in network order. Overwrites `R2`.
+    /// Stores the low `n` bytes of `R1` in network order. Overwrites `R2`.
     pub(super) fn store_bytes(&mut self, base: Reg, at: u32, n: u32) {
         let (mut at, mut left) = (at, n);
         while left > 0 {

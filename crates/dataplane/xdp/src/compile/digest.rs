@@ -1,5 +1,6 @@
-//! Generates code for digests. A packet records which digest it requests; the last request counts. Values are read at
-//! the end of ingress, as in the interpreter, and the message is sent once it is certain that the packet is not punted.
+//! Generates code for digests. The packet's state records which digest the packet requests; only the last request
+//! counts. The values of the digest's fields are read at the end of ingress, as in the interpreter. The message with
+//! these values is sent once it is certain that the packet is not punted (left to the engine).
 
 use std::collections::BTreeSet;
 
@@ -15,9 +16,9 @@ use crate::{
     image::{DigestRecord, Symbol, TableLayout},
 };
 
-/// The longest message.
+/// The length of the longest message that can be sent.
 const MESSAGE_BYTES_MAX: u32 = 512;
-/// The smallest ring: a ring is whole pages, and the largest pages have 64 KiB.
+/// The smallest ring. A ring consists of whole pages, and the largest pages have 64 KiB.
 const RING_BYTES_MIN: u32 = 1 << 16;
 /// The kernel puts a header in front of each message.
 const RECORD_HEADER_BYTES: u32 = 8;
@@ -44,12 +45,12 @@ pub(super) fn message_words(ir: &Ir, digests: &BTreeSet<DigestId>) -> u32 {
     lengths(ir, digests).max().unwrap_or(0) / 8
 }
 
-/// Returns the size of a ring that has room for no more messages than the control plane's queue, so that emptying it
-/// into an empty queue loses none. `None` if no message is sent.
+/// Returns the size of a ring that has room for no more messages than the control plane's queue, so that no message is
+/// lost when the ring is emptied into an empty queue. Returns `None` if no message is sent.
 pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
     let shortest = lengths(ir, digests).min()?;
     let bytes = limits::DIGEST_QUEUE_MAX as u32 * (shortest + RECORD_HEADER_BYTES);
-    // The greatest power of two not above it.
+    // Rounds down to a power of two.
     let bytes = 1 << (u32::BITS - 1 - bytes.leading_zeros());
     Some(RING_BYTES_MIN.max(bytes))
 }
@@ -60,8 +61,8 @@ impl Emit<'_> {
         if !self.is_in_ingress {
             return Ok(());
         }
-        // Generates the message's code only to see whether that is possible, and discards it. If it fails, packets are
-        // punted here.
+        // Generates the message's code only to see whether it can be generated, and discards the code. If it cannot be
+        // generated, packets are punted here.
         let (mark, spills) = (self.asm.mark(), self.spills);
         let action = self.action.take();
         let taken = self.take_digest(digest);
@@ -74,7 +75,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Clears request and message.
+    /// Clears the request for a digest and the digest's message.
     pub(super) fn clear_digest(&mut self) {
         if !self.digests.is_empty() {
             self.set_word(Word::Digest, 0);

@@ -25,19 +25,20 @@ use crate::{
 
 pub(super) const CONTEXT: Reg = R6;
 pub(super) const SCRATCH: Reg = R7;
-/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the address of the action
-/// and arguments (a slot of [`crate::image::Body`]) of the table entry whose action runs.
+/// The frame's address in parser and deparser. In a control, the same register is called [`SLOT`]. It then holds the
+/// address of the slot of [`crate::image::Body`] that contains the action and the arguments of a table entry, while
+/// that action runs.
 pub(super) const FRAME: Reg = R8;
 pub(super) const SLOT: Reg = R8;
-/// The end of the frame in parser and deparser. In a control, the same register is [`BODY`]: the number of the body
-/// (an entry's memory, [`crate::image::Body`]) that the lookup has found.
+/// The end of the frame in parser and deparser. In a control, the same register is called [`BODY`]. It then holds the
+/// number of the body that the lookup has found. A body is the memory of a table entry ([`crate::image::Body`]).
 pub(super) const FRAME_END: Reg = R9;
 pub(super) const BODY: Reg = R9;
 
-/// Holds a short key while it is assembled.
+/// Holds a short key while the key is assembled.
 pub(super) const R_KEY: Reg = R1;
 
-// `struct xdp_md`.
+// Offsets of the members of `struct xdp_md`.
 pub(super) const XDP_MD_DATA: i16 = 0;
 pub(super) const XDP_MD_DATA_END: i16 = 4;
 pub(super) const XDP_MD_DATA_META: i16 = 8;
@@ -45,30 +46,31 @@ pub(super) const XDP_MD_INGRESS_IFINDEX: i16 = 12;
 pub(super) const XDP_MD_RX_QUEUE_INDEX: i16 = 16;
 pub(super) const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 
-/// `enum xdp_action`.
+/// Values of `enum xdp_action`.
 pub(super) const XDP_ABORTED: i32 = 0;
 pub(super) const XDP_DROP: i32 = 1;
 pub(super) const XDP_PASS: i32 = 2;
 
-/// The version of the tables that the packet sees, on the stack.
+/// The stack offset of a number: the version of the tables that the packet sees.
 pub(super) const STACK_VERSION: i16 = -8;
-/// Position of the port's first socket in the socket map, on the stack.
+/// The stack offset of a number: the position of the port's first socket in the socket map.
 pub(super) const STACK_SOCKETS: i16 = -16;
-/// Stack slots for spilled registers.
+/// The stack offset of the first slot for a spilled register; the other slots are below it.
 const STACK_SPILL: i16 = -24;
 const SPILLS_MAX: i16 = 28;
-/// Stack space for keys.
+/// The stack offset of the space for keys.
 pub(super) const STACK_KEY: i16 = -512;
 
 /// The result of generating code, or why the construct cannot be compiled.
 pub(super) type Emitted<T> = Result<T, String>;
 
-/// The program that is compiled.
+/// Which of the two eBPF programs is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The ports' program: ingress, and egress of packets to one port.
+    /// The program for frames that ports receive: ingress, and egress of packets that go to one port.
     Ports,
-    /// The program of a group's copies: egress. It cannot punt.
+    /// The program for the copies of a packet to a multicast group: only egress. It cannot punt a copy (leave it to the
+    /// engine).
     Copies,
 }
 
@@ -99,8 +101,8 @@ pub(super) struct Emit<'p> {
     pub is_in_ingress: bool,
     /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
-    /// The journal lists the counters that a packet increments once it is sure not to be punted. For each of its
-    /// entries: the number of the first counter that the entry may mean.
+    /// The journal lists the counters that a packet increments once it is certain that the packet is not punted. This
+    /// vector holds, for each entry of the journal, the number of the first counter that the entry may mean.
     pub journal: Vec<u32>,
 }
 
@@ -307,13 +309,13 @@ impl<'p> Emit<'p> {
         self.ir.unions[union.index()].members.clone()
     }
 
-    /// Returns the bytes of a header on the wire, without its field of variable width. For such a field the state holds
-    /// only its length in bytes.
+    /// Returns how many bytes a header takes on the wire, without its field of variable width. For such a field the
+    /// state holds only the length in bytes.
     pub(super) fn header_bytes(&self, header: HeaderId) -> u32 {
         self.ir.headers[header.index()].fixed_bits / 8
     }
 
-    /// Returns the fields that take bits on the wire, with the first bit of each in its header.
+    /// Returns the fields that take bits on the wire, each with the position of its first bit in the header.
     pub(super) fn wire_fields(&self, header: HeaderId) -> Vec<(FieldId, u32)> {
         let mut at = 0;
         let mut fields = Vec::new();
@@ -340,7 +342,8 @@ impl<'p> Emit<'p> {
         Ok(self.layout.journal(entry))
     }
 
-    /// Loads the address of a byte of the heap, the map's value that the loader writes ([`crate::image::Heap`]).
+    /// Loads the address of a byte of the heap ([`crate::image::Heap`]). The heap is the value of a map that the loader
+    /// writes.
     pub(super) fn heap(&mut self, to: Reg, at: u32) {
         let heap = self.memory.heap_map;
         self.asm.symbol(to, Symbol::Value(heap, at));

@@ -1,6 +1,6 @@
-//! Numbers. An expression's value has infinite precision; the code loads one 64-bit word of it into a register. In
-//! operations for which more than the low bits matter (comparison, shift right, division, saturation, index), the
-//! operand's range says how many words hold the operand exactly.
+//! Generates code for numbers. An expression's value has infinite precision; the code loads one 64-bit word of the
+//! value into a register. In operations for which more than the low bits matter (comparison, shift right, division,
+//! saturation, index), the operand's range says how many words hold the operand exactly.
 
 use dataplane::engine::ir::{
     AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int,
@@ -13,7 +13,7 @@ use crate::{
     image::{Body, TableLayout},
 };
 
-/// The most words of a number.
+/// The most 64-bit words that a number can have.
 pub(super) const WORDS_MAX: u32 = 16;
 
 pub(super) fn low_word(value: &Int, word: u32) -> u64 {
@@ -112,7 +112,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Loads a word above all words that hold the number: all its bits are the number's sign.
+    /// Loads a word that is above all words that hold the number. Each bit of such a word is the number's sign bit.
     fn above(&mut self, expr: &Expr, range: Range, to: Reg) -> Emitted<()> {
         if !range.signed {
             self.asm.mov_imm(to, 0);
@@ -463,7 +463,7 @@ impl Emit<'_> {
                 self.asm.place(fits);
             }
         }
-        // Operand and result have one word each; higher words are the sign.
+        // Operand and result have one word each; every bit of a higher word is the sign bit.
         if word > 0 && target.signed {
             self.asm.alu_imm(Alu::Arsh, to, 63);
         } else if word > 0 {

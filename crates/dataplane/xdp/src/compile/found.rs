@@ -7,7 +7,7 @@ use crate::asm::{Jump, Reg};
 
 /// The header or union to which an expression refers.
 pub(super) enum Found<'e, T> {
-    /// Known at compile time. `None` is beyond the end of a stack.
+    /// Known at compile time. `None` if the index is beyond the end of the stack.
     Known(Option<T>),
     /// One of these elements, selected by an index that is known at run time.
     ByIndex(&'e Expr, Vec<T>),

@@ -1,5 +1,5 @@
-//! Hashes, and checksums that are not sums of fields: the input is assembled byte by byte in the scratch memory.
-//! Fields of invalid headers are left out, so the input's length is known only at run time.
+//! Generates code for hashes, and for checksums that are not sums of fields. The code assembles the input byte by byte
+//! in the scratch memory. It leaves out fields of invalid headers, so the input's length is known only at run time.
 
 use dataplane::engine::{
     Crc,
@@ -16,7 +16,7 @@ use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
 /// The address to which the next bytes are written.
 const TO: Reg = R4;
-/// Zero bytes after the input.
+/// The number of zero bytes after the input.
 const PADDING_BYTES: u32 = 8;
 
 /// The CRCs that can be compiled. Each has at most 32 bits, one bit order for input and output, and an initial value
@@ -48,11 +48,11 @@ pub(super) fn check(algorithm: Algorithm) -> Emitted<()> {
     }
 }
 
-/// Parts whose presence depends on the same header.
+/// Parts of the input that are present only if the same header is valid, or always if there is no header.
 type Run<'a> = (Option<HeaderId>, Vec<&'a Part>);
 
 impl Emit<'_> {
-    /// Assigns `base` + (calculation modulo `size`).
+    /// Assigns `base` + (the calculation's result modulo `size`) to `to`.
     pub(super) fn hash(
         &mut self,
         to: &Place,
@@ -134,7 +134,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Assembles the input and stores its length in [`Word::Cursor`]. Returns the greatest length.
+    /// Assembles the input and stores its length in [`Word::Cursor`]. Returns the greatest length that the input can
+    /// have.
     fn gather(&mut self, calculation: &Calculation) -> Emitted<u32> {
         let parts = self.runs(calculation)?;
         let mut runs: Vec<Run<'_>> = parts
@@ -177,7 +178,8 @@ impl Emit<'_> {
         Ok(n_bytes)
     }
 
-    /// Punts if a header is invalid, and lists that as left to the engine.
+    /// Generates code that punts the packet if one of these headers is invalid, and records that such packets are left
+    /// to the engine.
     fn all_valid(&mut self, runs: &[Run<'_>]) -> Emitted<()> {
         if self.kind == Kind::Copies {
             return Err("a hash over partial bytes of a header that may be invalid".into());
@@ -194,7 +196,8 @@ impl Emit<'_> {
     }
 
     /// Loads into [`TO`] the scratch memory's address plus the length of the input so far; the caller adds the buffer's
-    /// offset. The length is loaded from memory, so the verifier knows nothing of it; the comparison gives it a bound.
+    /// offset. The length is loaded from memory, so the verifier knows no bound of it; the comparison gives the
+    /// verifier a bound.
     fn buffer_end(&mut self, n_bytes_max: u32) {
         let punt = self.ends.punt;
         self.load_word(TO, Word::Cursor);
@@ -264,7 +267,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Loops over the input in steps. In `body`, `R3` is the position, and `R1` the scratch memory's address plus `R3`.
+    /// Loops over the input in steps of `step` bytes. In `body`, `R3` is the position, and `R1` is the scratch memory's
+    /// address plus `R3`.
     fn over_input(&mut self, n_bytes: u32, step: u32, body: impl FnOnce(&mut Self)) {
         let (again, done): (Label, Label) = (self.asm.label(), self.asm.label());
         self.load_word(R5, Word::Cursor);
@@ -292,7 +296,7 @@ impl Emit<'_> {
         });
     }
 
-    /// Loads the first 8 bytes, or fewer if there are fewer, as a number.
+    /// Loads the input's first 8 bytes as a number, or all its bytes if it is shorter.
     fn first_bytes(&mut self) {
         let buffer = self.layout.buffer();
         let (whole, end) = (self.asm.label(), self.asm.label());

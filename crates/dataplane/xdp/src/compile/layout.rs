@@ -10,7 +10,7 @@ use crate::image::{Heap, TableLayout};
 /// The largest state, in bytes. A value of a per-CPU map and an instruction's offset can be no larger.
 const BYTES_MAX: u32 = 32 * 1024 - 8;
 
-/// Words other than fields.
+/// The words of the state that hold no field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Word {
@@ -20,7 +20,8 @@ pub(super) enum Word {
     OutPort,
     /// Arrival time, `CLOCK_MONOTONIC` in nanoseconds.
     Arrival,
-    /// The packet's multicast group, whose copies are a stream in the latency counts; 0 without a group.
+    /// The packet's multicast group; 0 without a group. Latencies are counted for each stream, and the copies to one
+    /// group are one stream.
     Stream,
     /// Length of the frame as received.
     IngressBytes,
@@ -30,14 +31,15 @@ pub(super) enum Word {
     Consumed,
     /// A position in bytes that is known only at run time: where to write or to assemble next.
     Cursor,
-    /// Bytes of variable width before the parser's position.
+    /// How many bytes before the parser's position belong to fields of variable width or to skipped parts of variable
+    /// width.
     Moved,
     ParserError,
     /// 1 if a checksum was wrong.
     ChecksumError,
     /// 1 if the headers in the frame are not exactly the valid headers in the deparser's order.
     Irregular,
-    /// Position of the last requested digest plus 1; 0 if none was requested.
+    /// Position of the last requested digest in the list of all digests, plus 1; 0 if none was requested.
     Digest,
     Exited,
     End,
@@ -98,7 +100,7 @@ impl Layout {
     /// statement that counts.
     pub(super) const JOURNAL_MAX: u32 = 512;
 
-    /// `message_words` is the size of the longest digest message.
+    /// `message_words` is the size of the longest digest message in words.
     ///
     /// # Errors
     /// The state is too large.
@@ -154,12 +156,13 @@ impl Layout {
         (self.fields[field.index()] + 8 * word) as i16
     }
 
-    /// Returns the 4-byte word with a header's validity, and the number of its bit in the word.
+    /// Returns the offset of the 4-byte word that holds a header's validity bit, and the bit's number in that word.
     pub(super) fn valid(&self, header: HeaderId) -> (i16, u32) {
         ((self.valid + 4 * (header.0 / 32)) as i16, header.0 % 32)
     }
 
-    /// Returns the 4-byte words of all validities in pairs: the current one, and the one that the parser left.
+    /// Returns the offsets of the 4-byte words that hold the validity bits, in pairs: first the word with the current
+    /// bits, then the word with the bits as the parser left them.
     pub(super) fn valid_words(&self) -> impl Iterator<Item = (i16, i16)> {
         let (valid, parsed) = (self.valid, self.parsed);
         (0..self.n_valid_words)

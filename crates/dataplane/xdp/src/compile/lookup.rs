@@ -1,5 +1,6 @@
-//! Table lookups: from a key to the number of an entry's body ([`Body`]: the entry's action in two slots, for two
-//! versions of the tables), then to the slot that holds for the version that the packet sees.
+//! Generates code that looks up tables. The code first finds, for a key, the number of an entry's body ([`Body`]). A
+//! body holds the entry's action in two slots, for two versions of the tables. The code then finds the slot that is
+//! valid for the version that the packet sees.
 
 use dataplane::{
     TableId,
@@ -16,12 +17,13 @@ use crate::{
     image::{ACTION_MISS, Body, Index, KeyPart, MapRef, TableLayout},
 };
 
-/// How many prefixes a lookup tries, longest first, as long as the version that the packet sees has no entry for them.
+/// The most prefixes that a lookup tries, longest first, until it finds a prefix that has an entry in the version that
+/// the packet sees.
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
-    /// Looks up a table's key. Puts the number of the body into [`BODY`], which is 0 on a miss, and the address of the
-    /// slot into [`SLOT`].
+    /// Looks up a table's key. Puts the number of the body that it finds into [`BODY`] (0 on a miss), and the address
+    /// of the body's valid slot into [`SLOT`].
     pub(super) fn find_body(&mut self, table: TableId, layout: &TableLayout) -> Emitted<()> {
         let ir = self.ir;
         let key = &ir.table_nodes[table.index()].key;
@@ -63,7 +65,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds the slot of the group whose number is in `R1`.
+    /// Finds the slot of the multicast group whose number is in `R1`.
     pub(super) fn find_group(&mut self, layout: &TableLayout) -> Emitted<()> {
         let Index::Hash { map, .. } = &layout.index else {
             return Err("the table of groups has no hash index".into());
@@ -113,7 +115,7 @@ impl Emit<'_> {
             let range = self.names().range(&source.value);
             let fits = range.is_some_and(|range| !range.signed && range.bits <= bits);
             if !fits {
-                // Cut to the key's width, which also encodes a negative number.
+                // Truncate to the key's width. This also encodes a negative number.
                 let within = bits.saturating_sub(above);
                 self.asm.mov_imm(R0, (1_u64 << within) - 1);
                 self.asm.alu(Alu::And, to, R0);
@@ -286,8 +288,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Replaces a body's address in `at` by the address of the body's slot that holds for the packet's version. Jumps
-    /// to `none` if neither slot does. Overwrites `R1`, `R3` and `R4`.
+    /// Replaces a body's address in `at` by the address of the body's slot that is valid for the packet's version.
+    /// Jumps to `none` if neither slot is valid. Overwrites `R1`, `R3` and `R4`.
     pub(super) fn slot_that_holds(&mut self, at: Reg, body: &Body, none: Label) {
         let (first, second, found) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Size::B8, R1, R10, STACK_VERSION);
@@ -312,8 +314,9 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, to, R1);
     }
 
-    /// Finds the slot that holds for the packet's version, from the body's number in [`BODY`], and puts its address
-    /// into [`SLOT`]. If neither slot of the body holds, tries the body of the next shorter prefix, or body 0.
+    /// Searches the body whose number is in [`BODY`] for the slot that is valid for the packet's version, and puts the
+    /// slot's address into [`SLOT`]. If neither slot of the body is valid, tries the body of the next shorter prefix,
+    /// or body 0.
     fn find_slot(&mut self, body: &Body, attempts: u32) {
         let is_trie = attempts == LPM_ATTEMPTS;
         let punt = self.ends.punt;

@@ -1,5 +1,5 @@
-//! Plans a program's maps: how each table is looked up, and the layout of the heap, the map's value that the loader
-//! writes.
+//! Plans a program's maps: how each table is looked up, and the layout of the heap. The heap is the value of a map that
+//! the loader writes.
 
 use dataplane::{
     ActionId, DropReason, MatchKind, Program, TableId, TableInfo,
@@ -17,22 +17,23 @@ use crate::image::{
     MapSpec, MeterLayout, Polls, Room, TableLayout,
 };
 
-/// Keys up to this width are positions in an array: 4096 numbers take four pages.
+/// Keys of at most this width are used as positions in an array. With this width, the array's 4096 numbers take four
+/// pages.
 const DIRECT_BITS_MAX: u32 = 12;
-/// The longest key: keys are assembled on the stack.
+/// The longest key. The stack, on which keys are assembled, limits it.
 pub(super) const KEY_BYTES_MAX: u32 = 240;
-/// The most words of an action's arguments: offsets in a body have 16 bits.
+/// The most words that an action's arguments can have. The limit exists because offsets in a body have 16 bits.
 const ARG_WORDS_MAX: u32 = 1024;
 /// The largest heap: the verifier limits offsets in a map's value to below 2^29.
 const HEAP_BYTES_MAX: u32 = 1 << 28;
-/// The most cells of all counters, 16 bytes each for each processor.
+/// The most cells of all counters together. A cell takes 16 bytes for each processor.
 const COUNTERS_MAX: u32 = 1 << 22;
 /// The most maps of one program, the kernel's `MAX_USED_MAPS`.
 const MAPS_MAX: usize = 64;
 /// A cache line: parts of the heap are aligned to it.
 const LINE_BYTES: u32 = 64;
 
-/// Everything of an image except the code.
+/// Everything that an image (the result of compiling a program) contains, except the code.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub maps: Vec<MapSpec>,
@@ -42,7 +43,7 @@ pub(super) struct Memory {
     pub meters: Vec<Option<MeterLayout>>,
     pub direct_meters: Vec<Option<MeterLayout>>,
     pub fan_out: Option<FanOut>,
-    /// The ring for digests, if the program sends any.
+    /// The ring buffer that carries digests to the control plane, if the program sends any digests.
     pub digests: Option<MapRef>,
     pub scratch: MapRef,
     pub counter_map: MapRef,
@@ -515,7 +516,7 @@ impl Memory {
         }
     }
 
-    /// Sets the sizes that are known only now.
+    /// Sets the sizes that are known only after everything else has been placed.
     fn close(&mut self) -> Result<(), String> {
         if self.maps.len() > MAPS_MAX {
             return Err(format!(

@@ -1,8 +1,10 @@
 //! Meters: the two-rate three-colour marker of RFC 2698 with buckets that all processors share ([`MeterLayout`]).
 //!
-//! The code does what [`dataplane::offload::Bucket`] says, with a compare-and-exchange of the bucket's word. When other
-//! processors are always faster, it takes the packet's tokens by an addition: the packet keeps the colour of the last
-//! state that it read, and the bucket may owe tokens, so that it never gives more than its rate.
+//! The code implements [`dataplane::offload::Bucket`] with a compare-and-exchange of the bucket's word. If every
+//! attempt fails because other processors change the word first, the code adds the packet's tokens to the word without
+//! a comparison. The packet then keeps the colour that follows from the last state that the code has read. After such
+//! an addition the bucket may have given more tokens than it had. It then owes these tokens, so that over time it gives
+//! no more than its rate.
 
 use dataplane::{
     MeterId, MeterUnit,
@@ -24,14 +26,14 @@ const ATTEMPTS: u32 = 4;
 
 const MICROS_PER_SECOND: i32 = 1_000_000;
 
-/// The address of the cell's slot.
+/// The register that holds the address of the meter cell's slot.
 const CELL: Reg = R2;
 
-/// Bits of a colour.
+/// The width of a colour in bits.
 const COLOR_BITS: u32 = 2;
 
 impl Emit<'_> {
-    /// `execute_meter`. An index beyond the end of the array leaves the destination unchanged.
+    /// Generates the code of `execute_meter`. An index beyond the end of the array leaves the destination unchanged.
     pub(super) fn execute_meter(
         &mut self,
         to: &Place,
@@ -70,7 +72,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Stores the colour in `R0`.
+    /// Stores the colour, which is in `R0`, into a field.
     fn store_color(&mut self, field: FieldId) -> Emitted<()> {
         let declared = &self.ir.fields[field.index()];
         if declared.variable || declared.bits > 64 {
@@ -81,10 +83,10 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Colours the packet by the cell whose number is in `R1`, below the number of cells, and records in the journal
-    /// that the colour counts. Puts the colour into `R0`.
+    /// Colours the packet by the cell whose number is in `R1`, and records in the journal that the colour is to be
+    /// counted. The number must be below the number of cells. Puts the colour into `R0`.
     fn meter(&mut self, layout: &MeterLayout, kind: MeterKind) -> Emitted<()> {
-        // Copies cannot be punted, as some rates must be.
+        // With some rates a packet must be punted, and copies cannot be punted.
         if self.kind == Kind::Copies {
             return Err("a meter for copies".into());
         }
@@ -122,12 +124,13 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Takes the packet's tokens from the bucket at this offset of the slot in [`CELL`]. Jumps to `refused` if there
-    /// are too few. Overwrites all other registers up to `R5`.
+    /// Takes the packet's tokens from the bucket at this offset of the slot in [`CELL`]. Jumps to `refused` if the
+    /// bucket has too few tokens. Overwrites all other registers up to `R5`.
     fn pay(&mut self, bucket: u32, unit: MeterUnit, refused: Label) {
         let at = |word: u32| (bucket + word) as i16;
         let gone = at(MeterLayout::GONE);
-        // `R3` is the total of tokens, `R1` the total that makes the bucket overflow.
+        // `R3` becomes the number of tokens that the bucket's rate has yielded since the clock's start, and `R1` the
+        // number at which the bucket overflows.
         self.load_word(R3, Word::Arrival);
         self.asm.alu_imm(Alu::Div, R3, 1_000);
         self.asm.mov(R4, R3);

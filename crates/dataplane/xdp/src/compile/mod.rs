@@ -1,17 +1,17 @@
 //! Compiles a verified program to eBPF.
 //!
 //! The code follows a frame: find its port ([`ports`]), parse it ([`parser`], [`variable`], along [`paths`] computed
-//! before), verify checksums ([`checksum`], [`hash`]), run controls ([`control`], [`lookup`], [`primitive`],
-//! [`meter`], [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
-//! ingress ([`digest`]). A packet to one port goes through egress in the same program. Copies of a group have a
-//! program of their own ([`copies`]), which reads the headers again from the frame that ingress has written, and the
-//! metadata from the record in front of it ([`note`]).
+//! before), verify checksums ([`checksum`], [`hash`]), run controls ([`control`], [`lookup`], [`primitive`], [`meter`],
+//! [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
+//! ingress ([`digest`]). A packet that leaves by one port goes through egress in the same program. The copies of a
+//! packet to a multicast group have a program of their own ([`copies`]). That program reads the headers again from the
+//! frame that ingress has written, and reads the metadata from a record in front of the frame ([`note`]).
 //!
 //! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
 //! smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted packet must be
 //! unchanged and not counted. So the code first records in a journal which counters the packet increments. Only the
-//! deparser writes to the frame. Counting, and sending a digest, follow once the packet's end is certain. Meters are the
-//! exception: they take tokens at once.
+//! deparser writes to the frame. Counters are incremented, and a digest is sent, only once it is certain how the packet
+//! ends. Meters are the exception: they take tokens at once.
 //!
 //! *State.* Fields are in per-processor memory, not on the stack, which has only 512 bytes. So the verifier does not
 //! track their values, and sees few paths through a program.

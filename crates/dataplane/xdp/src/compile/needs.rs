@@ -1,4 +1,5 @@
-//! Which fields the packet's state (`layout.rs`) must keep, and which headers the deparser may have to write anew.
+//! Finds out which fields the packet's state (`layout.rs`) must keep, and which headers the deparser may have to write
+//! anew.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +117,7 @@ impl<'p> Needs<'p> {
         priority.filter(|priority| self.touched.contains(priority))
     }
 
-    /// Whether a metadata field travels with a copy: egress reads it, and it may be nonzero.
+    /// Whether a copy must carry a metadata field to egress: egress reads the field, and the field may be nonzero.
     pub(super) fn travels(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let is_written_at = |moment: Moment| {
@@ -159,8 +160,8 @@ impl<'p> Needs<'p> {
         self.emitted.contains(&header)
     }
 
-    /// Whether a header may be invalid after ingress, but still have a value in this field that an expression of egress
-    /// reads. Such a value is not in the frame.
+    /// Whether an expression of egress may read this field although ingress has left the field's header invalid. The
+    /// value that the expression then reads is not in the frame.
     pub(super) fn is_stale(&self, field: FieldId) -> bool {
         self.stale.contains(&field)
     }
@@ -188,7 +189,7 @@ impl<'p> Needs<'p> {
         self.egress.reads.contains(&field) || self.deparser.reads.contains(&field)
     }
 
-    /// Whether a packet may go to a multicast group: a statement other than `mark_to_drop` writes the group.
+    /// Whether a packet may go to a multicast group. It may if a statement other than `mark_to_drop` writes the group.
     pub(super) fn may_multicast(&self) -> bool {
         let group = self.ir.metadata.mcast_grp;
         group.is_some_and(|group| self.touched.contains(&group))

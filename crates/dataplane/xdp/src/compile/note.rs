@@ -1,5 +1,5 @@
-//! The note that ingress writes for a packet's copies: a record in front of the frame, as XDP metadata, with what
-//! copies need in addition to the headers in their frame. Each copy has the record.
+//! Writes and reads the note. This is a record in front of the frame, as XDP metadata, which ingress writes for a
+//! packet's copies. It contains what copies need in addition to the headers in their frame. Each copy has the record.
 
 use dataplane::engine::ir::{AnyStack, FieldId, Meaning, Moment};
 
@@ -17,7 +17,7 @@ const BYTES_MAX: u32 = 128;
 #[derive(Debug, Clone, Copy)]
 enum Item {
     Version,
-    /// A word: where ingress has it, and where copies have it.
+    /// A word of the state: first where ingress keeps it, then where the program for copies keeps it.
     Word(Word, Word),
     Valid(i16),
     Next(AnyStack),
@@ -52,7 +52,7 @@ impl Note {
     /// The record would be too long, or copies read a field of a header that the deparser does not emit.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Emitted<Self> {
         let ir = needs.ir();
-        // The first two are the frame's `Origin`.
+        // The first two items are the frame's `Origin`.
         let mut items = vec![
             (Item::same(Word::Arrival), Size::B8),
             (Item::same(Word::Stream), Size::B8),
@@ -84,7 +84,8 @@ impl Note {
                     declared.name
                 ));
             }
-            // If the header is valid, copies overwrite the stale value by the one in their frame.
+            // If the header is valid, the program for copies overwrites the stale value by the value in the copy's
+            // frame.
             let is_carried = needs.travels(field) || needs.is_stale(field);
             if !is_carried || declared.bits == 0 {
                 continue;

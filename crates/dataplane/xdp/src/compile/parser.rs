@@ -1,5 +1,5 @@
-//! Generates the parser: code for each visit of [`Paths`] (a state at one position in the frame), with constant
-//! positions.
+//! Generates the parser. Each visit of [`Paths`] (a parser state at one position in the frame) has code of its own, in
+//! which positions are constants.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// Where the parser ends with an error. Its code is generated after all visits.
+/// A place where the parser ends with an error. The code at its label is generated after the code of all visits.
 struct Failure {
     label: Label,
     error: u32,
@@ -30,7 +30,7 @@ pub(super) struct Parsing<'a> {
     current: usize,
     end: Label,
     failures: Vec<Failure>,
-    /// Bytes that the frame is known to have.
+    /// How many bytes the frame is known to have at least.
     pub(super) n_checked: u32,
 }
 
@@ -108,7 +108,7 @@ impl<'p> Emit<'p> {
         Ok(())
     }
 
-    /// Stores where the parser ends.
+    /// Stores the position at which the parser ends.
     fn set_consumed(&mut self, at: u32, is_moved: bool) {
         if is_moved {
             self.load_word(R1, Word::Moved);
@@ -143,7 +143,7 @@ impl<'p> Emit<'p> {
         parsing.n_checked = end;
     }
 
-    /// Returns whether the state continues after the statement.
+    /// Generates the code of a statement. Returns whether the state continues after the statement.
     fn operation(
         &mut self,
         op: &ParserOp,
@@ -277,8 +277,8 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// Copies a field from the frame into the state. `start` is its first bit after `base`; `n_checked` bytes after
-    /// `base` may be read.
+    /// Copies a field from the frame into the state. `start` is the position of the field's first bit, counted from
+    /// `base`; `n_checked` bytes after `base` may be read.
     pub(super) fn extract_field(&mut self, field: FieldId, base: Reg, start: u32, n_checked: u32) {
         let declared = &self.ir.fields[field.index()];
         let (bits, signed) = (declared.bits, declared.signed);
@@ -298,7 +298,7 @@ impl<'p> Emit<'p> {
     pub(super) fn load_bits(&mut self, to: Reg, base: Reg, start: u32, bits: u32, n_checked: u32) {
         let (first, end) = (start / 8, (start + bits).div_ceil(8));
         let n_bytes = end - first;
-        // The smallest load that has all bits and stays inside.
+        // The smallest load that has all bits and stays within the bytes that may be read.
         let fitting = [Size::B1, Size::B2, Size::B4, Size::B8]
             .into_iter()
             .find(|size| size.bytes() >= n_bytes);
@@ -448,7 +448,7 @@ impl<'p> Emit<'p> {
             is_irregular: walk.is_irregular,
             is_moved: walk.is_moved,
         };
-        // Packets are punted where they would visit a state that was not walked, or loop for ever.
+        // Packets are punted where they would make a visit that is not among those of `Paths`, or would loop for ever.
         let found = parsing.labels.get(&visit).copied();
         let found = found.filter(|(place, _)| !parsing.paths.is_back(parsing.current, *place));
         let label = found.map_or(self.ends.punt, |(_, label)| label);

@@ -1,6 +1,6 @@
-//! The paths through the parser, computed before code is made: each state at each position in the frame at which it
-//! may begin. So positions are constants, loops over header stacks are unrolled, and the positions of headers are
-//! known.
+//! Computes the paths through the parser before code is generated. A path consists of visits: states, each at a
+//! position in the frame at which it may begin. So positions are constants, loops over header stacks are unrolled, and
+//! the positions of headers are known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ pub(super) const HEADER_BYTES_MAX: u32 = 1024;
 /// The most bytes of variable width in a frame's headers. Packets with more are punted.
 pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;
 
-/// A state at a position.
+/// A parser state at one position in the frame at which it may begin.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Visit {
     pub state: StateId,
@@ -24,11 +24,12 @@ pub(super) struct Visit {
     /// Whether the parser has skipped something, extracted in an order other than the deparser's, or made a header
     /// valid or invalid other than by its extraction.
     pub is_irregular: bool,
-    /// Whether a part before has variable width, which adds to `at`.
+    /// Whether a part of the frame before this state has variable width. The actual position is then `at` plus that
+    /// width.
     pub is_moved: bool,
 }
 
-/// A stack as key of a map.
+/// Returns the key under which `Visit::next` holds a stack.
 pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
     match stack {
         AnyStack::Headers(stack) => (false, stack.0),
@@ -47,7 +48,8 @@ pub(super) struct Paths {
     moved: BTreeSet<HeaderId>,
     /// Whether the parser extracts or skips parts of variable width.
     pub has_variable: bool,
-    /// Whether the parser's valid headers are always what it extracted, in the deparser's order, without gaps.
+    /// Whether the headers that are valid after the parser are always those that it extracted, in the deparser's order,
+    /// without gaps.
     pub is_regular: bool,
     /// For each visit, whether the headers after the visit are out of the deparser's order or have gaps.
     ends_irregular: Vec<bool>,
@@ -241,7 +243,7 @@ impl Paths {
         paths
     }
 
-    /// Removes visits that were found but not walked: the headers that they extract are unknown.
+    /// Removes visits that were found but not walked, because the headers that they extract are unknown.
     fn cut(&mut self, n_walked: usize) {
         self.is_cut = n_walked < self.visits.len();
         self.visits.truncate(n_walked);
@@ -294,7 +296,8 @@ impl Paths {
                 Step::Extracts(header, at) | Step::ExtractsVariable(header, at) => {
                     let own = walk.position(header);
                     let is_behind = extracted.iter().all(|other| walk.position(*other) < own);
-                    // Another member of its union is still in the frame, but becomes invalid.
+                    // If another member of the header's union was extracted, that member is still in the frame, but
+                    // becomes invalid.
                     let union = |header: HeaderId| ir.headers[header.index()].union;
                     let is_exclusive = union(header).is_some()
                         && extracted.iter().any(|other| union(*other) == union(header));
@@ -352,7 +355,7 @@ impl Paths {
         }
     }
 
-    /// Whether there were too many visits, so that some are punted.
+    /// Whether there were too many visits, so that packets are punted at some of them.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }

@@ -1,5 +1,5 @@
-//! The code at the beginning of a NAPI poll, and the code that drops a packet before its copies are made, because the
-//! port's device would refuse some or all copies in this poll. [`Polls`] describes the data;
+//! Generates the code that runs at the beginning of a NAPI poll, and the code that drops a packet before its copies are
+//! made, if the port's device would refuse some or all copies in this poll. [`Polls`] describes the data;
 //! `runtime/transmit/polls.rs` computes the limits.
 
 use dataplane::DropReason;
@@ -14,13 +14,14 @@ use crate::{
     image::{Body, FanOut, GroupArg, Heap, Polls},
 };
 
-/// How long a limit is used, in nanoseconds. Then the port is tried again, which loses some copies of one packet: with
-/// 5,000 packets per second, that is one packet in a hundred. An outdated limit drops packets for at most this long.
+/// How long a limit (the number of copies that a port's device takes in one poll) is used, in nanoseconds. After that
+/// time the port is tried again without the limit, and some copies of one packet are lost. At 5,000 packets per second
+/// this happens to one packet in a hundred. An outdated limit drops packets for at most this long.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
 /// Packets with fewer copies are always copied. Dropping such a packet costs nearly as much as copying it, and while it
-/// is copied, the receiver empties the ring for the next packet. Measured with 8 copies and NAPI in a kernel thread of
-/// its own: when such packets were dropped, half as many copies left.
+/// is copied, the receiver empties the ring for the next packet. This was measured with 8 copies and with NAPI in a
+/// kernel thread of its own: when such packets were dropped, only half as many copies left.
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
@@ -43,8 +44,8 @@ impl Emit<'_> {
         self.asm.place(is_within);
     }
 
-    /// Drops the packet if the group's port has no room for its copies in this poll; otherwise adds them to the copies
-    /// of the poll. The group's slot is in `SLOT`.
+    /// Drops the packet if the group's port has no room for the packet's copies in this poll. Otherwise adds their
+    /// number to the number of copies in this poll. The group's slot is in `SLOT`.
     pub(super) fn drop_without_room(&mut self, fan_out: &FanOut) {
         self.asm
             .note("has the port room for the copies in this poll?");
@@ -90,8 +91,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R1, R0);
     }
 
-    /// Drops the packet, and has all later ones for this port in this poll dropped, so that no packet of a smaller
-    /// group overtakes it. If the limit is too old, forgets the limit instead.
+    /// Drops the packet, and makes the program drop all later packets for this port in this poll, so that no packet of
+    /// a smaller group overtakes the dropped packet. If the limit is too old, forgets the limit instead.
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();
         self.load_word(R2, Word::Arrival);
@@ -108,7 +109,7 @@ impl Emit<'_> {
         self.asm.store_imm(Size::B4, R1, Polls::LIMIT, 0);
     }
 
-    /// Counts a packet of [`End::Refused`] as one whose copies the device has refused.
+    /// Counts a packet that ended with [`End::Refused`] as a packet whose copies the device has refused.
     pub(super) fn finish_refused(&mut self) {
         self.count_replication();
         let counters = &self.memory.counters;

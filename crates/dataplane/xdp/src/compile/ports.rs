@@ -1,5 +1,5 @@
-//! Generates the program that runs for each frame that a port receives: here the parts before the parser, and those
-//! after ingress and after egress.
+//! Generates the program that runs for each frame that a port receives. This module generates the parts before the
+//! parser, after ingress and after egress.
 
 use dataplane::{
     DropReason,
@@ -23,7 +23,7 @@ use crate::{
     image::{Body, GroupArg, Heap, Interface, Origin, Symbol},
 };
 
-/// How a packet ends, in [`Word::End`].
+/// How the handling of a packet ends. [`Word::End`] holds one of these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum End {
@@ -72,7 +72,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds port and scratch memory, and clears the state.
+    /// Finds the port and the scratch memory, and clears the packet's state.
     fn begin(&mut self, begin: Label) -> Emitted<()> {
         self.asm.note("which port, and a clean state");
         let (pass, aborted) = (self.asm.label(), self.asm.label());
@@ -200,7 +200,7 @@ impl Emit<'_> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
-            // If the packet names a queue that does not exist, the engine decides what happens to it.
+            // If the packet names a queue that does not exist, the engine decides what happens to the packet.
             self.field_word(priority, 0, R1);
             self.asm
                 .jump_if_imm(Jump::Ge, R1, limits::EGRESS_QUEUES_PER_PORT as i32, punt);
@@ -229,7 +229,8 @@ impl Emit<'_> {
         self.heap(R2, self.memory.heap.ports);
         self.asm.alu(Alu::Add, R2, R1);
         self.asm.load(Size::B4, R2, R2, 0);
-        // R2 is the longest packet for the port, 0 without a device. The kernel would drop a longer one silently.
+        // R2 is the length of the longest packet that may go to the port, or 0 without a device. The kernel would drop
+        // a longer packet silently.
         self.load_word(R1, Word::PacketLength);
         self.asm.jump_if(Jump::Gt, R1, R2, punt);
         Ok(())
@@ -377,7 +378,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The target of jumps for dropped packets.
+    /// Generates the code to which the program jumps for dropped packets.
     pub(super) fn drop_end(&mut self) {
         let drop = self.ends.drop;
         self.asm.place(drop);
@@ -469,8 +470,8 @@ impl Emit<'_> {
 
     fn send(&mut self) {
         self.write_origin();
-        // Redirects also to the port that received the frame: with `XDP_TX`, a veth loses the frame if its peer has
-        // no XDP program, and nobody would count the loss.
+        // A frame that leaves by the port that received it is also redirected. `XDP_TX` is not used: with it, a veth
+        // loses the frame if its peer has no XDP program, and nobody would count the loss.
         self.load_word(R2, Word::OutPort);
         let devices = self.memory.devices;
         self.asm.symbol(R1, Symbol::Map(devices));

@@ -1,4 +1,4 @@
-//! Statements of actions, parser states and the deparser.
+//! Generates code for the statements of actions, parser states and the deparser.
 
 use dataplane::{
     ActionId, CounterId, DropReason,
@@ -73,7 +73,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// If the action has loops, returns where iterations are counted and how many are allowed.
+    /// If the action has loops, returns the stack slot in which iterations are counted, and how many iterations are
+    /// allowed.
     fn begin_loops(&mut self, primitives: &[Primitive]) -> Emitted<Option<(i16, i32)>> {
         let goes_back = |(position, primitive): (usize, &Primitive)| match primitive {
             Primitive::Jump(to) | Primitive::JumpIfZero(_, to) => *to <= position,
@@ -103,8 +104,8 @@ impl Emit<'_> {
         Ok(Some((rounds, most as i32)))
     }
 
-    /// Counts an iteration, and punts the packet after too many: the verifier goes through every iteration, so they are
-    /// limited.
+    /// Counts an iteration, and punts the packet after too many iterations. Their number is limited because the
+    /// verifier goes through every iteration.
     fn count_round(&mut self, (rounds, most): (i16, i32)) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R0, R10, rounds);
@@ -229,7 +230,7 @@ impl Emit<'_> {
             self.store_field(field, R1, range);
             return Ok(());
         }
-        // The value may read the field, so all words are computed before the first is stored.
+        // The expression may read the field that is assigned, so all words are computed before the first is stored.
         let before = self.spills;
         let mut kept = Vec::new();
         for word in 0..words {
@@ -257,7 +258,8 @@ impl Emit<'_> {
         self.for_found(&found, R1, some, |_| {})
     }
 
-    /// `setValid` or `setInvalid`. BMv2 adds the header's bytes to `packet_length`, or subtracts them.
+    /// Generates the code of `setValid` or `setInvalid`. Like BMv2, it adds the header's bytes to `packet_length`, or
+    /// subtracts them.
     fn change_validity_of(&mut self, header: HeaderId, valid: bool) {
         if self.ir.headers[header.index()].metadata {
             return;
@@ -269,7 +271,7 @@ impl Emit<'_> {
         if valid {
             self.clear(header);
             if let Some(at) = variable {
-                // The header may already be in the frame, with bytes in that field.
+                // The header may already be in the frame, with bytes in its field of variable width.
                 self.asm.store_imm(Size::B8, SCRATCH, at, 0);
                 self.set_word(Word::Irregular, 1);
             }
@@ -404,7 +406,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// `push_front` and `pop_front`. P4_16 1.2.5, section 8.18.
+    /// Generates the code of `push_front` and `pop_front` (P4-16 language specification 1.2.5, section 8.18).
     fn shift_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Emitted<()> {
         let Expr::Const(count) = count else {
             return Err("a stack that is shifted by a variable".into());

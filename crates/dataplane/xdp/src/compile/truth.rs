@@ -1,4 +1,4 @@
-//! Conditions, as jumps: comparisons, validity, equality of headers.
+//! Generates code for conditions, as jumps: comparisons, validity, equality of headers.
 
 use dataplane::engine::ir::{
     BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionId, range::Range,
@@ -99,7 +99,7 @@ impl Emit<'_> {
         }
     }
 
-    /// `And` or `Or`: the value is `early` as soon as one operand is.
+    /// Generates `And` or `Or`. The condition's value is `early` as soon as the value of one operand is `early`.
     fn both(
         &mut self,
         left: &BoolExpr,
@@ -128,7 +128,7 @@ impl Emit<'_> {
         self.for_found(&found, free, some, |emit| emit.jump_unless(wanted, to))
     }
 
-    /// Jumps for a condition that is known to be false: only if `wanted` is false.
+    /// Generates the jump for a condition that is known to be false: a jump is needed only if `wanted` is false.
     fn jump_unless(&mut self, wanted: bool, to: Label) {
         if !wanted {
             self.asm.jump(to);
@@ -245,9 +245,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Jumps if two headers or unions are equal and true is wanted, or if they differ and false is wanted. An index
-    /// beyond its stack equals nothing. `same` compares two existing headers or unions, and falls through if they are
-    /// equal.
+    /// Jumps if two headers or unions are equal and true is wanted, or if they differ and false is wanted. A header or
+    /// union whose index is beyond the end of its stack equals nothing. `same` compares two existing headers or unions,
+    /// and falls through if they are equal.
     fn same_found<T: Copy>(
         &mut self,
         left: &Found<'_, T>,
@@ -306,7 +306,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Falls through if the members of each pair are equal, or both are invalid.
+    /// Falls through if each member of the left union equals the member at the same position in the right union, or
+    /// both members are invalid.
     fn same_members(
         &mut self,
         left: UnionId,

@@ -1,4 +1,4 @@
-//! Which fields a part of a program reads and writes, on any path.
+//! Finds out which fields a part of a program reads and writes, on any path.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ impl<'p> Uses<'p> {
         }
     }
 
-    /// Accesses of the parser and of verified checksums.
+    /// Returns the accesses of the parser and of the checksums that are verified.
     pub(super) fn of_parser(ir: &'p Ir) -> Self {
         let mut uses = Self::new(ir);
         for state in &ir.parser.states {
@@ -61,7 +61,7 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Accesses of a control.
+    /// Returns the accesses of a control.
     pub(super) fn of_control(program: &'p Program, start: Option<NodeId>) -> Self {
         let ir = program.ir();
         let mut uses = Self::new(ir);
@@ -91,7 +91,8 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Accesses of updated checksums and of the deparser's statements. The reads of emitted headers are left out.
+    /// Returns the accesses of the checksums that are updated and of the deparser's statements. The reads of emitted
+    /// headers are left out.
     pub(super) fn of_deparser(ir: &'p Ir) -> Self {
         let mut uses = Self::new(ir);
         for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {
@@ -188,7 +189,8 @@ impl Accesses for Uses<'_> {
         }
     }
 
-    // `mark_to_drop` also writes 0 to the multicast group. Leave that out: it never sends a packet to a group.
+    // `mark_to_drop` also writes 0 to the multicast group. That write is left out here, since it never sends a packet
+    // to a group.
     fn mark_to_drop(&mut self) {
         self.writes.insert(self.ir.metadata.egress_spec);
     }

@@ -1,5 +1,5 @@
-//! Parts of variable width in the frame: varbit fields, and bits that the parser skips. The parser's positions stay
-//! constant; [`FRAME`] moves by the variable parts.
+//! Generates code for parts of variable width in the frame: varbit fields, and bits that the parser skips. The parser's
+//! positions stay constant; instead, the code adds the widths of the variable parts to the address in [`FRAME`].
 
 use dataplane::engine::ir::{Expr, HeaderId, ParserOp};
 
@@ -12,8 +12,8 @@ use super::{
 use crate::asm::{Alu, Jump, Size, reg::*};
 
 impl Emit<'_> {
-    /// Extracts a header whose last field has variable width. The field's contents stay in the frame; the state gets
-    /// its length.
+    /// Extracts a header whose last field has variable width. The field's contents stay in the frame; the packet's
+    /// state gets only the field's length.
     pub(super) fn extract_variable(
         &mut self,
         op: &ParserOp,
@@ -48,8 +48,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Computes `bits`, a number of bits, and spills it as a number of bytes. The parser fails unless `bits` is a
-    /// multiple of 8 and not above `bits_max`, and the frame has as many bytes after `end`.
+    /// Computes `bits`, a number of bits, converts it to a number of bytes, and spills that number. The parser fails
+    /// unless `bits` is a multiple of 8 and not above `bits_max`, and the frame has at least that number of bytes after
+    /// `end`.
     pub(super) fn variable_bytes(
         &mut self,
         bits: &Expr,

@@ -1,4 +1,4 @@
-//! Headers on the wire, as groups of fields that begin and end at whole bytes.
+//! Splits the headers on the wire into groups of fields that begin and end at whole bytes.
 
 use dataplane::engine::ir::{FieldId, HeaderId, Ir};
 
@@ -7,7 +7,7 @@ use dataplane::engine::ir::{FieldId, HeaderId, Ir};
 pub(super) struct Group {
     /// In wire order.
     pub fields: Vec<FieldId>,
-    /// First byte in the header.
+    /// Position of the group's first byte in the header.
     pub at: u32,
     pub bytes: u32,
 }

@@ -1,12 +1,13 @@
-//! Digests as programs send them.
+//! Decodes the digests that compiled programs send.
 
 use dataplane::Digest;
 use dataplane::engine::ir::Ir;
 
 use super::layout::TableLayout;
 
-/// A record of the ring [`super::MapRole::Digests`]: the digest's position among the program's digests plus 1, then its
-/// members in host order. Each member takes whole words of 8 bytes, at least one, lowest first.
+/// A record of the ring buffer [`super::MapRole::Digests`]. It holds the digest's position among the program's digests
+/// plus 1, then the digest's members in host order. Each member takes one or more whole words of 8 bytes, the lowest
+/// word first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestRecord;
 
@@ -16,7 +17,7 @@ impl DigestRecord {
     /// Offset of the first member.
     pub const MEMBERS: u32 = 8;
 
-    /// Decodes a digest. `None` if the bytes are no message of the program.
+    /// Decodes a digest. Returns `None` if the bytes are no message of the program.
     pub fn decode(ir: &Ir, bytes: &[u8]) -> Option<Digest> {
         let words = bytes.as_chunks::<8>().0.iter();
         let mut words = words.map(|word| u64::from_ne_bytes(*word));
@@ -34,7 +35,7 @@ impl DigestRecord {
     }
 }
 
-/// A value's bytes in network order without leading zeros, at least one.
+/// Returns a value's bytes in network order without leading zeros, but at least one byte.
 fn canonical(words: &[u64]) -> Vec<u8> {
     let bytes = words.iter().rev().flat_map(|word| word.to_be_bytes());
     let mut bytes: Vec<u8> = bytes.skip_while(|byte| *byte == 0).collect();

@@ -9,7 +9,7 @@ use super::layout::{Body, Index, KeyPart, KeyPlace, TableLayout};
 pub enum EncodeError {
     #[error("the table is left to the engine")]
     Left,
-    /// The range is not a single value, not a prefix, and not everything.
+    /// The range is neither a single value, nor a prefix, nor the range of all values.
     #[error("a range that is neither a prefix nor a single value")]
     Range,
 }
@@ -23,7 +23,8 @@ pub enum EncodedKey {
     Position(u32),
     /// A key of the index's map.
     Bytes(Vec<u8>),
-    /// A mask, and a key of the map with 0 in its first 4 bytes, in place of the number that the mask is yet to get.
+    /// A mask, and a key of the map. The first 4 bytes of the key are 0; the mask's number will replace them once the
+    /// mask has a number.
     Masked {
         /// The mask, as long as `key`.
         mask: Vec<u8>,
@@ -36,7 +37,7 @@ fn ones(bits: u32) -> Int {
     (Int::ONE << bits as usize) - Int::ONE
 }
 
-/// Returns word `position` of a value, 64 bits.
+/// Returns the 64-bit word of a value at `position`, counted from the lowest word.
 fn word(value: &Int, position: u32) -> u64 {
     let shifted = value.clone() >> (64 * position as usize);
     u64::try_from(&(shifted & Int::from(u64::MAX))).unwrap_or_default()

@@ -4,17 +4,18 @@ use dataplane::{ActionId, CounterId, DropReason, PortId, Replica, TableId};
 
 use super::MapRef;
 
-/// The version of an unused slot. A table entry has two slots ([`Body`]), each with an action for some versions.
+/// The version that marks a slot as unused. A table entry has two slots ([`Body`]), each with an action that is valid
+/// for some versions of the tables.
 pub const NEVER: u64 = u64::MAX;
 
-/// In place of a slot's action: there is no entry.
+/// Stands in a slot in place of an action: there is no entry.
 pub const ACTION_MISS: u32 = u32::MAX;
-/// In place of a slot's action: punt the packet.
+/// Stands in a slot in place of an action: punt the packet.
 pub const ACTION_PUNT: u32 = u32::MAX - 1;
-/// In place of a slot's action: do nothing.
+/// Stands in a slot in place of an action: do nothing.
 pub const ACTION_NONE: u32 = u32::MAX - 2;
 
-/// Offsets in bytes in the heap, the one value of the map [`super::MapRole::Heap`].
+/// Offsets in bytes in the heap. The heap is the only value of the map [`super::MapRole::Heap`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
     pub bytes: u32,
@@ -33,7 +34,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// v1model's ports, including the drop port.
+    /// The number of v1model's ports, including the drop port.
     pub const N_PORTS: u32 = 512;
     /// Log2 of the distance of processors' words, in bytes. The distance is two cache lines, because some processors
     /// fetch lines in pairs.
@@ -44,14 +45,14 @@ impl Heap {
         (index < self.n_interfaces).then(|| self.interfaces + index * Interface::BYTES)
     }
 
-    /// Returns the offset of a port's word: the longest frame, as received, that may be forwarded to the port. 0 if
-    /// the port is not forwarded to.
+    /// Returns the offset of a port's word. The word is the length of the longest frame, as received, that may be
+    /// forwarded to the port, or 0 if nothing may be forwarded to the port.
     pub fn port(&self, port: PortId) -> u32 {
         self.ports + 4 * u32::from(port.0)
     }
 
-    /// Returns the offset of each processor's word, 8 bytes: it counts beginnings and ends of NAPI polls with packets
-    /// of the program, and is odd during such a poll.
+    /// Returns the offset of each processor's word, 8 bytes. The word counts the beginnings and ends of NAPI polls in
+    /// which the program handles packets. It is odd during such a poll.
     pub fn polls(&self) -> impl Iterator<Item = u32> + use<> {
         let first = self.processors;
         (0..self.n_processors).map(move |processor| first + (processor << Self::PROCESSOR_SHIFT))
@@ -81,8 +82,8 @@ impl Interface {
     }
 }
 
-/// Numbers of the kernel's counters. For each processor, each counter has packets and bytes, 8 bytes each. A field of
-/// this struct is the number of the first counter of its kind.
+/// Numbers of the counters that the compiled program increments. For each processor, each counter has a number of
+/// packets and a number of bytes, 8 bytes each. A field of this struct is the number of the first counter of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
     pub n: u32,
@@ -92,13 +93,14 @@ pub struct Counters {
     pub sent: u32,
     /// Drops, by position in [`DropReason::ALL`].
     pub dropped: u32,
-    /// Digests lost because the ring was full.
+    /// Digests lost because the ring buffer was full.
     pub digests_lost: u32,
-    /// Replicated packets; the bytes are the number of copies beyond the first.
+    /// Replicated packets. Instead of bytes, this counter counts the copies beyond the first.
     pub replicated: u32,
     /// The counter of misses (body 0) of each table, by [`TableId`].
     pub tables: Vec<u32>,
-    /// For each of the program's counters, the counter of its first cell; `None` if the counting action is punted.
+    /// For each counter of the P4 program, the number of its first cell's counter; `None` if the action that counts is
+    /// punted.
     pub cells: Vec<Option<u32>>,
     /// The first counter of meters' colours ([`super::MeterLayout`]); only such counters follow it.
     pub colors: u32,
@@ -113,7 +115,8 @@ impl Counters {
         self.dropped + reason as u32
     }
 
-    /// Counter of packets that hit a body of a table; body 0 counts the misses.
+    /// Returns the number of the counter of packets that hit a body of a table; the counter of body 0 counts the
+    /// misses.
     pub fn body(&self, table: TableId, body: u32) -> u32 {
         self.tables[table.index()] + body
     }
@@ -124,10 +127,11 @@ impl Counters {
 }
 
 /// Layout of the bodies of table entries: a body is an entry's memory. It consists of the following, 8 bytes each:
-/// - the versions from which slot 0 and slot 1 hold,
-/// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
-///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
-///   that prefix is visible or not, or 0. Other indices have no link,
+/// - the version from which slot 0 is valid, and the version from which slot 1 is valid,
+/// - a link. With [`Index::Ternary`] the link is the entry's rank, which is not 0 and is constant while the entry
+///   exists. Of all matching entries, the entry with the greatest rank wins. With [`Index::Lpm`] the link is the number
+///   of the body of the next shorter prefix, whether that prefix is visible or not, or 0 if there is none. With other
+///   indices a body has no link,
 /// - slot 0: its action, then its arguments; slot 1 likewise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {
@@ -187,8 +191,8 @@ pub enum KeyPlace {
 pub enum Index {
     /// The table has no key: all packets find body 0.
     None,
-    /// The concatenated fields, the first one highest, are a position in an array of 4-byte body numbers in the heap;
-    /// 0 means no entry.
+    /// The fields are concatenated, the first field in the highest bits. The result is a position in an array in the
+    /// heap. The array holds the numbers of bodies, 4 bytes each; 0 means that there is no entry.
     Direct {
         /// Offset of the array in the heap.
         at: u32,
@@ -201,8 +205,8 @@ pub enum Index {
         /// Size of the key. Bytes outside all parts are zero.
         key_bytes: u32,
     },
-    /// A trie from prefix to body. The key is the prefix length in bits, 4 bytes in host order, then the exact
-    /// fields, then the `lpm` field.
+    /// A trie that leads from prefixes to bodies. The key consists of the prefix length in bits (4 bytes in host
+    /// order), the exact fields, and the `lpm` field, in this order.
     Lpm {
         map: MapRef,
         /// The fields in the key, in the table's order.
@@ -212,10 +216,10 @@ pub enum Index {
         /// Size of the key, including the length.
         key_bytes: u32,
     },
-    /// A hash map from mask number and masked key to body. The key is the mask's number, 4 bytes, then as in
-    /// [`Index::Hash`]. The masks are in the heap, each as long as the key, with 4 zero bytes in place of the number.
-    /// Entries with equal mask and value but different priorities need different mask numbers, so one mask may be there
-    /// several times. The greatest rank ([`Body`]) of all matching entries wins.
+    /// A hash map from mask number and masked key to body. The map's key is the mask's number, 4 bytes, followed by the
+    /// masked fields as in [`Index::Hash`]. The masks are in the heap, each as long as the map's key, with 4 zero bytes
+    /// in place of the number. Entries with equal mask and value but different priorities need different mask numbers,
+    /// so the heap may hold one mask several times. The greatest rank ([`Body`]) of all matching entries wins.
     Ternary {
         map: MapRef,
         parts: Vec<KeyPart>,
@@ -223,13 +227,14 @@ pub enum Index {
         key_bytes: u32,
         /// Offset of the number of masks in the heap, 4 bytes. Masks are added before the entries that need them, and
         /// removed from the end of the list a grace period after these entries. A mask without entries may be replaced
-        /// by another mask, a grace period after its entries are gone and a grace period before the next entry.
+        /// by another mask. This must happen at least a grace period after the old mask's entries are gone, and at
+        /// least a grace period before the new mask's first entry is added.
         n_masks: u32,
         /// Offset of the first mask in the heap.
         masks: u32,
         n_masks_max: u32,
     },
-    /// Packets that reach the table are punted; nothing is written.
+    /// Packets that reach the table are punted; the loader writes nothing for the table.
     Left,
 }
 
@@ -254,13 +259,13 @@ impl TableLayout {
         u32::try_from(position).ok()
     }
 
-    /// Words of 8 bytes for a value of `bits` bits.
+    /// Returns how many words of 8 bytes a value of `bits` bits takes.
     pub fn words(bits: u32) -> u32 {
         bits.div_ceil(64).max(1)
     }
 }
 
-/// How multicast groups are written.
+/// How a loader writes multicast groups into the maps.
 ///
 /// [`FanOut::groups`] is a table whose key is the group's number. Its only action has the arguments of [`GroupArg`].
 /// A group that does not exist has no body, or a slot with [`ACTION_MISS`].
@@ -272,7 +277,8 @@ impl TableLayout {
 /// (`egress_rid`) of this port's replicas follow each other in the group's order, 4 bytes each. All of this is
 /// written before the group's body, and removed a grace period after the group has changed.
 ///
-/// A group with a replica at a port that is not forwarded to must be written as [`ACTION_PUNT`].
+/// If a group has a replica at a port to which the program does not forward, the group must be written as
+/// [`ACTION_PUNT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOut {
     pub groups: TableLayout,
@@ -291,8 +297,9 @@ pub struct FanOut {
     pub tables: Vec<TableId>,
 }
 
-/// The XDP metadata in front of each leaving frame. A copy's metadata begins with an origin; a packet to one port has
-/// only an origin, or no metadata.
+/// The layout of an origin. An origin says, as XDP metadata in front of a leaving frame, when the packet arrived and
+/// which group it went to. A copy's metadata begins with an origin. A packet to one port has only an origin, or no
+/// metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin;
 
@@ -337,7 +344,7 @@ pub enum GroupArg {
     Replicas = 1,
     /// 1 plus the port that all replicas leave by; 0 if they leave by several ports.
     Port = 2,
-    /// The longest packet, as received, of which copies may be made: the minimum over the ports.
+    /// Length of the longest packet, as received, of which copies may be made: the minimum over the ports.
     Longest = 3,
 }
 
@@ -353,14 +360,14 @@ impl GroupArg {
     }
 }
 
-/// What a processor knows of its current NAPI poll: one run of a driver's poll, after which receivers are notified of
-/// the copies. The map [`super::MapRole::Polls`] has one value for each processor: first the poll's number, 4 bytes,
-/// which the loader increments after each poll; then, at the position that [`GroupArg::Port`] gives, what program and
-/// loader know of each port. All is zero at first.
+/// What a processor knows of its current NAPI poll. A NAPI poll is one run of a driver's poll function; after it,
+/// receivers are notified of the copies. The map [`super::MapRole::Polls`] has one value for each processor. The value
+/// begins with the poll's number, 4 bytes, which the loader increments after each poll. Then follows what program and
+/// loader know of each port, at the position that [`GroupArg::Port`] gives. All is zero at first.
 ///
-/// A device that has refused copies within a poll takes no more before the poll ends, as nobody has been notified to
-/// make room. So the program drops a packet whose copies exceed [`Polls::LIMIT`] before it makes them: the device
-/// would refuse them all.
+/// A device that has refused copies within a poll takes no more copies before the poll ends, because the receivers are
+/// notified only then and make no room before. So the program drops a packet if its copies would exceed
+/// [`Polls::LIMIT`]. It drops the packet before it makes the copies, because the device would refuse them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polls;
 
@@ -372,13 +379,13 @@ impl Polls {
     pub const NUMBER: i16 = 0;
     /// Offset, in a port's part, of the number of the last poll in which copies for the port were made, 4 bytes.
     pub const POLL: i16 = 0;
-    /// Offset of the number of copies made in that poll, 4 bytes. It has bit [`Polls::FULL`] if no more may be made,
-    /// and is [`Polls::CLOSED`] if some were refused.
+    /// Offset of the number of copies made in that poll, 4 bytes. The number has bit [`Polls::FULL`] if no more copies
+    /// may be made, and is [`Polls::CLOSED`] if some copies were refused.
     pub const MADE: i16 = 4;
     /// Offset of the number of copies of the last packet, 4 bytes.
     pub const LAST: i16 = 8;
-    /// Offset of the limit of copies in one poll, 4 bytes; the first packet of a poll is exempt. 0 if no copies were
-    /// refused.
+    /// Offset of the limit of copies in one poll, 4 bytes. The first packet of a poll is exempt from the limit. The
+    /// limit is 0 if no copies were refused.
     pub const LIMIT: i16 = 12;
     /// Offset of the time when the limit was learnt, `CLOCK_MONOTONIC` in nanoseconds, 8 bytes.
     pub const SINCE: i16 = 16;

@@ -5,13 +5,14 @@ use dataplane::offload::Bucket;
 
 use super::layout::{ACTION_PUNT, Body, Index, TableLayout};
 
-/// A meter array, or the meters of a table's entries.
+/// The layout of a meter array, or of the meters of a table's entries.
 ///
-/// A cell is a [`Body`]; that of an entry has the number of the entry's body. Its action is a [`MeterLayout::GREEN`]
-/// or [`MeterLayout::TWO_RATES`], or [`ACTION_PUNT`] for rates that the program cannot apply. A cell neither of whose
-/// slots holds is green. The arguments are two [`Bucket`]s, each with rate, burst and the tokens that are gone, the
-/// committed one first. The program changes the last word of each bucket of the slot that holds, so a cell with new
-/// rates has new buckets.
+/// A cell is a [`Body`]. The cell of a table entry has the same number as the entry's body. A cell's action is
+/// [`MeterLayout::GREEN`] or [`MeterLayout::TWO_RATES`], or [`ACTION_PUNT`] for rates that the program cannot apply. If
+/// neither slot of a cell is valid for a packet's version, the colour is green. The action's arguments are two
+/// [`Bucket`]s, first the committed one, then the peak one. Each bucket consists of the rate, the burst and the number
+/// of tokens that are gone. The program changes only the last word of each bucket, and only in the slot that is valid.
+/// New rates come with another slot, so a cell with new rates has new buckets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterLayout {
     pub cells: TableLayout,
@@ -34,7 +35,7 @@ impl MeterLayout {
     pub const RATE: u32 = 0;
     /// Offset of the burst in a bucket.
     pub const BURST: u32 = 8;
-    /// Offset of the tokens that are gone in a bucket.
+    /// Offset in a bucket of the number of tokens that are gone.
     pub const GONE: u32 = 16;
     /// Words of both buckets.
     const N_WORDS: u32 = 6;
@@ -52,7 +53,7 @@ impl MeterLayout {
         }
     }
 
-    /// The size of `n` cells in the heap; `None` if it is too large for a number.
+    /// Returns the size of `n` cells in the heap, or `None` if the size does not fit into a `u32`.
     pub(crate) fn bytes(n: u32) -> Option<u32> {
         Body::new(0, n, false, Self::N_WORDS).stride.checked_mul(n)
     }

@@ -1,6 +1,6 @@
-//! A compiled program, independent of a kernel: instructions, the maps that they need, and the layout in these maps
-//! of everything that is written for the program. The compiler makes an [`Image`]; a loader creates its maps, writes
-//! them, and loads its code.
+//! A compiled program, independent of a kernel. It consists of instructions, of the maps that the instructions need,
+//! and of the layout of everything that is written into these maps for the program. The compiler makes an [`Image`]; a
+//! loader creates the image's maps, writes them, and loads the image's code.
 //!
 //! # Rules for a loader
 //!
@@ -8,46 +8,49 @@
 //!    [`Code::link`]. It loads [`Image::ingress`] as an XDP program for the ports, and [`Image::egress`] with attach
 //!    type `BPF_XDP_DEVMAP`; both share the maps. It must not set `BPF_F_XDP_HAS_FRAGS`: the code expects a frame in
 //!    one buffer. The code is for little-endian machines.
-//! 2. *Heap.* The map [`MapRole::Heap`] has one value, which the loader writes through `mmap`. All offsets in [`Heap`]
-//!    and the tables' layouts are into this value. Numbers in it are in host order. It starts as zeros: version 0, no
-//!    known interface, no port forwarded to, every table empty and without a default action. So the loader first
-//!    writes everything, including [`Image::constants`], then attaches the program.
+//! 2. *Heap.* The map [`MapRole::Heap`] has one value, which the loader writes through `mmap`. All offsets in
+//!    [`Heap`] and the tables' layouts are into this value. Numbers in it are in host order. The value starts as zeros,
+//!    which mean: the version is 0, no interface is known, no packet is forwarded to any port, and every table is empty
+//!    and without a default action. So the loader first writes everything, including [`Image::constants`], then
+//!    attaches the program.
 //! 3. *Versions.* The word at [`Heap::version`] is the version that packets see. A packet reads it once, in ingress;
-//!    its copies use the same version. An entry's [`Body`] has two slots, each with the version from which it holds. A
-//!    packet takes the slot with the greatest version not above its own. An unused slot has [`NEVER`]. So a commit
-//!    writes any number of slots with the next version, then stores that version with release order. A slot may be
-//!    overwritten when no packet can still read it: a grace period (`synchronize_rcu`, which updating an outer map
+//!    its copies use the same version. An entry's [`Body`] has two slots, each with the version from which the slot is
+//!    valid. A packet takes the slot with the greatest version not above its own. An unused slot has [`NEVER`]. So a
+//!    commit writes any number of slots with the next version, then stores that version with release order. A slot may
+//!    be overwritten when no packet can still read it: a grace period (`synchronize_rcu`, which updating an outer map
 //!    waits for) after the version of the *other* slot became visible. A packet is handled within one such period,
 //!    including its copies' egress. Ends of NAPI polls give shorter periods, if the loader reports them: see 10.
-//! 4. *Keys.* An index map leads from a key to the number of a body; the body is written before the key. Body 0 of each
-//!    table is the default action. A missing key leads to it, and so does a body whose slot has [`ACTION_MISS`], or
-//!    none of whose slots holds. A removed entry gets a slot with [`ACTION_MISS`]; its key is deleted after the grace
-//!    period. In hash maps an inserted key may reuse the memory of a deleted one, so a grace period must also separate
-//!    deletions from insertions. A body's number is reused after the previous entry's key was deleted and its counters
-//!    were collected.
-//! 5. *Counters.* [`MapRole::Counters`] has all packets and bytes, an array for each processor; see [`Counters`]. They
-//!    never decrease. A table's misses are the packets of body 0, its hits the sum of all others. The counters of a
-//!    removed entry must be collected before its body's number is reused; the hits count for the table in any case.
-//!    Punted packets are not counted.
+//! 4. *Keys.* An index map leads from a key to the number of a body; the body is written before the key. Body 0 of
+//!    each table is the default action. A packet gets body 0 if its key is missing, if the slot that it finds has
+//!    [`ACTION_MISS`], or if neither slot of the body is valid for its version. A removed entry gets a slot with
+//!    [`ACTION_MISS`]; its key is deleted after the grace period. In hash maps an inserted key may reuse the memory of
+//!    a deleted one, so a grace period must also separate deletions from insertions. A body's number is reused after
+//!    the previous entry's key was deleted and its counters were collected.
+//! 5. *Counters.* [`MapRole::Counters`] holds all counts of packets and bytes, as an array for each processor; see
+//!    [`Counters`]. The counts never decrease. A table's misses are the packets of body 0, and its hits are the sum of
+//!    the packets of all its other bodies. The counters of a removed entry must be collected before its body's number
+//!    is reused; its hits remain part of the table's hits. Punted packets are not counted.
 //! 6. *Punts.* The program passes a punted frame, unchanged, to the socket map [`MapRole::Sockets`], at the position in
 //!    [`Interface`] plus the receive queue. Without a socket there, the verdict is `XDP_ABORTED`.
 //! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to if the word
 //!    at [`Heap::port`] is not 0; that word is the length of the longest packet, as received, that the port takes.
 //!    Packets to other ports are punted: to the CPU port, to ports of another process, and to disabled ones.
-//! 8. *Groups.* See [`FanOut`]. Without it, packets to groups are punted. Copies cannot be punted. So while a table
-//!    that egress applies ([`FanOut::tables`]) has a slot with [`ACTION_PUNT`], every group must be written as
-//!    [`ACTION_PUNT`].
+//! 8. *Groups.* [`FanOut`] says how multicast groups are written. If an image has no `FanOut`, packets to groups are
+//!    punted. Copies cannot be punted. So while a table that egress applies ([`FanOut::tables`]) has a slot with
+//!    [`ACTION_PUNT`], every group must be written as [`ACTION_PUNT`].
 //! 9. *NAPI polls.* After each run of a driver's poll the loader adds 1 to the processor's [`Polls::NUMBER`]. When a
-//!    port's device has refused copies and [`Polls::POLL`] is this poll, the loader sets the port's [`Polls::LIMIT`],
-//!    sets [`Polls::SINCE`] if there was no limit, and sets [`Polls::MADE`] to [`Polls::CLOSED`]. With a loader that
-//!    does none of this, every packet is copied.
-//! 10. *Ends of polls.* Each processor has a word ([`Heap::polls`]). If it is even, the program adds 1 before it reads
-//!     the version and what the version guards. It reads the interface's description even earlier. For shorter grace
-//!     periods, the loader adds 1 after each run of a driver's poll on a processor whose word is odd. Both additions
-//!     are full barriers. The loader stores new data, issues a full barrier, then reads all words: once each has been
-//!     even or has changed, all packets from before are done.
-//! 11. *Digests.* The loader reads the ring [`MapRole::Digests`], if the program has one. If the ring is full, a
-//!     message is counted in [`Counters::digests_lost`] and dropped; its packet goes on.
+//!    port's device has refused copies and [`Polls::POLL`] is the number of this poll, the loader sets the port's
+//!    [`Polls::LIMIT`], sets [`Polls::SINCE`] if there was no limit, and sets [`Polls::MADE`] to [`Polls::CLOSED`].
+//!    With a loader that does none of this, every packet is copied.
+//! 10. *Ends of polls.* Each processor has a word ([`Heap::polls`]). If the word is even, the program adds 1 before
+//!     it reads the version and the data to which the version applies. It reads the interface's description even
+//!     earlier. For shorter grace periods, the loader adds 1 after each run of a driver's poll on a processor whose
+//!     word is odd. Both additions are full barriers. To wait for a grace period, the loader stores the new data,
+//!     issues a full barrier, then reads the words of all processors. Once each word has been even or has changed, no
+//!     packet that may have read the old data is still being handled.
+//! 11. *Digests.* If the program has the ring buffer [`MapRole::Digests`], the loader reads it. If the ring buffer
+//!     is full, a message is counted in [`Counters::digests_lost`] and dropped; the packet that requested the digest is
+//!     handled as usual.
 //! 12. *Meters.* A cell of a meter ([`MeterLayout`]) is a body without a key. Its slots are written like those of
 //!     tables, under the same versions; an entry's cell is written with the entry. A packet that is punted after it ran
 //!     a meter has taken tokens.
@@ -79,19 +82,19 @@ pub enum MapRole {
     /// A packet's state while the program handles it. Only the program uses it.
     Scratch,
     Counters,
-    /// From port to interface.
+    /// A device map from port to interface.
     Devices,
     /// The sockets that receive punted frames.
     Sockets,
-    /// From a key to the number of an entry's body.
+    /// A map from a key to the number of an entry's body.
     Index,
-    /// From fan-out to the device map of its copies.
+    /// A map from a fan-out (a number for one version of a multicast group) to the device map of the group's copies.
     FanOuts,
-    /// From fan-out and port to the position of the port's first copy.
+    /// A map from fan-out and port to the position of the port's first replica in the array of instances; see `FanOut`.
     Places,
     /// What each processor knows of its current NAPI poll; see `Polls`.
     Polls,
-    /// The ring of digests to the control plane; see [`DigestRecord`].
+    /// The ring buffer of digests to the control plane; see [`DigestRecord`].
     Digests,
 }
 
@@ -103,9 +106,9 @@ pub struct MapSpec {
     pub kind: MapKind,
     pub key_bytes: u32,
     pub value_bytes: u32,
-    /// The most entries, or the bytes of a ring. The loader may enlarge device and socket maps.
+    /// The most entries, or the size of a ring buffer in bytes. The loader may enlarge device and socket maps.
     pub n_entries_max: u32,
-    /// `map_flags`: those that [`bpf::MapConfig`] names.
+    /// The map's `map_flags`: a combination of the flags that [`bpf::MapConfig`] names.
     pub flags: u32,
 }
 
@@ -147,9 +150,9 @@ impl Default for Room {
 
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// The ports' program.
+    /// The program for frames that the ports receive.
     pub ingress: Code,
-    /// The program of a group's copies, which the device maps of [`FanOut`] run.
+    /// The program for copies to multicast groups, which the device maps of [`FanOut`] run.
     pub egress: Option<Code>,
     pub maps: Vec<MapSpec>,
     pub heap: Heap,

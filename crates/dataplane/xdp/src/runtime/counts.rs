@@ -1,4 +1,4 @@
-//! Adds what the kernel programs have counted to the switch's accounts.
+//! Adds what the kernel programs have counted to the switch's own counts, its [`Accounts`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -29,11 +29,12 @@ pub(crate) struct Counts {
     ports: BTreeSet<PortId>,
     /// The last reading of the residence times (how long frames were inside the switch).
     times: HashMap<TimeKey, u64>,
-    /// Packets received plus copies beyond the first of each packet, and packets that have ended.
+    /// `n_begun` is the number of received packets plus the copies beyond the first of each packet; `n_ended` is how
+    /// many of these have ended.
     n_begun: u64,
     n_ended: u64,
-    /// A moment, and how many packets had begun by then: once a grace period has passed after it, these packets have
-    /// ended or were lost.
+    /// A moment, and how many packets had begun by then. Once a grace period that began after the moment has ended, all
+    /// these packets have ended or were lost.
     checked: Option<(Moment, u64)>,
 }
 
@@ -129,7 +130,7 @@ impl Counts {
     pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
         self.ports.insert(port);
         let mut devices = self.devices.iter_mut();
-        // The interface was used before. The packets that it counted until now stay with the previous port.
+        // The interface was used by a port before. The packets that it counted until now stay with that port.
         if let Some(device) = devices.find(|it| it.interface == interface) {
             device.port = port;
             device.retired = None;
@@ -143,7 +144,8 @@ impl Counts {
         });
     }
 
-    /// Marks an interface that its port stops using. Packets that are still on their way to the interface are counted.
+    /// Marks an interface that its port stops using. Packets that are still on their way to the interface are counted
+    /// as usual.
     pub(crate) fn retire_device(&mut self, port: PortId, interface: u32, now: Moment) {
         let mut devices = self.devices.iter_mut();
         let device = devices.find(|it| it.port == port && it.interface == interface);
@@ -152,7 +154,7 @@ impl Counts {
         }
     }
 
-    /// Forgets interfaces that no packet can reach any more. Call it after their counts were read.
+    /// Forgets interfaces that no packet can reach any more. Call this function after the interfaces' counts were read.
     fn forget_devices(&mut self, from: &Sources<'_>, past: &[u32]) -> io::Result<()> {
         self.devices.retain(|it| !past.contains(&it.interface));
         for interface in past {
@@ -167,13 +169,13 @@ impl Counts {
         Ok(())
     }
 
-    /// Packets that have begun and not ended.
+    /// Returns how many packets have begun and not ended: they are inside the switch.
     pub(crate) fn n_inside(&self) -> u64 {
         self.n_begun.saturating_sub(self.n_ended)
     }
 
-    /// Adds everything new to the accounts. Reads the counters of ended packets before those of received ones, so that
-    /// it never finds more packets ended than received.
+    /// Adds everything new to the accounts. Reads the counters of ended packets before those of received packets, so
+    /// that it never finds more packets ended than received.
     ///
     /// # Errors
     /// The kernel's error.
@@ -212,7 +214,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Counts the packets inside as dropped.
+    /// Counts the packets that are inside the switch as dropped.
     pub(crate) fn give_up(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) {
         accounts.dropped(reason, self.n_inside());
         self.n_ended = self.n_begun;
@@ -235,7 +237,8 @@ impl Counts {
             return Ok(());
         };
         if let Some(meters) = self.tables[place].meters {
-            // The colours are those of the removed entry.
+            // The colours counted so far belong to the removed entry. They are read here so that later readings leave
+            // them out.
             let first = meters + MeterLayout::N_COLORS * body;
             self.read(counters, first, MeterLayout::N_COLORS)?;
         }
@@ -432,8 +435,8 @@ impl Counts {
         self.n_ended += n_lost;
     }
 
-    /// Returns how many packets are inside by the current counters. Reads the counters of ended packets before those of
-    /// received ones: if the result is 0, no packet was inside between the two readings.
+    /// Returns how many packets are inside the switch according to the current counters. Reads the counters of ended
+    /// packets before those of received packets: if the result is 0, no packet was inside between the two readings.
     ///
     /// # Errors
     /// The kernel's error.
@@ -488,7 +491,7 @@ fn of_meter(layouts: &[Option<MeterLayout>], position: usize) -> Option<&MeterLa
     layouts.get(position)?.as_ref()
 }
 
-/// Sums over all processors.
+/// Sums a counter's values over all processors.
 fn sum(value: &[u8], n_bytes: usize) -> CounterValue {
     let mut sum = CounterValue::default();
     for processor in value.chunks_exact(n_bytes.max(1)) {

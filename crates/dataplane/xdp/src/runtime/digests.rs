@@ -1,4 +1,4 @@
-//! Digests from the kernel that the control plane has not taken yet.
+//! Reads from the kernel the digests that the control plane has not taken yet.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use dataplane::offload::Accounts;
 use super::maps::Maps;
 use crate::image::{DigestRecord, Image, MapRole};
 
-/// Reads digests. `ring` is `None` if the program sends none.
+/// Reads digests. `ring` is `None` if the program sends no digests.
 pub(super) struct Digests {
     ring: Option<RingBuffer>,
     program: Program,
@@ -43,7 +43,7 @@ impl Digests {
         )
     }
 
-    /// Readable while digests are waiting.
+    /// Returns a descriptor that is readable while digests are waiting.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().map(AsFd::as_fd)
     }

@@ -1,4 +1,5 @@
-//! Counts grace periods, so that the writer does not overwrite what packets may still see.
+//! Counts grace periods, so that the writer (the thread that writes the kernel's maps) does not overwrite what packets
+//! may still see.
 //!
 //! There are two kinds of grace periods. A period of RCU takes 7 to 30 ms. A separate thread waits for it, so that the
 //! writer blocks only where it must not write yet; the thread sleeps while nobody asks for a period. NAPI polls end
@@ -19,7 +20,8 @@ use polls::Running;
 /// How much time polls get to end a wanted period before RCU is used.
 const AHEAD: Duration = Duration::from_millis(1);
 
-/// A moment in time: when something changed that packets may see. It is past once all packets from before are done.
+/// A moment in time at which something changed that packets may see. A moment is past once all packets that began
+/// before it are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -59,7 +61,7 @@ impl Counts {
         {
             self.ended = self.ended.max(running.number);
         }
-        // A later period, of RCU, may have ended first.
+        // A later period may have ended first, by RCU.
         let ended = self.ended;
         self.running.take_if(|running| running.number <= ended);
         if self.running.is_none() && self.wanted > self.ended {
@@ -73,7 +75,7 @@ impl Counts {
         }
     }
 
-    /// Returns when to look again, or `None` if nothing changes without another event.
+    /// Returns after what time `look` should be called again, or `None` if nothing changes without another event.
     fn again(&self) -> Option<Duration> {
         let running = self.running.as_ref();
         let running = running.filter(|_| self.wanted > self.ended);
@@ -83,7 +85,7 @@ impl Counts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
-    /// Whether a period has ended since the last look.
+    /// Whether a period has ended since the previous call of `Graces::look`.
     pub(crate) has_ended: bool,
     pub(crate) again: Option<Duration>,
 }
@@ -186,7 +188,7 @@ impl Graces {
         (counts, timeout.timed_out())
     }
 
-    /// Runs an action that takes at least a grace period, and counts it as one.
+    /// Runs an action that takes at least a grace period, and counts the action as a grace period.
     ///
     /// # Errors
     /// The action's error.
@@ -236,8 +238,8 @@ impl Graces {
         }
     }
 
-    /// Checks whether polls have ended the wanted period. Only one caller may use this function, and calls it again
-    /// after [`Looked::again`].
+    /// Checks whether polls have ended the wanted period. Only one caller may use this function, and it calls the
+    /// function again after the time in [`Looked::again`].
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);

@@ -1,12 +1,12 @@
-//! Multicast groups in the kernel: each version of a group is a fan-out, with a device map and the instances of its
-//! copies.
+//! Writes multicast groups into the kernel's maps. Each version of a group is a fan-out: a device map, and the
+//! instances (`egress_rid`) of the group's copies.
 //!
 //! Inserting a device map into the outer map (the map whose values are the device maps) takes a grace period of RCU;
 //! writing into a device map does not. So a fan-out that no packet sees any more (a spare) keeps its map, for a later
-//! version of any group with about as many replicas; and when there is time, spare fan-outs are created
-//! ([`FanOuts::stock`]). Without a spare, a thread inserts a new map and waits for the kernel; nobody else waits, as
-//! packets find the map at once ([`FanOuts::publish`]). An empty entry of a device map costs a packet some 9 ns, so a
-//! map has at most a quarter more entries than its group has replicas.
+//! version of any group with about as many replicas. When there is time, spare fan-outs are created
+//! ([`FanOuts::stock`]). Without a spare, a thread inserts a new map and waits for the kernel. Nobody else waits for
+//! the grace period, because packets find the map before it ends ([`FanOuts::publish`]). An empty entry of a device map
+//! costs a packet some 9 ns, so a map has at most a quarter more entries than its group has replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -24,10 +24,11 @@ use super::messages::Interface;
 use super::ranges::Ranges;
 use crate::image::FanOut;
 
-/// The most spare fan-outs of one size: so many groups can change within one grace period without waiting.
+/// The most spare fan-outs of one size. This many groups of that size can change within one grace period without
+/// waiting.
 const SPARES_MAX: usize = 4;
 
-/// The most threads that wait for the kernel. Beyond that the writer waits itself.
+/// The most threads that wait for the kernel. If all of them are busy, the writer itself waits.
 const THREADS_MAX: usize = 16;
 
 /// How often the writer checks whether packets can find maps that are being inserted.
@@ -38,7 +39,7 @@ fn n_places(n_replicas: u32) -> u32 {
     n_replicas.next_multiple_of((n_replicas.next_power_of_two() / 8).max(1))
 }
 
-/// A device map whose contents no packet sees.
+/// A device map, which belongs to a fan-out or is a spare.
 #[derive(Debug)]
 struct Devices {
     /// The map's position in the outer map.
@@ -50,7 +51,8 @@ struct Devices {
 }
 
 impl Devices {
-    /// Writes only the entries that differ. In a conference all copies leave by the same port, so few entries differ.
+    /// Writes only the entries that differ from `replicas`. In a conference all copies leave by the same port, so few
+    /// entries differ.
     fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
         for (place, replica) in replicas.iter().enumerate() {
             let device = target.devices.get(&replica.port);
@@ -97,8 +99,8 @@ struct Target {
 }
 
 impl Target {
-    /// Puts an interface into an entry of a device map. Returns false if the interface has disappeared, which nobody
-    /// has reported yet.
+    /// Puts an interface into an entry of a device map. Returns false if the interface has disappeared and nobody has
+    /// reported this yet.
     fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
         match map.set_device(place, device.interface.index, Some(&self.egress)) {
             Ok(()) => Ok(true),
@@ -113,7 +115,7 @@ impl Target {
     }
 }
 
-/// Spares that a thread is inserting into the outer map, and the result.
+/// Spares that a thread is inserting into the outer map, and the result of the insertion.
 #[derive(Debug)]
 struct Coming {
     result: Arc<OnceLock<io::Result<()>>>,
@@ -185,7 +187,7 @@ impl FanOuts {
         }
     }
 
-    /// The longest frame that all interfaces of these replicas accept, in bytes.
+    /// Returns the length of the longest frame that all interfaces of these replicas accept, in bytes.
     pub(crate) fn longest(&self, replicas: &[Replica]) -> u32 {
         let devices = replicas
             .iter()
@@ -304,8 +306,8 @@ impl FanOuts {
         Ok(())
     }
 
-    /// Has the spares inserted into the outer map, which waits for a grace period. If the kernel refuses, there are
-    /// no spares; no packet depends on them.
+    /// Queues a job that inserts the spares into the outer map and thereby waits for a grace period. If the kernel
+    /// refuses the insertion, there are no spares; no packet depends on them.
     fn put_spares(&mut self, made: Vec<Devices>, maps: &Arc<Maps>, graces: &Graces) {
         let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
         let (maps, result) = (Arc::clone(maps), Arc::new(OnceLock::new()));
@@ -332,7 +334,7 @@ impl FanOuts {
         self.refused.take()
     }
 
-    /// How many spares there should be, by number of entries.
+    /// Returns how many spares there should be, by number of entries.
     fn wanted(&self) -> BTreeMap<u32, usize> {
         let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
         for (size, n) in &self.n_in_use {
@@ -379,7 +381,7 @@ impl FanOuts {
         }
         let (of_thread, news, put_into) = (Arc::clone(&result), Arc::clone(&new), Arc::clone(maps));
         let counted = Arc::clone(&self.threads);
-        // The thread ends by itself a grace period later, even if all else is gone.
+        // The thread ends by itself a grace period later, even if this `FanOuts` has been dropped by then.
         let thread = thread::Builder::new().name("reprise-maps".into());
         let spawned = thread.spawn(move || {
             let put = put_into.get(devices).and_then(|map| put(map, &news));
@@ -529,7 +531,7 @@ mod tests {
                 assert_eq!(found, Some(id.to_ne_bytes().to_vec()));
             }
         }
-        // One more than there is room for.
+        // One map more than the outer map has room for.
         let rest = n_there - 60;
         assert_eq!(fan_outs.numbers.take(rest), Some(60));
         assert!(fan_outs.new_devices(1).expect("a map").is_some());

@@ -81,8 +81,8 @@ impl Keys {
         body.copied()
     }
 
-    /// Returns a moment: once it is past, a new key can be inserted without waiting, except for a ternary key that
-    /// needs a mask's number.
+    /// Returns a moment. Once no packet from before this moment is left, a new key can be inserted without waiting,
+    /// except for a ternary key that needs a mask's number.
     pub(crate) fn free_from(&self, layout: &TableLayout) -> Moment {
         match layout.index {
             Index::Direct { .. } => Moment::NEVER,
@@ -104,7 +104,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the body of the next shorter prefix, to which a new body links.
+    /// Returns the body of the next shorter prefix. The body of a new key must link to it.
     pub(crate) fn shorter(&self, key: &EncodedKey) -> u32 {
         match key {
             EncodedKey::Bytes(key) => self.prefixes.shorter(key),
@@ -164,13 +164,13 @@ impl Keys {
         };
         graces.wait_past(self.taken_out)?;
         self.masks[number].0 = write(number);
-        // Packets may see some bytes of the old mask and some of the new one.
+        // Until all packets from before are done, packets may see some bytes of the old mask and some of the new one.
         graces.wait_past(graces.now())?;
         Ok(number)
     }
 
-    /// Deletes a key that leads to this body, and which no packet sees any more. A key that leads to another body by
-    /// now stays.
+    /// Deletes a key that leads to this body, and which no packet sees any more. Keeps the key if it leads to another
+    /// body by now.
     ///
     /// # Errors
     /// The kernel's error.

@@ -70,7 +70,8 @@ pub(super) struct Loaded {
     progress: Arc<Progress>,
     /// Commits sent to the writer.
     n_commits: u64,
-    /// Drains of epochs from this one on were never requested.
+    /// The lowest epoch whose drain was never requested. A drain reports an epoch once no packet sees any more what
+    /// commits before the request have replaced.
     next_epoch: u64,
     /// Epochs below this one were already drained when requested.
     drained: u64,
@@ -104,8 +105,8 @@ fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Fai
 
 impl Loaded {
     /// Starts to forward with a prepared program and with all that controllers have written. With `wake`, starts in the
-    /// background and calls `wake` when the caller should look at the offload. Without `wake`, returns when the program
-    /// forwards.
+    /// background and calls `wake` when the caller should look at the offload. Without `wake`, returns only once the
+    /// program forwards.
     ///
     /// # Errors
     /// Why the program is refused, or one more table that the kernel engine must punt.
@@ -284,7 +285,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Follows ports that appeared or disappeared. Returns whether that needs a commit.
+    /// Adds ports that have appeared and removes ports that have disappeared. Returns whether these changes need a
+    /// commit.
     pub(super) fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         if self.error.is_some() || !self.has_begun() {
             return false;
@@ -350,8 +352,8 @@ impl Loaded {
         }
     }
 
-    /// Some bodies (entries' memory) now belong to another entry. Adds the counts that they still have from their
-    /// previous entries to the tables' counts.
+    /// For each body (an entry's memory) that now belongs to another entry, adds the counts of the previous entry to
+    /// the table's counts.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -407,7 +409,7 @@ impl Loaded {
         self.digests.take(n_max, accounts)
     }
 
-    /// Readable while digests are waiting.
+    /// Returns a descriptor that is readable while digests are waiting.
     pub(super) fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
         self.digests.fd()
     }
@@ -431,8 +433,8 @@ impl Loaded {
         epoch >= self.next_epoch || epoch < drained.max(self.drained)
     }
 
-    /// Whether all packets see the last commit, and no counted packet is inside. Then a drain, such as the one before a
-    /// viewer joins, needs no grace period.
+    /// Whether all packets see the last commit, and no counted packet is inside the switch. If so, a drain, such as the
+    /// drain before a viewer joins a conference, needs no grace period.
     fn is_clear(&self) -> bool {
         let n_seen = self.progress.n_seen.load(Ordering::Acquire);
         let Ok(counters) = self.maps.get(self.counters) else {
@@ -463,8 +465,9 @@ impl Loaded {
         self.is_left = true;
     }
 
-    /// Detaches the programs; returns whether no packet reaches them any more. Replacing an interface's program waits
-    /// some milliseconds for the kernel, so with `wake` a thread does it.
+    /// With `wake`, detaches the programs in a thread, since replacing an interface's program waits some milliseconds
+    /// for the kernel. Returns true once that thread has finished, and also if there is no thread: then `stop` detaches
+    /// the programs.
     pub(super) fn withdraw(&mut self) -> bool {
         if self.wake.is_none() {
             return true;
@@ -536,7 +539,7 @@ impl Loaded {
     fn detach(&mut self) {
         self.undetach();
         self.graces.stop();
-        // A writer that does not receive has already ended.
+        // If the message cannot be sent, the writer has already ended.
         let _ = self.messages.send(Message::Look);
         self.to_serve = None;
         for thread in self.threads.drain(..) {
@@ -557,7 +560,7 @@ impl Loaded {
     }
 }
 
-/// Waits until the last packet that these programs started has left them: usually below a millisecond.
+/// Waits until these programs have handled their last packet, which usually takes less than a millisecond.
 fn await_last_packets(graces: &Graces) -> io::Result<()> {
     let waited = graces.wait_past(graces.now());
     waited.or_else(|_| bpf::wait_for_programs())

@@ -10,10 +10,10 @@ use bpf::{Map, MapConfig, MapKind, Memory};
 use crate::asm::Code;
 use crate::image::{Image, MapRef, MapRole};
 
-/// Entries of the map that the kernel wants as a template for the maps in an array of maps.
+/// The number of entries of the template. The kernel requires a map as a template for the maps in an array of maps.
 const TEMPLATE_ENTRIES: u32 = 1;
 
-/// `struct bpf_devmap_val`: an interface, and a program that runs on frames leaving through it.
+/// The size of `struct bpf_devmap_val`, which names an interface and a program that runs on frames leaving through it.
 const DEVICE_BYTES: u32 = 8;
 
 enum Made {
@@ -104,7 +104,7 @@ impl Maps {
         }
     }
 
-    /// Stores eight bytes in the heap. Programs that see this store also see all earlier ones.
+    /// Stores eight bytes in the heap. Programs that see this store also see all earlier stores.
     pub(crate) fn store_u64(&self, at: u32, value: u64) {
         if let Some(word) = self.word(at) {
             word.store(value, Ordering::Release);

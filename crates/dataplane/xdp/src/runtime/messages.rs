@@ -26,7 +26,7 @@ pub(crate) enum TableRef {
     DirectMeter(usize),
 }
 
-/// An op: a part of a commit, which packets see wholly or not at all.
+/// An op is a part of a commit. Packets see a commit wholly or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     Table(TableRef, TableOp),
@@ -35,7 +35,7 @@ pub(crate) enum Op {
         body: u32,
         replicas: Vec<Replica>,
     },
-    /// The interface for copies to a port; `None` while it is away.
+    /// The interface by which copies to a port leave; `None` while the port has no interface.
     Interface {
         port: PortId,
         interface: Option<Interface>,
@@ -45,7 +45,7 @@ pub(crate) enum Op {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) index: u32,
-    /// The longest frame that it accepts, in bytes.
+    /// The longest frame that the interface accepts, in bytes.
     pub(crate) longest: u32,
 }
 
@@ -87,7 +87,7 @@ impl Op {
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Makes these ops visible as one.
+    /// Makes these ops visible to packets at the same time.
     Commit(Vec<Op>),
     /// Reports this epoch as drained once no packet sees what earlier commits have replaced.
     Drain(u64),
@@ -157,15 +157,15 @@ impl Progress {
     }
 }
 
-/// Commits that will become visible as one, and the messages that wait behind these commits. Merging commits keeps a
-/// writer that waits for grace periods from falling behind.
+/// Commits that will become visible at the same time, and the messages that wait until these commits are visible.
+/// Merging commits keeps a writer that waits for grace periods from falling behind.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) ops: Vec<Op>,
     pub(crate) n_commits: u64,
     /// Epochs whose drains begin when the commits become visible.
     pub(crate) drains: Vec<u64>,
-    /// Once this moment is past, no op has to wait.
+    /// Once no packet from before this moment is left, none of the ops has to wait.
     pub(crate) free_from: Moment,
     /// Keys of entries that the commits remove.
     removed: HashSet<(TableRef, EncodedKey)>,
@@ -178,7 +178,8 @@ impl Waiting {
         self.n_commits == 0 && self.drains.is_empty()
     }
 
-    /// Adds a commit or a drain. `free_from` returns the moment after which a commit's ops need not wait.
+    /// Adds a commit or a drain. `free_from` returns the moment whose earlier packets must be done so that a commit's
+    /// ops need not wait.
     pub(crate) fn push(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) {
         if !self.behind.is_empty() {
             self.behind.push_back(message);
@@ -187,7 +188,8 @@ impl Waiting {
         }
     }
 
-    /// Takes the commits and drains that become visible as one, and leaves the messages that wait behind them.
+    /// Takes the commits and drains that become visible at the same time. Leaves the messages in `behind`, which must
+    /// become visible later.
     pub(crate) fn take(&mut self) -> Waiting {
         let behind = std::mem::take(&mut self.behind);
         let next = Waiting {
@@ -197,7 +199,7 @@ impl Waiting {
         std::mem::replace(self, next)
     }
 
-    /// Adds the messages that wait behind, as far as they can be merged.
+    /// Merges the messages in `behind`, in their order, until a message must become visible later.
     pub(crate) fn refill(&mut self, free_from: impl Fn(&[Op]) -> Moment) {
         while let Some(message) = self.behind.pop_front() {
             if let Some(message) = self.join(message, &free_from) {
@@ -229,7 +231,7 @@ impl Waiting {
 }
 
 /// Whether a commit inserts keys for which removed keys must first make room: a key leads to one body only, and there
-/// are few masks. Then packets must see the removal first.
+/// are few masks. If so, packets must see the removal before the insertion.
 fn needs_place(removed: &HashSet<(TableRef, EncodedKey)>, ops: &[Op]) -> bool {
     let is_masked = |table, (other, key): &(TableRef, EncodedKey)| {
         table == *other && matches!(key, EncodedKey::Masked { .. })

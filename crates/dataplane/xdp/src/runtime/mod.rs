@@ -1,4 +1,5 @@
-//! Runs a compiled program ([`crate::image::Image`]) in the kernel: its maps, its code on the ports, its counters.
+//! Runs a compiled program ([`crate::image::Image`]) in the kernel: creates its maps, attaches its code to the ports,
+//! and reads its counters.
 
 mod counts;
 mod digests;

@@ -34,7 +34,7 @@ pub struct KernelOffload {
     leaves: Arc<AtomicBool>,
     /// Waits for a grace period of RCU.
     wait: Wait,
-    /// If programs are prepared in the background: asks the caller to look at the offload again.
+    /// Asks the caller to look at the offload again. Set if programs are prepared in the background.
     wake: Option<Wake>,
     preparing: Option<Preparing>,
     /// Held while a program is prepared, so that only one is prepared at a time.

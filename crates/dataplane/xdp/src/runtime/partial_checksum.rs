@@ -1,9 +1,9 @@
-//! Completes checksums that a local sender left to its network card, before the program sees the frame.
+//! Completes checksums that a local sender left to its network card. This happens before the program sees the frame.
 //!
 //! XDP has no flag for such frames. On a virtual interface they are recognised by their contents: the checksum field
-//! holds the pseudo-header's sum. Ports do the same with frames that they receive
-//! ([`packet_io::offload::complete_partial_checksum`] gives the reasons); this code is the first part of the ports'
-//! program.
+//! holds the pseudo-header's sum. The ports of `packet_io` complete the checksums of frames that they receive in the
+//! same way; [`packet_io::offload::complete_partial_checksum`] gives the reasons. The code of this module is the first
+//! part of the XDP program that runs at the ports.
 
 use std::io;
 
@@ -32,14 +32,14 @@ const VLAN_TAG_BYTES: i32 = 4;
 const VLAN_TAGS: usize = 2;
 const IPV4_BYTES: i32 = 20;
 const IPV6_BYTES: i32 = 40;
-/// Upper bounds, exclusive, in bytes: of the headers before a segment, and of a segment.
+/// Exclusive upper bounds in bytes: one for the headers before a segment, one for a segment.
 const HEADERS_BYTES_MAX: i32 = 128;
 const SEGMENT_BYTES_MAX: i32 = 8192;
 const UDP: i32 = 17;
 const TCP: i32 = 6;
 
-/// Sizes in bytes of the pieces that are summed in one step, each with how often it is tried: enough for the longest
-/// frame in one buffer.
+/// Sizes in bytes of the pieces that are summed in one step, each with how often the code tries to sum a piece of this
+/// size. Together the pieces suffice for the longest frame in one buffer.
 const PIECES: [(i32, usize); 8] = [
     (512, 7),
     (256, 1),
@@ -71,20 +71,20 @@ pub(super) fn finishing() -> io::Result<Vec<Instruction>> {
     Ok(asm.finish().map_err(io::Error::other)?.instructions)
 }
 
-/// Jumps to `elsewhere` if the frame ends before `n_bytes` more bytes.
+/// Jumps to `elsewhere` if the frame has fewer than `n_bytes` bytes from [`AT`] on.
 fn expect(asm: &mut Assembler, n_bytes: i32, elsewhere: Label) {
     asm.mov(R2, AT);
     asm.alu_imm(Alu::Add, R2, n_bytes);
     asm.jump_if(Jump::Gt, R2, FRAME_END, elsewhere);
 }
 
-/// Two bytes of a frame as a load returns them.
+/// Returns the value that a load of these two bytes of a frame gives.
 fn of_two(bytes: [u8; 2]) -> i32 {
     i32::from(u16::from_ne_bytes(bytes))
 }
 
-/// Parses the IP header: header length into R3, segment length into R4, protocol into R5, sum of the addresses into
-/// R0.
+/// Parses the IP header. Puts the header's length into R3, the segment's length into R4, the protocol into R5, and the
+/// sum of the addresses into R0.
 fn find_segment(asm: &mut Assembler, done: Label) {
     expect(asm, ETHERNET_BYTES, done);
     asm.load(Size::B2, R3, AT, 12);
@@ -174,8 +174,8 @@ fn compare(asm: &mut Assembler, done: Label) {
     asm.jump_if(Jump::Gt, SEGMENT_END, FRAME_END, done);
     asm.store(Size::B8, R10, SEGMENT, AT);
     asm.store(Size::B8, R10, FIELD, R3);
-    // Values in the order in which the machine loads 16-bit words: the length byte-swapped, the protocol as second
-    // byte.
+    // The sum adds 16-bit words as the machine loads them. So the length is byte-swapped, and the protocol is the
+    // second byte of its word.
     asm.to_be(R4, Size::B2);
     asm.alu(Alu::Add, R0, R4);
     asm.alu_imm(Alu::Lsh, R5, 8);
@@ -248,8 +248,8 @@ fn expect_of_segment(asm: &mut Assembler, n_bytes: i32, elsewhere: Label) {
     asm.jump_if(Jump::Gt, R2, SEGMENT_END, elsewhere);
 }
 
-/// Writes the sum's complement if the whole segment was summed. Writes 0xffff instead of 0, which in UDP means no
-/// checksum.
+/// Writes the sum's complement if the whole segment was summed. If the complement is 0, writes 0xffff, since in UDP a 0
+/// means that there is no checksum.
 fn write(asm: &mut Assembler, done: Label) {
     asm.jump_if(Jump::Ne, AT, SEGMENT_END, done);
     asm.load(Size::B8, R0, R10, SUM);
@@ -271,7 +271,8 @@ mod tests {
 
     use super::*;
 
-    /// A program that completes checksums and passes every frame; `None` if the kernel lets us load nothing.
+    /// Loads a program that completes checksums and passes every frame. Returns `None` if we may not load programs into
+    /// the kernel.
     fn program() -> Option<Program> {
         if !may_use_bpf() {
             return None;
@@ -335,7 +336,8 @@ mod tests {
         let Some(program) = program() else {
             return;
         };
-        // The code has few paths: the verifier goes through the program behind it once for each.
+        // The code must have few paths, because the verifier goes through the program that follows this code once for
+        // each path.
         assert!(program.n_verified() < 10_000, "{}", program.n_verified());
         let mut random = fastrand::Rng::with_seed(1);
         let mut n_finished = 0;

@@ -1,5 +1,5 @@
-//! The prefixes of a trie, and the next shorter prefix of each: if a prefix's entry is not visible to a packet, the
-//! packet continues at the next shorter prefix.
+//! Keeps the prefixes of a trie, and finds the next shorter prefix of each. If a prefix's entry is not visible to a
+//! packet, the packet's lookup continues at the next shorter prefix.
 
 use std::collections::BTreeMap;
 

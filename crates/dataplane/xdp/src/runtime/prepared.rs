@@ -55,8 +55,8 @@ impl Prepared {
         left: &Left,
         wait: Wait,
     ) -> Result<Prepared, Reason> {
-        // A packet loads the version of the tables, then the actions that hold for it; only x86's memory model keeps
-        // this order.
+        // A packet loads the version of the tables, then the actions that are valid for this version. Of all
+        // architectures' memory models, only x86's keeps this order.
         if !cfg!(target_arch = "x86_64") {
             let here = std::env::consts::ARCH;
             return Err(format!(

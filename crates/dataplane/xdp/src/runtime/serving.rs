@@ -34,7 +34,8 @@ pub struct KernelPort {
 }
 
 impl KernelPort {
-    /// Whether `self` and `other` are the same port on the same interface, which was not opened again.
+    /// Whether `self` and `other` are the same port on the same interface, and the interface was not opened again in
+    /// between.
     pub(super) fn is(&self, other: &KernelPort) -> bool {
         self.id == other.id && self.interface.is_same(&other.interface)
     }
@@ -114,7 +115,8 @@ type Beginning = Vec<[u8; 8]>;
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
-    /// The program for packets to one port, at their output device. It finds them complete, as egress has run.
+    /// The program that runs at the output device for packets to one port. These packets are complete already, as
+    /// egress has run.
     unicast: Program,
     programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
     state: Mutex<State>,
@@ -122,7 +124,7 @@ pub(super) struct Serving {
 
 #[derive(Default)]
 struct State {
-    /// Whether no further port gets the program.
+    /// Whether serving has ended, so that no further port gets the program.
     is_over: bool,
     entered: Vec<Entered>,
     /// Ports that started to be served since the last `take_news`.
@@ -215,7 +217,7 @@ impl Serving {
         });
     }
 
-    /// Writes what the program must know of a port before it runs there.
+    /// Writes what the program must know of a port before the program runs on the port's interface.
     pub(super) fn write(&self, port: &KernelPort) -> io::Result<()> {
         let state = self.state();
         match state.entered.iter().find(|it| it.port.is(port)) {
@@ -246,8 +248,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Attaches the program to all entered ports. Skips a port whose interface is gone; its owner will report that
-    /// soon.
+    /// Attaches the program to all entered ports. Skips a port whose interface is gone; the port's owner will report
+    /// that soon.
     pub(super) fn attach_all(&self) -> Result<(), Reason> {
         let entered = self.state();
         let ports: Vec<KernelPort> = entered.entered.iter().map(|it| it.port.clone()).collect();
@@ -256,7 +258,7 @@ impl Serving {
             self.attach(&port, false)
                 .map_err(|error| format!("port {}: {error}", port.id))?;
         }
-        // The state that was written already includes these ports.
+        // These ports are no news, since the state that was written before already includes them.
         self.state().news.clear();
         Ok(())
     }
@@ -296,8 +298,8 @@ impl Serving {
         Ok(Served::Yes)
     }
 
-    /// Attaches the ports that arrive by the channel, one after the other, until the channel's senders are gone. Calls
-    /// `wake` for each port that is attached, and for each notice.
+    /// Attaches the program to each port that arrives by the channel, one after the other, until the channel has no
+    /// senders any more. Calls `wake` for each port to which the program was attached, and for each notice.
     pub(super) fn run(&self, ports: &Receiver<KernelPort>, progress: &Progress, wake: &dyn Fn()) {
         // Each refused port with the reason last reported.
         let mut refused: Vec<(KernelPort, Reason)> = Vec::new();
@@ -410,7 +412,8 @@ impl Serving {
             let Err(error) = port.interface.run_own() else {
                 continue;
             };
-            // Nobody would count the packets that the program forwards there, so stop it from forwarding.
+            // Nobody would count the packets that the program forwards from this interface, so stop the program from
+            // forwarding.
             self.forget_interface(port);
             let (id, name) = (port.id, port.interface.name());
             undetached.get_or_insert(format!(
@@ -422,7 +425,7 @@ impl Serving {
     }
 }
 
-/// Returns why the kernel would not serve a port well, if so.
+/// Checks whether the kernel would serve a port well. The error says why it would not.
 pub(super) fn check(port: &KernelPort) -> Result<(), Reason> {
     let KernelPort { id, interface } = port;
     let name = interface.name();

@@ -32,7 +32,7 @@ pub(crate) enum TableOp {
 struct BodyState {
     /// The slot written last, if any was.
     newest: Option<usize>,
-    /// The version from which that slot holds.
+    /// The version from which that slot is valid.
     version: u64,
     /// When that version became visible.
     shown: Moment,
@@ -74,7 +74,8 @@ impl Table {
         }
     }
 
-    /// Returns a moment: once it is past, this op of a later commit can be written without waiting.
+    /// Returns a moment. Once no packet from before this moment is left, this op of a later commit can be written
+    /// without waiting.
     pub(crate) fn free_from(&self, op: &TableOp) -> Moment {
         match op {
             TableOp::Put { key, .. } => self.put_from(key).max(self.keys.free_from(&self.layout)),
@@ -82,7 +83,8 @@ impl Table {
         }
     }
 
-    /// Returns a moment: once it is past, no packet can see a body's other slot.
+    /// Returns a moment. Once no packet from before this moment is left, no packet can see the body's other slot (the
+    /// slot that was not written last).
     pub(crate) fn body_from(&self, body: u32) -> Moment {
         match self.bodies.get(body as usize) {
             Some(BodyState {
@@ -146,7 +148,7 @@ impl Table {
             return Err(io::Error::other(format!("there is no body {body}")));
         };
         let place = match state.newest {
-            // The newest slot is this commit's, which is not visible yet.
+            // This commit has written the newest slot, which is not visible yet.
             Some(newest) if state.version == version => newest,
             Some(newest) => {
                 graces.wait_past(state.shown)?;

@@ -9,7 +9,7 @@ use crate::asm::{Assembler, reg::R0};
 use crate::compile::compile;
 use crate::image::{Image, Room};
 
-/// A program with tables and groups.
+/// Loads a program with tables and groups.
 pub(super) fn program() -> dataplane::Program {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
     stf::load(&path, &p4_compiler::Options::default()).expect("a sound program")
@@ -19,7 +19,7 @@ pub(super) fn image() -> Image {
     compile(&program(), &Room::default()).expect("it fits")
 }
 
-/// An egress program for copies that does nothing.
+/// Loads an egress program for copies that does nothing.
 pub(super) fn passing() -> io::Result<Program> {
     let mut asm = Assembler::default();
     asm.mov_imm(R0, 2);

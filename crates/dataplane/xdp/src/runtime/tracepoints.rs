@@ -13,7 +13,7 @@ use crate::image::{Heap, Image, MapRole};
 /// The attached programs. They are detached when this is dropped.
 pub(super) struct Tracepoints {
     pub(super) transmit: Transmit,
-    /// Reports ends of polls, or holds the reason why not.
+    /// Reports the ends of polls, or holds the reason why they cannot be reported.
     poll_ends: io::Result<PollEnds>,
     /// On PREEMPT_RT, polls on one processor may overlap, so their ends prove nothing about other packets.
     is_realtime: bool,
@@ -53,7 +53,8 @@ impl Tracepoints {
         }))
     }
 
-    /// Returns a notice if the kernel does not report ends of polls, or if they prove nothing.
+    /// Returns a notice if the kernel does not report the ends of polls, or if these ends prove nothing about other
+    /// packets.
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
         let (what, reason) = match &self.poll_ends {
             Err(error) => (

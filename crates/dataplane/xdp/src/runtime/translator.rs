@@ -1,6 +1,6 @@
-//! Translates control-plane changes into ops, the parts of the writer's next commit, and gives each entry a body, where
-//! the kernel has its action ([`crate::image::Body`]). The translation runs within the control call; the writer's
-//! thread does the work that takes time.
+//! Translates control-plane changes into ops, which are the parts of the writer's next commit. Gives each entry a body
+//! ([`crate::image::Body`]), the memory where the kernel finds the entry's action. The translation runs within the
+//! control call; the writer's thread does the work that takes time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender};
@@ -15,8 +15,8 @@ use super::messages::{Failure, Freed, Interface, Message, Op, TableRef};
 use super::table::TableOp;
 use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, MeterLayout, TableLayout};
 
-/// How long a control call waits for a body that packets may still see: two grace periods, and the writer's other
-/// work.
+/// How long a control call waits for a body that packets may still see. The time suffices for two grace periods and the
+/// writer's other work.
 const BODY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The body of the default action.
@@ -36,7 +36,7 @@ struct Bodies {
     removed: HashMap<EncodedKey, u32>,
     /// Number of entries inserted so far: a younger entry has a higher number.
     n_entries: u32,
-    /// Whether the older of two matching entries wins if their priorities are equal: in a ternary table.
+    /// Whether the older of two matching entries wins if their priorities are equal. This is so in a ternary table.
     has_age: bool,
     /// Number of bodies whose entries' removal was committed, but which are not free yet.
     n_awaited: usize,
@@ -114,7 +114,7 @@ impl Bodies {
         }
     }
 
-    /// Bodies without the default action's.
+    /// Returns the number of bodies, without the body of the default action.
     fn n_entries_max(&self) -> usize {
         self.layout.body.n.saturating_sub(1) as usize
     }
@@ -142,7 +142,7 @@ impl Bodies {
         }
     }
 
-    /// Uncounts a removed entry for its key's mask.
+    /// Subtracts a removed entry from the count of its key's mask.
     fn discount_mask(&mut self, key: &EncodedKey) {
         if let EncodedKey::Masked { mask, .. } = key
             && let Some(n) = self.masks.get_mut(mask)
@@ -223,7 +223,8 @@ impl Translator {
         std::mem::take(&mut self.ops)
     }
 
-    /// Takes the bodies assigned since the last call. The counts that they have so far are their previous entries'.
+    /// Takes the bodies assigned since the last call. The counts that these bodies have so far belong to their previous
+    /// entries.
     pub(crate) fn take_taken(&mut self) -> Vec<Freed> {
         std::mem::take(&mut self.taken)
     }
@@ -242,7 +243,7 @@ impl Translator {
         })
     }
 
-    /// Forwards to a port from now on. While its interface is away, copies to it are lost.
+    /// Forwards to a port from now on. While the port has no interface, copies to the port are lost.
     pub(crate) fn add_port(&mut self, port: PortId) {
         self.ports.insert(port);
     }
@@ -280,7 +281,7 @@ impl Translator {
             .try_for_each(|group| self.set_group(written, group))
     }
 
-    /// Adds a change by a control call.
+    /// Adds ops for a change that a control call has made.
     ///
     /// # Errors
     /// The change that the kernel cannot take.
@@ -407,7 +408,8 @@ impl Translator {
         Ok(())
     }
 
-    /// Returns a body that no packet can see. Waits for one if removed entries still hold some.
+    /// Returns a body that no packet can see. If no body is free but removed entries still hold some, waits until one
+    /// is free.
     fn free_body(&mut self, at: TableRef) -> Option<u32> {
         let until = Instant::now() + BODY_TIMEOUT;
         let mut is_asked = false;
@@ -530,8 +532,8 @@ impl Translator {
         }
     }
 
-    /// Members of a profile have changed: writes the actions of all entries that use a member or group, and the
-    /// default actions.
+    /// Call this after members of an action profile have changed. Writes the actions of all entries that use a member
+    /// or group, and the default actions.
     fn resolve_again(&mut self, state: &State) {
         for (table, _) in state.program().tables() {
             let used: Vec<EntryIndex> = state
@@ -630,7 +632,7 @@ fn left(at: TableRef, reason: String) -> ChangeError {
     }
 }
 
-/// Encodes an action and its arguments as a body has them: as one of its two slots.
+/// Encodes an action and its arguments as one slot of a body.
 fn slot(
     layout: &TableLayout,
     state: &State,

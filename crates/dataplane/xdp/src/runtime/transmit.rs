@@ -1,12 +1,13 @@
-//! Counts the frames that leave by the switch's ports, at the moment when this is known: when a device takes them.
+//! Counts the frames that leave by the switch's ports. A frame is counted when a device takes it, since only then is it
+//! known that the frame leaves.
 //!
 //! The kernel queues redirected frames, up to 16 for each device and processor. When it flushes a queue, it runs the
 //! device map's program on each frame, passes the remaining frames to the driver, and hits a tracepoint
-//! (`xdp_devmap_xmit`) that reports how many the driver took: the first ones. All of this happens without interruption
-//! on one processor. So the device map's program records the length of each frame that it passes. A second program, at
-//! the tracepoint, adds the taken and the refused frames to the port's counts, and adds the frames' residence times to
-//! a histogram, in one step for all frames with the same [`Origin`] (arrival time and stream), such as the copies of a
-//! packet.
+//! (`xdp_devmap_xmit`) that reports how many frames the driver took. These are always the first frames of the queue.
+//! All of this happens without interruption on one processor. So the device map's program records the length of each
+//! frame that it passes. A second program, at the tracepoint, adds the taken and the refused frames to the port's
+//! counts. It also adds the frames' residence times to a histogram, in one step for all frames with the same [`Origin`]
+//! (arrival time and stream), such as the copies of a packet.
 //!
 //! ```text
 //! queue of a device: | a | b | c |  ->  program: record 60, 1400, 90  ->  driver  ->  tracepoint: 2 taken, so
@@ -30,19 +31,19 @@ use crate::image::{MapRef, Origin};
 /// Frames in one device's queue on one processor, `DEV_MAP_BULK_SIZE`.
 const QUEUE_FRAMES: u32 = 16;
 
-// `struct xdp_md`, `enum xdp_action`.
+// Offsets in `struct xdp_md`, and a value of `enum xdp_action`.
 const XDP_MD_DATA: i16 = 0;
 const XDP_MD_DATA_END: i16 = 4;
 const XDP_MD_DATA_META: i16 = 8;
 const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 const XDP_PASS: u64 = 2;
 
-/// The record on each processor: the interface, the number of frames, counters of the tracepoint's program, the
-/// frames, and the table of [`times::bits`].
+/// The layout of the record that each processor has of the frames in a queue. The record consists of the interface, the
+/// number of frames, counters of the tracepoint's program, the frames, and the table of [`times::bits`].
 ///
-/// The counters are in memory because the verifier tracks the values of registers: it would verify the rest of the
-/// program once for each number of frames, and for each pair of taken and refused ones. It does not track values loaded
-/// from memory.
+/// The counters are in memory because the verifier tracks the values of registers. With counters in registers it would
+/// verify the rest of the program once for each number of frames, and once for each pair of numbers of taken and
+/// refused frames. It does not track values loaded from memory.
 mod note {
     pub(super) const INTERFACE: i16 = 0;
     pub(super) const N_FRAMES: i16 = 4;
@@ -54,7 +55,7 @@ mod note {
     pub(super) const BITS: i16 = FRAMES + ((super::QUEUE_FRAMES as i16) << frame::SHIFT);
     pub(super) const BYTES: u32 = BITS as u32 + 256;
 
-    /// A frame: its arrival time, or 0 if unknown, its stream, its length.
+    /// A recorded frame: its arrival time (0 if unknown), its stream, and its length.
     pub(super) mod frame {
         pub(in super::super) const SHIFT: i32 = 4;
         pub(in super::super) const ARRIVAL: i16 = 0;
@@ -99,7 +100,8 @@ pub struct DeviceCount {
     pub refused: CounterValue,
 }
 
-/// A class of frames that an interface's device took: same stream, and residence times within 3 %.
+/// A class of frames that an interface's device took. The frames of a class belong to the same stream, and their
+/// residence times differ by at most 3 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeKey {
     pub interface: u32,
@@ -174,8 +176,8 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// Starts without interfaces, with room for `n_ports` interfaces, and for as many again while old ones are not yet
-    /// forgotten.
+    /// Starts without interfaces. There is room for `n_ports` interfaces, and for the same number of old interfaces
+    /// that are not forgotten yet.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
@@ -216,7 +218,7 @@ impl Transmit {
         })
     }
 
-    /// Counts for a port's interface. An interface that was counted before keeps its counts.
+    /// Starts to count for a port's interface. An interface that was counted before keeps its counts.
     ///
     /// # Errors
     /// The kernel's error, or there are too many interfaces.
@@ -247,8 +249,8 @@ impl Transmit {
             .try_for_each(|key| self.times.delete(&key.to_bytes()).map(drop))
     }
 
-    /// Loads the program of a device map's entries: `egress`, if given, then the recording of frames that it passes.
-    /// `egress` must keep the context in R6.
+    /// Loads the program for a device map's entries. It runs `egress`, if given, then records the frames that it
+    /// passes. `egress` must keep the context in R6.
     ///
     /// # Errors
     /// The kernel's error.
@@ -323,7 +325,7 @@ fn give(asm: &mut Assembler, number: u64) {
     asm.exit();
 }
 
-/// Builds a device map's program: `egress`, which keeps the context in R6, with the recording code in place of each
+/// Builds a device map's program from `egress`, which keeps the context in R6. Puts the recording code in place of each
 /// exit that passes the frame. The recording code is not a function, since `egress` may use the whole stack.
 fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();

@@ -1,8 +1,8 @@
 //! The thread that writes control-plane changes into the kernel's maps.
 //!
-//! The writer needs a thread of its own because it may block: it must not overwrite what packets may still see before a
-//! grace period has ended. It carries out commits in order. It merges commits that wait, including those that arrive
-//! meanwhile, into one. Between commits it removes what packets no longer see ([`Writer::tidy`]).
+//! The writer needs a thread of its own because it may block: until a grace period has ended, it must not overwrite
+//! what packets may still see. It carries out commits in order. It merges commits that wait, including those that
+//! arrive meanwhile, into one. Between commits it removes what packets no longer see ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,16 +20,16 @@ use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, GroupArg, TableLayout};
 
-/// Keys of removed entries are deleted when no commit has come for this long. During the grace period after that, no
-/// new key can be inserted, so a commit that needs one waits.
+/// Keys of removed entries are deleted when no commit has come for this long. During the grace period after the
+/// deletion, no new key can be inserted, so a commit with a new key must wait.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that drained
-/// will write next. If its commit joins those that wait, it need not wait for another grace period. Some control calls
-/// take 4 ms.
+/// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that requested
+/// the drain will write next. If its commit joins the commits that wait, it need not wait for another grace period.
+/// Some control calls take 4 ms.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
-/// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
+/// If there are more keys of removed entries than this, they are deleted even if commits keep coming.
 const KEYS_MAX: usize = 64;
 
 /// A removed entry's key, which packets may still see.
@@ -67,14 +67,15 @@ pub(crate) struct Writer {
     fan_outs: HashMap<u32, u32>,
     graces: Arc<Graces>,
     graves: Graves,
-    /// Epochs, each drained when its moment is past.
+    /// Epochs of requested drains, each with a moment. An epoch is drained once no packet from before its moment is
+    /// left.
     drains: VecDeque<(Moment, u64)>,
     n_commits: u64,
     /// How many commits were visible at each moment.
     shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
     last_commit: Instant,
-    /// Waiting commits stay hidden until then.
+    /// The time until which waiting commits stay hidden.
     held_until: Option<Instant>,
     /// Whether groups have changed since spares were last created.
     is_stock_due: bool,
@@ -318,7 +319,7 @@ impl Writer {
                     if let Some(table) = self.tables.get_mut(&freed.table) {
                         table.free(&self.maps, freed.body);
                     }
-                    // When the program has been replaced, nobody receives it.
+                    // When the program has been replaced, nobody receives this message.
                     let _ = self.freed.send(freed);
                 }
                 Grave::FanOut(number) => {
@@ -400,8 +401,8 @@ impl Writer {
         }
     }
 
-    /// Returns the moment that must be past before the writer can write these ops without waiting, as far as it
-    /// knows.
+    /// Returns a moment. Once no packet from before this moment is left, the writer can write these ops without
+    /// waiting, as far as the writer knows.
     fn free_from(&self, ops: &[Op]) -> Moment {
         let of_one = |op: &Op| match op {
             Op::Table(at, op) => self.tables.get(at).map(|table| table.free_from(op)),
@@ -414,7 +415,7 @@ impl Writer {
         ops.iter().filter_map(of_one).max().unwrap_or_default()
     }
 
-    /// Makes commits visible as one, and starts the drains that wait for them.
+    /// Makes commits visible at the same time, and starts the drains that wait for them.
     fn show(&mut self, waiting: Waiting) -> Result<(), Failure> {
         if waiting.n_commits > 0 {
             self.commit(&waiting.ops)?;
@@ -430,8 +431,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for a message, the end of a grace period, the end of the time for which commits are held back, or quiet
-    /// if keys or spares wait for it.
+    /// Waits for a message, the end of a grace period, or the end of the time for which commits are held back. If keys
+    /// or spares wait until no commit has come for `QUIET`, this also waits for the end of that time.
     fn wait(
         &self,
         messages: &Receiver<Message>,
@@ -454,7 +455,7 @@ impl Writer {
         }
     }
 
-    /// How long there is nothing to do without a message; `None` means forever.
+    /// Returns how long there is nothing to do without a message; `None` means forever.
     fn idle_for(&self, waiting: &Waiting) -> Option<Duration> {
         if self.is_ready(waiting) {
             return Some(self.held_for());
@@ -607,7 +608,7 @@ mod tests {
         rig.take(rig.changes(1));
         rig.take(Message::Drain(7));
         rig.take(rig.changes(1));
-        // Held back until the test ends it.
+        // Commits are held back until the test changes `held_until`.
         let held_until = Some(Instant::now() + Duration::from_secs(3600));
         rig.writer.held_until = held_until;
         assert_eq!(rig.period(), 1);

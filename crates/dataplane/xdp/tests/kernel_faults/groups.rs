@@ -1,5 +1,5 @@
-//! Groups that change often, while there are no spares (device maps made in advance), or over several ports; and how
-//! soon packets see a change.
+//! Tests changes of multicast groups: frequent changes, changes while there are no spares (device maps that are made in
+//! advance), and changes of groups over several ports. Also measures how soon packets see a change.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -13,7 +13,7 @@ use testkit::frames::TIMEOUT;
 use testkit::namespace::in_root_namespace;
 use testkit::xdp::beside::{Beside, N_PORTS, frame, left};
 
-/// Descriptors of maps that this process has.
+/// Returns how many file descriptors of BPF maps this process has.
 fn n_maps() -> usize {
     let descriptors = fs::read_dir("/proc/self/fd").unwrap();
     let targets = descriptors.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
@@ -28,7 +28,7 @@ fn await_spares(n_maps_then: usize) {
         assert!(start.elapsed() < TIMEOUT, "{} of {n_maps_then}", n_maps());
         thread::sleep(Duration::from_millis(1));
     }
-    // They are inserted in a grace period of RCU, after one that is already running.
+    // The spares are inserted in a grace period of RCU, after a grace period that is already running.
     (0..4).for_each(|_| bpf::wait_for_programs().unwrap());
 }
 
@@ -186,7 +186,7 @@ fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
         let (mut drained, mut seen) = (Vec::new(), Vec::new());
         for n in 1..=40_u16 {
             busy.rest(&mut beside, Duration::from_millis(53));
-            // As `reprise viewer add` does.
+            // Wait for a drain, as the command `reprise viewer add` does.
             let start = Instant::now();
             let token = beside.switch.begin_drain();
             while !beside.switch.is_drained(token) {
@@ -214,7 +214,7 @@ fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
             taken.sort();
             let [median, longest] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
             println!("from the call to {what}: median {median:?}, longest {longest:?}");
-            // Two grace periods on a busy machine.
+            // The limit allows for two grace periods on a busy machine.
             assert!(median < Duration::from_millis(100), "{taken:?}");
         }
         beside.assert_forwards();

@@ -1,5 +1,6 @@
-//! Faults between two steps: a writer that fails, more changes than become visible at once, full tables, missing
-//! ports. The kernel lets only root outside any user namespace load programs.
+//! Tests faults that occur between two steps of the offload to the kernel: a writer that fails, more changes than
+//! become visible at once, full tables, missing ports. The kernel lets only root outside any user namespace load
+//! programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -26,13 +27,13 @@ use testkit::frames::{TIMEOUT, send};
 use testkit::namespace::{ethtool, in_root_mount_namespace, in_root_namespace, ip, run, veth_pair};
 use testkit::xdp::beside::{Beside, N_PORTS, frame, left, packets};
 
-/// Entries of the table `addresses`.
+/// The number of entries of the table `addresses`.
 const N_ENTRIES: u8 = 64;
 
-/// Room of that table, including removed entries that are still visible.
+/// How many entries the table `addresses` has room for, including removed entries that are still visible.
 const ROOM: usize = 128;
 
-/// Much longer than a control call may block the event loop.
+/// A time limit for a control call, much longer than such a call may block the event loop.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 fn has_failed(beside: &Beside) -> bool {
@@ -60,7 +61,7 @@ fn a_failed_writer_ends_no_drain_and_is_reported_when_it_is_asked() {
         beside.switch.collect();
         assert!(has_failed(&beside), "{:?}", beside.switch.offload_status());
         assert!(beside.switch.is_drained(token));
-        // The engine forwards.
+        // Now the engine in user space forwards.
         beside.send(0, [frame(1, 2)]);
         beside.forward_punted_of(&[0, 2], 1);
         assert_eq!(beside.receive(2, 1), [left(1, 2, 7)]);
@@ -148,7 +149,7 @@ fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
             let token = beside.switch.begin_drain();
             assert!(beside.switch.is_drained(token));
         }
-        // A lost packet counts as inside until the loss is known.
+        // A lost packet counts as inside the switch until the loss is known.
         ip("link set out1 down");
         beside.send(0, [frame(1, 1)]);
         beside.drain();
@@ -245,8 +246,8 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
         };
         let refusing = AfXdpPort::open("last", &config).unwrap();
         let mut served = beside.served();
-        // The switch does not have this port. Its driver refuses the program, which does not accept frames in
-        // several buffers.
+        // The switch does not have this port. The driver of the port's interface refuses the program, because the
+        // program does not accept frames in several buffers.
         served.push(KernelPort {
             id: PortId(50),
             interface: refusing.interface(),
@@ -278,7 +279,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
         }
         is_over.store(true, Ordering::Relaxed);
         let n_sent: u64 = sender.join().unwrap();
-        // While a program is loaded, nobody reads the socket.
+        // While a program is being loaded, nobody reads the port's socket.
         let seen = |beside: &mut Beside| {
             drain_port(&mut beside.ports[0], &mut beside.n_punted);
             let n_lost = beside.ports[0].statistics().rx_dropped();
@@ -307,7 +308,7 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
         for round in 1..=3 {
             beside.lose_port(2);
             beside.assert_forwards();
-            // A group written while the port is away has no copies for it either.
+            // A group that is written while port 2 is missing makes no copies for that port either.
             let id = 5 + round;
             let to = u8::try_from(id).unwrap();
             beside.insert(to, "flood", &[id as u16]);
@@ -327,7 +328,7 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
                 assert_eq!(beside.receive(port, 1), [left(to, number, instance)]);
             }
             assert_eq!(beside.receive(1, 3).len(), 3);
-            // The new interface's frames belong to the port.
+            // The frames that the new interface receives belong to the port.
             beside.send(2, [frame(1, number)]);
             assert_eq!(beside.receive(1, 1), [left(1, number, 7)]);
             let start = Instant::now();
@@ -346,8 +347,9 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
     });
 }
 
-/// Runs `XDP_PASS` on an interface before its port is opened, and pins it in a folder. The program accepts frames in
-/// several buffers, so that the other end may have an MTU that the port's own program does not accept.
+/// Attaches a program that returns `XDP_PASS` to an interface before the interface's port is opened, and pins it in a
+/// folder. The program accepts frames in several buffers, so that the other end of the veth pair may have an MTU that
+/// the port's own program does not accept.
 fn run_earlier(interface: &str, folder: &Path) {
     let instruction = |code, immediate| Instruction {
         code,
@@ -436,7 +438,7 @@ fn drain_port(port: &mut AfXdpPort, n: &mut u64) {
     while let Ok(1..) = port.receive(0, 64, &mut |_| *n += 1) {}
 }
 
-/// An entry of the table `classes`.
+/// Returns an entry of the table `classes` that sends frames to `port`.
 fn class(switch: &Switch, mask: [u8; 6], priority: i32, port: u16) -> TableEntry {
     let program = switch.program().unwrap();
     let table = program.table("ExchangeIngress.classes").unwrap();
@@ -479,7 +481,7 @@ fn a_table_with_entries_that_do_not_fit_is_left_and_the_others_are_not() {
                 assert_eq!(beside.receive(1, 1), [classified.clone()]);
             }
         }
-        // The same after the program is loaded again.
+        // The same holds after the program is loaded again.
         for _ in 0..2 {
             beside.send(0, [classified.clone(), frame(1, 3)]);
             assert_eq!(beside.receive(2, 1), [left(1, 3, 9)]);
@@ -503,7 +505,7 @@ fn what_did_not_fit_in_a_batch_is_not_the_next_program_s_that_is_set_in_it() {
             let entry = class(&beside.switch, [0, 0, 0, 0, n + 1, 0], 1, 1);
             beside.switch.insert_entry(table, entry).unwrap();
         }
-        // Writing a counter reads the counters first.
+        // Read the counters, as the switch does before it writes a counter.
         beside.switch.collect();
         let waiting = OffloadStatus::Waiting;
         assert_eq!(beside.switch.offload_status(), Some(&waiting));

@@ -1,5 +1,5 @@
-// Alternative headers that ingress changes, invalidates or writes while they are invalid, and whose fields egress reads
-// whether they are valid or not. The bits of `what` say what happens.
+// Alternative headers: ingress changes them, invalidates them, or writes them while they are invalid. Egress reads
+// their fields whether the headers are valid or not. The bits of the field `what` say what happens.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -33,7 +33,7 @@ header_union either_t {
     two_t two;
 }
 
-// What a copy's egress has read.
+// The values that egress has read when it handled a copy.
 header seen_t {
     bit<8> left_n;
     bit<72> left_wide;

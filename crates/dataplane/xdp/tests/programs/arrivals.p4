@@ -1,5 +1,5 @@
-// What a port gets by address: to a port, to a group, to the CPU port, or nowhere. Of each frame with a tag the control
-// plane is told.
+// Forwards the frames that a port receives by their address: to a port, to a group, to the CPU port, or nowhere. For
+// each frame with a tag, sends a digest to the control plane.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -65,7 +65,7 @@ control ExchangeIngress(inout headers_t headers, inout metadata_t meta, inout st
 
     apply {
         if (headers.tag.isValid()) {
-            // The instance is written behind it, and what counts is what it is in the end.
+            // The instance is written after this statement; the digest contains its value at the end of ingress.
             digest<arrival_t>(1, { headers.tag.number, headers.tag.instance, standard.ingress_port });
         }
         addresses.apply();

@@ -1,5 +1,5 @@
-// What a port gets by address: to a port, to a group whose copies tell theirs, or nowhere. Frames of another
-// type go by classes of addresses.
+// Forwards the frames that a port receives by their address: to a port, to a group whose copies contain their instance
+// (`egress_rid`), or nowhere. Forwards frames of another type by classes of addresses.
 #include <core.p4>
 #include <v1model.p4>
 

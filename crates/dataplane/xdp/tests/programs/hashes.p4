@@ -1,4 +1,4 @@
-// Hashes of every kind over headers that may be missing, over parts of bytes, and a checksum that is a CRC.
+// Computes hashes of every kind over headers that may be missing and over parts of bytes, and a checksum that is a CRC.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,5 +1,5 @@
-// Tells in each frame the colours of its entry's meter, which counts bytes, and of a cell of an array, which counts
-// packets.
+// Writes two colours into each frame: one by the meter of the frame's entry, which counts bytes, and one by a cell of
+// an array, which counts packets.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -68,7 +68,7 @@ control ExchangeIngress(inout headers_t headers, inout metadata_t meta, inout st
     }
 
     apply {
-        // What stays where no meter writes: on a miss, and beyond the array's end.
+        // These values stay where no meter writes a colour: on a miss, and beyond the array's end.
         meta.direct = 3;
         meta.color = 3;
         addresses.apply();

@@ -1,4 +1,4 @@
-// Headers of variable width, one behind the other, what follows them, and bits that the parser skips.
+// Parses headers of variable width that follow each other, then the data behind them, and skips bits.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,5 +1,5 @@
-// Sums, differences (saturating ones of what fits a word, too) and comparisons of numbers wider than a machine word,
-// and such numbers within bytes.
+// Adds, subtracts and compares numbers that are wider than a machine word, also where such numbers begin or end within
+// a byte. Also adds and subtracts, with saturation, numbers that fit into a machine word.
 
 #include <core.p4>
 #include <v1model.p4>

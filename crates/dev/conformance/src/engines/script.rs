@@ -30,7 +30,7 @@ const GROUPS: u16 = 4;
 /// The usual maximum number of viewers in a group.
 const VIEWERS_MAX: usize = 12;
 const CHANGES: usize = 24;
-/// The length of a drain, in which the queues become empty.
+/// The duration of a drain, a pause in which the queues become empty.
 const DRAIN_NS: u64 = 20_000_000;
 
 #[derive(Debug, Clone)]

@@ -90,7 +90,8 @@ pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
             5 => replace(value, &place, |old| other_type(rng, old)),
             6 => replace(value, &place, |old| nest(rng, old)),
             7 => {
-                // The second value has the same key and is elsewhere in the file, so that ids and names are confused.
+                // The new value is a value with the same key from elsewhere in the file, so that ids and names are
+                // confused.
                 let alike = same_key(&places, &place, rng).unwrap_or(second);
                 let from = value.pointer(&alike).cloned().unwrap_or_default();
                 replace(value, &place, |_| from);
@@ -128,7 +129,8 @@ fn replace(value: &mut Value, place: &str, with: impl FnOnce(&Value) -> Value) {
     }
 }
 
-/// Returns the array or object that contains the value at the JSON pointer `place`, and the value's key there.
+/// Returns the array or object that contains the value at the JSON pointer `place`, and the value's key in that array
+/// or object.
 fn holder<'v>(value: &'v mut Value, place: &str) -> Option<(&'v mut Value, String)> {
     let (parent, key) = place.rsplit_once('/')?;
     let key = key.replace("~1", "/").replace("~0", "~");

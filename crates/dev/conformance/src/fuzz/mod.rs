@@ -1,8 +1,8 @@
 //! Makes random input for the compiler and the JSON loader. No input may cause a panic, a hang or exhausted memory.
 //!
-//! A case has a number. The content of a case depends only on the number, the seed and the repository's own programs,
-//! so the number reproduces a finding. `reprise-conformance fuzz` runs cases in worker processes with limits;
-//! `tests/conformance/fuzz.rs` runs a few cases in CI.
+//! A case is one random input, and has a number. The content of a case depends only on the number, the seed and the
+//! repository's own programs, so the number reproduces a finding. `reprise-conformance fuzz` runs cases in worker
+//! processes with limits; `tests/conformance/fuzz.rs` runs a few cases in CI.
 
 mod grammar;
 mod json;

@@ -1,6 +1,6 @@
-//! Tests AOM-HM's two programs on every engine (`src/aom.rs` says what they do). Tags equal those of NeoBFT's published
-//! sequencer and those of the receiver's library, and every bit of the input changes them. Every packet has a verdict.
-//! Receivers deliver what the sequencers send.
+//! Tests AOM-HM's two programs on every engine (`src/aom.rs` says what they do). The tags equal the tags of NeoBFT's
+//! published sequencer and of the receiver's library, and every bit of the input changes the tags. The switch counts
+//! every packet under a verdict. Receivers deliver what the sequencers send.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -54,8 +54,8 @@ fn tags(sequencers: &mut Sequencers, group: &Group, number: u32, digest: u64) ->
 #[test]
 fn tags_are_those_of_the_published_sequencer() {
     let mut rng = Rng::with_seed(SEED);
-    // The first five tags are for the published sequencer's current input words. The last two are for its earlier
-    // words, which contained the shard where the group's number is now.
+    // The first five tags are for the published sequencer's current input words. The last two tags are for the input
+    // words of an earlier version of that sequencer, which contained the shard where the group's number is now.
     for (epoch, number, shard, sequence, digest, expected) in [
         (0, 0, 0, 1, 0, 0x62b8_12f9),
         (2, 0, 0, 1, 0x0001_0203_0405_0607, 0x11e4_fcd2),
@@ -207,7 +207,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
     assert_eq!(sequencers.verdicts()[0], RANDOM_PACKETS as u64);
 }
 
-/// Records the largest number of passes of a packet.
+/// Records the largest number of passes of a packet through the pipeline.
 struct Passes(Arc<Mutex<u32>>);
 
 impl TraceSink for Passes {
@@ -267,14 +267,14 @@ fn every_request_has_a_verdict_and_what_is_not_stamped_leaves_nothing() {
     sequencers.set(&group, "active", &[0]);
     assert_eq!(left(&mut sequencers, &group, &whole), 0);
     sequencers.set(&group, "active", &[1]);
-    // The last sequence number is used once, and none after it.
+    // The switch uses the last sequence number once, and assigns no number after it.
     sequencers.set(&group, "sequences", &0xffff_ffff_u32.to_be_bytes());
     assert_eq!(left(&mut sequencers, &group, &whole), 2 * 5);
     for _ in 0..3 {
         assert_eq!(left(&mut sequencers, &group, &whole), 0);
     }
-    // A restarted switch has the sequence number 0. Even if other state is restored, it stamps nothing before a new
-    // epoch.
+    // A restarted switch has the sequence number 0. Even if other state is restored, the switch gives no request a
+    // sequence number before a new epoch.
     sequencers.set(&group, "sequences", &[0; 4]);
     assert_eq!(left(&mut sequencers, &group, &whole), 0);
     let n_truncated = whole.len() as u64;
@@ -402,7 +402,8 @@ fn every_member_delivers_and_believes_the_certificates_of_the_others() {
     }
 }
 
-/// Checks that every member accepts the certificate, but not after a bit of its own tag or of the message changed.
+/// Checks that every member accepts the certificate, and refuses it after a bit of the member's own tag or of the
+/// message was changed.
 fn believed(group: &Group, message: &Message) {
     let certificate = &message.certificate;
     let Proof::Tags(tags) = &certificate.proof else {
@@ -435,7 +436,8 @@ fn one_lost_packet_is_one_drop_notification_at_each_member() {
     let mut members = receivers(&group);
     for number in 1..=4 {
         let copies = sequencers.request(&group, &wire::request(Variant::Tagged, 0, b"message"));
-        // Every receiver loses the second shard's packet of the second request, which is stamped.
+        // The switch gives the second request a sequence number, but every receiver loses the packet of this request's
+        // second shard.
         let lost = |copy: &Copy| number == 2 && stamp_of(&copy.datagram).0.shard == 1;
         let left: Vec<Copy> = copies.into_iter().filter(|copy| !lost(copy)).collect();
         give(&mut members, &left);

@@ -1,6 +1,6 @@
-//! Checks that crates depend only on the rooms that ARCHITECTURE.md's table of crates allows, and files of the data
-//! plane only on their own and lower layers. Also checks that no untested target contains tests, and that no module is
-//! included by `#[path]`.
+//! Checks that crates depend only on crates in the rooms (groups of crates) that ARCHITECTURE.md's table of crates
+//! allows. Files of the data plane may depend only on files of their own layer and of lower layers. Also checks that no
+//! target with `test = false` contains tests, and that no module is included by `#[path]`.
 
 use std::{
     collections::BTreeSet,
@@ -10,7 +10,8 @@ use std::{
 use structure::{Crate, Layers, circles};
 use testkit::repository::root;
 
-/// The rooms in ARCHITECTURE.md's table of crates, in their order, and the folders of the crates below `crates/`.
+/// The rooms (groups of crates) in ARCHITECTURE.md's table of crates, in the order of the table, and the folders of the
+/// crates below `crates/`.
 struct Table {
     rooms: Vec<String>,
     folders: BTreeSet<String>,
@@ -103,9 +104,9 @@ fn read(manifest: &str) -> (String, Vec<String>) {
     (name, dependencies)
 }
 
-/// The rooms that a crate may not use although they are above the crate's own room.
+/// For some crates, the rooms that the crate may not use although the order of the table's rooms would allow it.
 const APART: [(&str, &[&str]); 7] = [
-    // Compiler and data plane meet only in BMv2 JSON.
+    // The compiler and the data plane have only the format BMv2 JSON in common.
     ("p4-compiler", &["dataplane", "ports"]),
     // Controllers know a switch only by P4Runtime.
     ("p4runtime-client", &["p4", "dataplane", "ports"]),

@@ -1,6 +1,7 @@
 //! Tests that the native engine agrees with the interpreter on random frames, entries and control calls, and on
 //! conferences that the real controller sets up, with viewers who join and leave. Every STF file passes on the native
-//! engine. Each test runs with no optimisations, all, and one choice that changes from case to case.
+//! engine. Each test runs with no optimisations, with all optimisations, and with one choice of optimisations that
+//! changes from case to case.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -121,7 +122,7 @@ fn a_wrong_engine_is_found_and_the_case_shrunk() {
     let text = std::fs::read_to_string(&path).unwrap();
     let json = conformance::compile::bmv2_json(&path, &text).unwrap();
     let program = Program::from_json_str(&json).unwrap();
-    // A stand-in for an engine with a wrong addition.
+    // This program stands for an engine that adds wrongly.
     let wrong = json.replacen("\"+\"", "\"-\"", 1);
     assert_ne!(json, wrong);
     let wrong = Program::from_json_str(&wrong).unwrap();

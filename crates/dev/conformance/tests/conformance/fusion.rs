@@ -81,7 +81,7 @@ fn random_frame(rng: &mut Rng) -> Vec<u8> {
     let mut choice = |n: u8| (0..n).fold(0_u8, |bits, _| bits | 1_u8 << rng.u8(..6));
     let (ingress, egress) = (choice(1), choice(2));
     let place = rng.u8(..4) << 4 | rng.u8(..u8::try_from(N_PORTS).unwrap() + 1);
-    // A frame asks for few passes, because each pass may create many copies.
+    // A frame asks for few passes through the pipeline, because each pass may create many copies.
     let urgency = rng.u8(..8) << 5 | rng.u8(..3);
     let mut frame = vec![place, urgency, ingress & !16, egress];
     frame.extend((0..rng.usize(..60)).map(|_| rng.u8(..)));
@@ -140,7 +140,7 @@ fn both_sfu_programs_send_the_same_fused_and_one_by_one() {
             });
             for round in 0..3_u8 {
                 let frame = presenter_frame(64, &[round; 200]);
-                // Two frames wait for ingress when the copies of the first one leave.
+                // Two frames wait for ingress when the copies of the first frame leave.
                 reference
                     .switches
                     .reference

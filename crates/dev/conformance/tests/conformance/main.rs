@@ -1,5 +1,5 @@
-//! Tests one corpus on every engine, and the structure of the repository. All tests are in one test program, because
-//! every test program links every engine.
+//! Tests the same programs and packets on every engine, and the structure of the repository. All tests are in one test
+//! program, because every test program links every engine.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

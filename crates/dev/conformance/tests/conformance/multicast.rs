@@ -21,7 +21,7 @@ fn verdicts(switch: &Switch) -> BTreeMap<String, u64> {
 #[test]
 fn every_packet_gets_one_verdict_and_each_drop_is_counted_with_its_reason() {
     // The served packets are packets of streams and two routed packets. Egress drops the routed packet that would
-    // return to its port, and copies to their senders.
+    // return to its port, and every copy that would go to the sender of its packet.
     for (program, n_served, n_copies_to_senders) in [
         ("sfu_multicast_one_stream", 6 + 2, 6),
         ("sfu_multicast_two_streams", 8 + 2, 7),

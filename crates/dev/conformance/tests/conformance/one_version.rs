@@ -1,9 +1,9 @@
 //! Tests that each packet sees one version of its group, whatever the controller does meanwhile.
 //!
 //! The test runs the real programs, the real P4Runtime server and the real controller with a switch in virtual time.
-//! The rates of its queues are so low that the queues overflow. The controller changes a group of 1,024 viewers again
-//! and again, as fast as the switch answers. The destinations of a packet's copies must be the first viewers of exactly
-//! one version's list, and every missing copy must be counted.
+//! The rates of the switch's queues are so low that the queues overflow. The controller changes a group of 1,024
+//! viewers again and again, as fast as the switch answers. The destinations of a packet's copies must be the first
+//! viewers of exactly one version's list, and every missing copy must be counted.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,7 +27,7 @@ const N_VIEWERS: usize = 1024;
 const N_UPDATES: usize = 20;
 /// Virtual time per iteration of the loop.
 const ITERATION_NS: Nanos = 50_000;
-/// The presenter sends a packet every so many iterations. Each packet makes 1,024 copies.
+/// The number of iterations between two packets of the presenter. Each packet makes 1,024 copies.
 const ITERATIONS_PER_PACKET: u64 = 8;
 
 /// Destinations of a packet's copies, by the packet's sequence number.
@@ -87,7 +87,7 @@ fn pump(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
     let (mut copies, mut waiters) = (Copies::new(), DrainWaiters::default());
     let (mut now, mut presenting, mut running) = (0, false, true);
     let mut rest = None;
-    // Packets that are inside when the presenter stops must still leave.
+    // Packets that are inside the switch when the presenter stops must still leave.
     while running || switch.packets_inside() > 0 {
         while let Some(message) = rest.take().or_else(|| inbox.try_recv().ok()) {
             match message {

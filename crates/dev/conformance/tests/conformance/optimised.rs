@@ -2,8 +2,8 @@
 //! optimiser alone and with all passes.
 //!
 //! The test compares frames in their order, packet-ins, digests, drops by reason, port counters, hits and misses of the
-//! program's tables, entries with their counters, registers and counters. A difference is reduced to the packets and
-//! entries that it needs.
+//! program's tables, entries with their counters, registers and counters. If there is a difference, the test leaves out
+//! the packets and entries without which the difference still occurs.
 //!
 //! With `AGREEMENT_PROGRAMS=FOLDER` (a path from the repository's root) the test uses the P4 programs and BMv2 JSON
 //! files of that folder instead of the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for

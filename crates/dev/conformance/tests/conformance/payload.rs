@@ -89,7 +89,7 @@ fn set_keys(switches: &mut Beside, n_viewers: u16, action: &str) {
     }
 }
 
-/// Checks that the counters are consistent and that no packet is left inside.
+/// Checks that the counters are consistent and that no packet is left inside the switches.
 fn check_accounts(switches: &mut Beside) {
     switches.all(|switch| {
         let counters = switch.counters();

@@ -1,6 +1,6 @@
-//! Tests rounds: packets recirculate and create a clone in each pass. Whatever ends the sequence of rounds (other
-//! sessions; clones that are truncated, dropped or recirculate themselves; drops, groups, digests, missing queues),
-//! output and counts must be the same as in the interpreter, which runs pass by pass.
+//! Tests rounds, in which packets recirculate and create a clone in each pass through the pipeline. Whatever ends the
+//! sequence of rounds (other sessions; clones that are truncated, dropped or recirculate themselves; drops, groups,
+//! digests, missing queues), output and counts must be the same as in the interpreter, which runs pass by pass.
 
 use conformance::{
     compile::program_at,

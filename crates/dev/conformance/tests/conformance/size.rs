@@ -10,7 +10,7 @@ use p4_compiler::{Options, Output, compile};
 
 /// Maximum ratio of the work for a program of 4 times the length. Linear work gives 4, quadratic work 16.
 const RATIO_MAX: f64 = 9.0;
-/// Number of measurements. The smallest counts, because the machine has other load.
+/// Number of measurements. The smallest result counts, because the machine has other load.
 const RUNS: usize = 2;
 
 /// Returns a program whose ingress control has these declarations and statements.

@@ -1,5 +1,5 @@
-// What a copy sees of the queue that it waited in, and every way in which copies of copies come to
-// be: the frame says what ingress and egress do with it, and each copy says what it saw.
+// Shows what a copy sees of the queue in which it waited, and makes copies of copies in every possible way. The frame
+// says what ingress and egress do with the frame, and each copy contains what egress saw of the copy's queue.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,5 +1,5 @@
-// Headers that recirculate in every way in which the parser could come to others than those that
-// the deparser wrote: the frame says what follows what, and what ingress and egress do with it.
+// Recirculates headers in every way in which the parser could find other headers than the deparser wrote. The frame
+// says which header follows which, and what ingress and egress do with the frame.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -77,7 +77,7 @@ struct metadata_t {
     bit<8> parsed;
 }
 
-// Of ingress.
+// The operations of ingress, one bit each.
 const bit<8> CLONE = 1;
 const bit<8> TRUNCATE = 2;
 const bit<8> RESUBMIT = 4;
@@ -85,7 +85,7 @@ const bit<8> DROP = 8;
 const bit<8> WRITE = 16;
 const bit<8> COPIES = 32;
 
-// Of egress.
+// The operations of egress, one bit each.
 const bit<16> EGRESS_CLONE = 1;
 const bit<16> RECIRCULATE = 2;
 const bit<16> EGRESS_TRUNCATE = 4;
@@ -246,7 +246,7 @@ control AnyIngress(inout headers_t hdr, inout metadata_t meta,
     bit<64> all = 0;
 
     apply {
-        // What the parser came to.
+        // Combines what the parser found into one number.
         seen.read(all, (bit<32>) hdr.command.session);
         all = all * 31 + (bit<64>) standard_metadata.packet_length;
         all = all * 31 + (bit<64>) standard_metadata.checksum_error;

@@ -1,5 +1,5 @@
-// Rounds of a packet that recirculates and leaves a clone each time, and whatever ends them: the frame
-// has a plan, a byte for each of its passes, from the last one.
+// A packet that recirculates and creates a clone in each pass through the pipeline (a round), and everything that can
+// end these rounds. The frame contains a plan: one byte for each of the packet's passes, beginning with the last byte.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -32,7 +32,7 @@ struct metadata_t {
     bit<8> lost;
 }
 
-// A pass of the packet. The lowest two bits are its clone's session.
+// What the packet does in one pass, as bits of a byte. The lowest two bits are the session of the pass's clone.
 const bit<8> NO_CLONE = 4;
 const bit<8> ENDS = 8;
 const bit<8> DROP = 16;
@@ -40,7 +40,7 @@ const bit<8> GROW = 32;
 const bit<8> OTHER_LIST = 64;
 const bit<8> SELDOM = 128;
 
-// A clone.
+// What the clones do, as bits of a byte.
 const bit<8> CLONE_DROP = 1;
 const bit<8> CLONE_AGAIN = 2;
 const bit<8> CLONE_CUT = 4;
@@ -76,7 +76,7 @@ control PlanIngress(inout headers_t hdr, inout metadata_t meta,
         meta.lost = meta.lost + 1;
         standard_metadata.egress_spec = (bit<9>) hdr.plan.steps[1:0];
         if (hdr.plan.steps[7:0] & SELDOM != 0) {
-            // Something else for ingress to do.
+            // Ingress does one of several unusual things.
             if (hdr.plan.steps[10:8] == 0) {
                 standard_metadata.mcast_grp = 1;
             } else if (hdr.plan.steps[10:8] == 1) {

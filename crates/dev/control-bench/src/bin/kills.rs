@@ -1,9 +1,9 @@
-//! `reprise-control-kills`: kills a switch with a state file at random moments, while P4Runtime and Thrift write state
-//! of every kind, including pipelines. After the restart, the effect of every answered call must be present. The effect
-//! of the call without an answer must be present completely or not at all.
+//! `reprise-control-kills`: kills a switch with a state file at random moments, while a P4Runtime controller and a
+//! Thrift client write state of every kind, including pipelines. After the restart, the effect of every answered call
+//! must be present. The effect of the call without an answer must be present completely or not at all.
 //!
-//! A second switch, without a state file, gets the same calls and is never killed. This switch, the twin, provides the
-//! expected state.
+//! A second switch, without a state file, gets the same calls and is never killed. This switch is called the twin. Its
+//! state is the expected state.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/control/thrift-server/tests/fixture/entities.p4",
 ];
-/// The maximum length that an error shows of each differing part of the state.
+/// How many bytes an error shows at most of each part of the state that differs.
 const SHOWN_BYTES_MAX: usize = 8_000;
 /// The extern type of packet generators.
 const GENERATORS: u32 = 0x81;
@@ -90,8 +90,8 @@ struct Switch {
 struct Past {
     calls: Vec<Call>,
     known: Known,
-    /// The program to which P4Runtime writes. This is the saved program, if there is one. `None` if Thrift has set
-    /// another program.
+    /// The program to which P4Runtime writes. If a pipeline is saved but not committed, this is the program of the
+    /// saved pipeline. `None` if Thrift has set another program.
     program: Option<usize>,
 }
 
@@ -201,7 +201,8 @@ fn of_status<T>(answer: std::result::Result<T, Status>) -> Outcome {
         Err(status) => {
             let is_gone = match status.code() {
                 Code::Unavailable | Code::Cancelled | Code::Internal => true,
-                // The errors of a batch have details.
+                // The switch's error for a batch has details. So an error without details means that the switch is
+                // gone.
                 Code::Unknown => {
                     status.details().is_empty() && !status.message().contains("updates")
                 }
@@ -292,7 +293,7 @@ fn without_counts(value: &mut Value) {
     }
 }
 
-/// Returns the encoded field 1 with which most Thrift calls begin, BMv2's context number 0.
+/// Returns the encoded field 1, with which most Thrift calls begin. The field is BMv2's context number, which is 0.
 fn context() -> Vec<u8> {
     number(1, 0)
 }

@@ -1,4 +1,4 @@
-//! Writes tables, which are identified by their names in the program.
+//! Writes entries to tables. The tables are identified by their names in the program.
 
 use dataplane::{
     ActionCall, ActionId, MatchField, Program, Switch, TableEntry, TableId, TableInfo,

@@ -99,7 +99,8 @@ impl Workload {
         Ok(switch)
     }
 
-    /// Returns the packets: one of each flow in turn, and so on until there are at least `FRAMES_MIN`.
+    /// Returns the packets of all flows in turn. Every flow has equally many packets, and there are at least
+    /// `FRAMES_MIN` packets.
     pub fn frames(&self) -> Frames {
         let mut frames = Frames::new(self.frame_bytes);
         let flows = self.flows.max(1);

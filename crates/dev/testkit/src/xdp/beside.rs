@@ -1,4 +1,5 @@
-//! Runs a switch with the kernel engine on real veth pairs.
+//! Runs a switch on real veth pairs, with the kernel engine. The kernel engine is an offload that forwards packets with
+//! XDP programs in the kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,8 +40,8 @@ pub fn frame(to: u8, number: u32) -> Vec<u8> {
     frame
 }
 
-/// Returns what the switch sends for [`frame`]`(to, number)`: the copy for the replica with this instance number, which
-/// the program writes into bytes 18 and 19.
+/// Returns the frame that the switch sends for [`frame`]`(to, number)`: the copy for the replica with this instance
+/// number. The program writes the instance number into bytes 18 and 19.
 pub fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
     let mut frame = frame(to, number);
     frame[18..20].copy_from_slice(&instance.to_be_bytes());
@@ -140,7 +141,7 @@ impl Beside {
             );
             self.switch.look_at_offload();
         }
-        // The switch looks at the offload once more, since the port is served only now.
+        // The switch must check the offload once more, since the port is served only now.
         self.switch.look_at_offload();
         self.drain();
     }

@@ -33,8 +33,8 @@ pub struct Report {
     pub repeat: u32,
     /// The time of each frame and of each copy, in nanoseconds.
     pub times_ns: Vec<u128>,
-    /// Number of instructions of the ingress and the egress program. `n_verified` is the number of instructions that
-    /// the verifier has processed.
+    /// Number of instructions of the ingress program and the egress program together. `n_verified` is the number of
+    /// instructions that the verifier has processed.
     pub n_instructions: usize,
     pub n_verified: u64,
 }
@@ -103,7 +103,7 @@ impl EngineFactory for CheckedFactory {
 enum Pending {
     /// The kernel program's run for a packet to one port, and the counters that the interpreter has counted so far.
     One(Run, Vec<u32>),
-    /// Copies of this frame, metadata included.
+    /// The packet is copied, and its copies must be compared. The bytes are the metadata and then the frame.
     Copies(Vec<u8>),
     /// The frame that leaves.
     Frame(Vec<u8>),

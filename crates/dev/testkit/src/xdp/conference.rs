@@ -1,10 +1,11 @@
-//! Sets up `p4/conference.p4` with a leg for each version of IP, and makes their frames.
+//! Sets up `p4/conference.p4` with legs for each version of IP, and makes the frames of the sending legs. A leg is the
+//! connection of one UDP socket of a participant to the conference service.
 
 use dataplane::{MulticastGroup, PortId, Replica, Switch};
 
 use super::sfu::{checksum, insert};
 
-/// The port by which the legs that send are connected.
+/// The switch's port to which the sending legs are connected.
 pub const PORT: PortId = PortId(1);
 const SFU_MAC: [u8; 6] = [2, 0, 0, 0, 1, 100];
 const LEG_MAC: [u8; 6] = [2, 0, 0, 0, 1, 1];
@@ -31,8 +32,8 @@ fn address(ip: Ip, host: u16) -> [u8; 16] {
 const SFU_HOST: u16 = 100;
 const LEG_HOST: u16 = 1;
 
-/// Configures addresses, a leg that sends by each version of IP, and `n_receivers` legs that receive: by IPv4 and IPv6 in
-/// turn, every third one at another port.
+/// Configures addresses, one sending leg for each version of IP, and `n_receivers` receiving legs. The receiving legs
+/// use IPv4 and IPv6 in turn, and every third of them is at another port.
 pub fn set_up(switch: &mut Switch, n_receivers: u16) {
     let port = PORT.0.to_be_bytes();
     for (ip, leg) in [(Ip::V4, 1_u16), (Ip::V6, 2)] {
@@ -83,7 +84,8 @@ pub fn frame(ip: Ip, payload: &[u8]) -> Vec<u8> {
     }
     udp.extend(payload);
     let [from, to] = [LEG_HOST, SFU_HOST].map(|host| address(ip, host));
-    // In an IPv4-mapped address, the words before the IPv4 address would add to the sum.
+    // An IPv4-mapped address has words before the IPv4 address. These words are left out, since they would add to the
+    // checksum.
     let start = if ip == Ip::V4 { 12 } else { 0 };
     let pseudo = [
         &from[start..],

@@ -113,7 +113,7 @@ impl Masks {
     }
 }
 
-/// Number of runs in one test run of the kernel.
+/// How many times the kernel runs a program in one test run.
 const IN_A_ROW: u32 = 50;
 
 fn average(
@@ -276,7 +276,8 @@ impl Kernel {
         self.put_word(at + 8 * slot as u32, from);
     }
 
-    /// Writes the link of a body: the body of the next shorter prefix in an LPM table, the rank in a ternary table.
+    /// Writes the link of a body. In an LPM table, the link is the body of the next shorter prefix. In a ternary table,
+    /// the link is the rank of the entry.
     pub fn put_link(&self, layout: &TableLayout, body: u32, link: u64) {
         let at = layout.body.at(body) + layout.body.link.unwrap();
         self.put_word(at, link);
@@ -362,8 +363,8 @@ impl Kernel {
         }
     }
 
-    /// Writes a meter's cell. Packets of a cell with rates are punted, because the interpreter's clock is not the
-    /// kernel's.
+    /// Writes a meter's cell. If the cell has rates, its packets are punted, because the interpreter and the kernel
+    /// have different clocks.
     fn sync_meter(&mut self, layout: Option<&MeterLayout>, cell: u32, config: Option<MeterConfig>) {
         let Some(MeterLayout { cells, .. }) = layout else {
             return;
@@ -576,8 +577,8 @@ impl Kernel {
         self.outcome(run.verdict, frame, &self.image.scratch.journals[1], true)
     }
 
-    /// Returns the average time of a run in nanoseconds. Only `IN_A_ROW` runs follow each other, because each run
-    /// starts with the frame that the previous run left, and the frame's time to live decreases.
+    /// Returns the average time of a run in nanoseconds. At most `IN_A_ROW` runs follow each other, because each run
+    /// starts with the frame that the previous run left, and each run decreases the frame's time to live.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
         average(&self.ingress, frame, 0, repeat, || {

@@ -1,5 +1,6 @@
-//! Tests the kernel engine in two ways. `BPF_PROG_TEST_RUN` runs its programs on given frames, and the results are
-//! compared with the interpreter's. A switch with the kernel engine runs on real veth pairs.
+//! Tests the kernel engine in two ways. The kernel engine is an offload that forwards packets with XDP programs in the
+//! kernel. First, `BPF_PROG_TEST_RUN` runs the kernel engine's programs on given frames, and the results are compared
+//! with the results of the interpreter. Second, a switch with the kernel engine runs on real veth pairs.
 
 pub mod beside;
 pub mod by_hand;

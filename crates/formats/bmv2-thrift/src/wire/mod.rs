@@ -43,7 +43,7 @@ pub enum Type {
     /// IEEE 754, eight bytes.
     Double = 4,
     I16 = 6,
-    /// Also enumerations.
+    /// Enumerations have this type, too.
     I32 = 8,
     I64 = 10,
     /// A length and as many bytes; also text.

@@ -12,10 +12,10 @@ pub enum Value {
     I32(i32),
     I64(i64),
     Double(f64),
-    /// Also text.
+    /// A string, binary or text.
     Bytes(Vec<u8>),
     Struct(Fields),
-    /// Also sets.
+    /// A list or a set.
     List(Vec<Value>),
     Map(Vec<(Value, Value)>),
 }
@@ -25,7 +25,7 @@ pub enum Value {
 pub struct Fields(Vec<(i16, Value)>);
 
 impl Fields {
-    /// The field with this id. If there are several, the last one wins, as in generated code.
+    /// The field with this id. If several fields have this id, the last one wins, as in the code that Thrift generates.
     pub fn get(&self, id: i16) -> Option<&Value> {
         let mut fields = self.0.iter().rev();
         fields.find(|(found, _)| *found == id).map(|(_, it)| it)

@@ -1,8 +1,9 @@
 //! Errors and warnings as data.
 //!
-//! A pass pushes its diagnostics into a [`Sink`] and continues after an error. Codes are stable: E01xx preprocessor
-//! and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and instances, E06xx limits of the BMv2 back
-//! end, E07xx P4Info; W codes are warnings. [`crate::explain`] explains a code, `render` prints a diagnostic.
+//! A pass pushes its diagnostics into a [`Sink`] and continues after an error. The code of an error or warning never
+//! changes. It begins with W for a warning. For an error it says where the error belongs: E01xx to the preprocessor
+//! and lexer, E02xx to the syntax, E03xx to names, E04xx to types, E05xx to constants and instances, E06xx to limits
+//! of the BMv2 back end, E07xx to P4Info. [`crate::explain`] explains a code, `render` prints a diagnostic.
 
 mod render;
 
@@ -34,7 +35,7 @@ pub struct Place {
     pub end_line: u32,
     /// One past the last character.
     pub end_column: u32,
-    /// Characters to underline in the first line; 0 for a position between two characters.
+    /// The number of characters to underline in the first line; 0 for a position between two characters.
     pub length: u32,
     pub source_line: String,
 }
@@ -52,7 +53,7 @@ pub struct Note {
 pub struct Suggestion {
     /// What the user reads, for example "did you mean `x`?".
     pub message: String,
-    /// Replaces the text at `place`; is inserted there if `length` is 0.
+    /// Replaces the text at `place`, or is inserted there if the `length` of `place` is 0.
     pub replacement: String,
     #[serde(flatten)]
     pub place: Place,
@@ -80,9 +81,10 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// One line of JSON, for editors, without a newline: `severity`, `code`, `message`, `file`,
-    /// `line`, `column`, `end_line`, `end_column`, `length`, `source_line`, `label`, `notes` (each
-    /// with a `message` and, where it has a place, the same names), `help`, `suggestion`.
+    /// Returns the diagnostic as one line of JSON, without a newline, for editors. The keys are `severity`, `code`,
+    /// `message`, `file`, `line`, `column`, `end_line`, `end_column`, `length`, `source_line`, `label`, `notes`, `help`
+    /// and `suggestion`. Each of the `notes` has a `message` and, if the note has a place, the keys of the place
+    /// (`file`, `line` and so on).
     pub fn json_line(&self) -> String {
         // A struct of strings and numbers always serialises.
         serde_json::to_string(self).unwrap_or_default()
@@ -223,7 +225,8 @@ pub enum Judgement {
 #[derive(Default)]
 pub struct Sink {
     raw: Vec<Raw>,
-    /// Names whose declarations may be in text that could not be read, so a failed lookup is no error of its own.
+    /// Names whose declarations may be in text that could not be read. A failed lookup of such a name is not an error
+    /// of its own.
     unreliable: HashSet<Rc<str>>,
     /// An `#include` failed, so any name may be missing.
     include_failed: bool,
@@ -278,8 +281,8 @@ impl Sink {
         self.raw.len()
     }
 
-    /// Of the diagnostics after the first `since`, keeps only errors with one of `codes`, and of errors with the same
-    /// code and place only the first.
+    /// Filters the diagnostics that follow the first `since` ones: keeps only errors whose code is in `codes`. If
+    /// several errors have the same code and place, keeps only the first of these errors.
     pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
         let later = self.raw.split_off(since.min(self.raw.len()));
         for raw in later {
@@ -305,7 +308,7 @@ impl Sink {
             .any(|code| self.has_code(code))
     }
 
-    /// Records a name whose declaration may be in a part that could not be read.
+    /// Records a name whose declaration may be in a part of the source that could not be read.
     pub fn set_unreliable(&mut self, name: &Rc<str>) {
         self.unreliable.insert(name.clone());
     }

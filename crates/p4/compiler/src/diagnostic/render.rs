@@ -7,7 +7,7 @@ use super::{Diagnostic, Place, Severity, Suggestion};
 /// Printed instead of a tab, so that marks are below the right characters.
 const TAB: &str = "    ";
 
-/// A range to underline, and the text for it.
+/// A range of a source line to underline, and the text to print at the underline.
 struct Mark<'a> {
     file: &'a str,
     line: u32,
@@ -31,7 +31,7 @@ impl<'a> Mark<'a> {
         }
     }
 
-    /// Returns the mark's first screen column and the column after its last one.
+    /// Returns the mark's first screen column, and the column after the mark's last column.
     fn columns(&self) -> (usize, usize) {
         let start = screen_column(self.source_line, self.column as usize - 1);
         let behind = self.column as usize - 1 + self.length.max(1) as usize;
@@ -39,7 +39,8 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// The screen column, from 0, of a character in the line. Characters past the line's end are one column wide.
+/// Returns the screen column, counted from 0, of the character that follows the first `characters` characters of the
+/// line. Characters past the line's end are one column wide.
 fn screen_column(line: &str, characters: usize) -> usize {
     let mut chars = line.chars();
     let mut column = 0;
@@ -211,7 +212,7 @@ fn write_line(out: &mut String, line: u32, marks: &[&Mark<'_>], gutter: &str) {
     }
 }
 
-/// A row with `|` under the start of each mark.
+/// Returns a line of output with `|` under the start of each mark.
 fn bars(marks: &[&Mark<'_>]) -> String {
     let mut row: Vec<char> = Vec::new();
     for mark in marks {

@@ -16,7 +16,7 @@ pub enum Constant {
     Text(String),
 }
 
-/// An unstructured annotation in p4c's layout: a space between tokens, no empty parentheses.
+/// Returns the text of an unstructured annotation in p4c's layout: a space between tokens, no empty parentheses.
 pub fn plain(found: &Annotation) -> String {
     let name = &found.name;
     match &found.body {
@@ -36,7 +36,7 @@ fn spelling(token: &Token) -> &str {
     }
 }
 
-/// The pairs of `@which(key = value, ...)` or `@which[key = value, ...]`.
+/// Returns the pairs of `@which(key = value, ...)` or `@which[key = value, ...]`.
 pub fn pairs(list: &[Annotation], which: &str) -> Vec<(String, Constant)> {
     let Some(found) = list.iter().find(|annotation| &*annotation.name == which) else {
         return Vec::new();
@@ -125,7 +125,7 @@ pub fn size_semantics(list: &[Annotation]) -> Option<p4::action_profile::Selecto
     }
 }
 
-/// A structured annotation as a message; `None` for an unstructured one.
+/// Converts a structured annotation to P4Info's message; returns `None` for an unstructured annotation.
 pub fn structured(annotation: &Annotation) -> Option<p4::StructuredAnnotation> {
     use p4::expression::Value;
     let expression = |expr: &SyntaxExpr| p4::Expression {

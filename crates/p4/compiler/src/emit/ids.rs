@@ -1,8 +1,8 @@
 //! P4Info's ids and aliases.
 //!
-//! An id is a prefix for the kind of object and 24 bits of a hash of its name, so the id stays when other objects
-//! come and go; `@id` overrides it (P4Runtime 1.4.1, section 6.3 "ID Allocation"). The hash is Jenkins'
-//! one-at-a-time, as in p4c, so the ids of both compilers agree.
+//! An id consists of a prefix for the kind of object and 24 bits of a hash of the object's name, so the id does not
+//! change when other objects are added or removed. `@id` overrides the id (P4Runtime 1.4.1, section 6.3 "ID
+//! Allocation"). The hash is Jenkins' one-at-a-time, as in p4c, so both compilers give the same ids.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -38,7 +38,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Registers an object; a second one of the same kind and name is an error.
+    /// Registers an object. A second object of the same kind and name is an error.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -113,7 +113,7 @@ impl Symbols {
         self.ids.get(&(kind, name.to_owned())).copied().unwrap_or(0)
     }
 
-    /// The shortest suffix, in whole components, that is unique among all names.
+    /// Returns the shortest suffix of the name that consists of whole components and is unique among all names.
     pub fn alias(&self, name: &str) -> String {
         let unique =
             suffixes(name).find(|suffix| self.suffixes.get(*suffix).is_none_or(|count| *count < 2));
@@ -182,7 +182,7 @@ pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
     faults
 }
 
-/// The number in an `@id`, and the annotation's place.
+/// Returns the number in an `@id`, and the annotation's place.
 fn own_id(annotations: &[Annotation]) -> Option<(BigInt, Span)> {
     let found = annotations.iter().find(|found| &*found.name == "id")?;
     Some((annotation_ints(found).next()?, found.span))

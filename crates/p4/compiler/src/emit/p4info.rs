@@ -1,4 +1,4 @@
-//! P4Info: the objects of a program for a controller (P4Runtime 1.4.1, section 6).
+//! Writes P4Info, which describes a program's objects to a controller (P4Runtime 1.4.1, section 6).
 
 use num_bigint::BigInt;
 use p4runtime_proto::p4::config::v1 as p4;
@@ -15,8 +15,8 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::wrap;
 
-/// A value in as many bytes as its width needs, big endian. p4c keeps leading zeros in P4Info, and P4Runtime accepts
-/// values with and without them.
+/// Encodes a value, big endian, in as many bytes as its width needs. p4c keeps leading zeros in P4Info, and P4Runtime
+/// accepts values with and without them.
 pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     let significant = wrap(value, width, false).to_bytes_be().1;
     let n_bytes = (width.div_ceil(8) as usize).max(1);
@@ -26,7 +26,7 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
 }
 
 /// Adds `@secret` to the annotations of a key or parameter whose table or action is `@secret`, so that a controller
-/// need not look at both.
+/// need not also look at the table or action.
 fn add_secret(annotations: &mut Vec<String>, is_covered: bool) {
     let is_said = |annotation: &String| annotation.as_str() == SECRET;
     if is_covered && !annotations.iter().any(is_said) {
@@ -252,7 +252,9 @@ impl Writer<'_> {
         self.info.pkg_info = Some(package);
     }
 
-    /// Describes a type in `type_info`. Returns its width and, for a `type` or an enum without numbers, its name.
+    /// Describes a type in `type_info`. Returns the type's width and also its name if it is declared with `type` or is
+    /// an
+    /// enum without an underlying type.
     fn described(&mut self, ty: &Type) -> (i32, Option<p4::P4NamedType>) {
         self.type_info();
         self.type_spec(ty);
@@ -273,7 +275,9 @@ impl Writer<'_> {
         }
     }
 
-    /// The width that the control plane uses for a type with `@p4runtime_translation`; 0 if it uses a string.
+    /// Returns the width that the control plane uses for a type with `@p4runtime_translation`, or 0 if the control
+    /// plane
+    /// uses a string. Returns `None` if the type has no such annotation.
     fn translated_width(&mut self, id: usize) -> Option<i32> {
         if !self.is_translated(id) {
             return None;
@@ -494,7 +498,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The fields of a header with their names; fields of nested structs are listed one by one.
+    /// Adds the fields of a header to `out`, each with its name. Instead of a nested struct it adds the struct's
+    /// fields.
     fn leaves<'p>(
         program: &'p Program,
         prefix: &str,

@@ -24,7 +24,7 @@ fn bit_string(width: u32, signed: bool) -> p4::P4BitstringLikeTypeSpec {
 }
 
 impl Writer<'_> {
-    /// Describes a type; `type_info` describes each named type once.
+    /// Returns P4Info's description of a type. A named type is also described in `type_info`, but only once.
     pub fn type_spec(&mut self, ty: &Type) -> p4::P4DataTypeSpec {
         let named = |name: &str| p4::P4NamedType {
             name: name.to_owned(),
@@ -187,7 +187,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Whether the control plane uses another representation of the type.
+    /// Whether the control plane represents the type differently from the data plane.
     pub fn is_translated(&self, id: usize) -> bool {
         has_annotation(
             &self.program.newtypes[id].annotations,

@@ -1,9 +1,10 @@
-//! The explanation of every code, with a wrong and a right example: `reprise explain CODE`.
+//! The explanation of every error and warning code, with a wrong and a right example, for `reprise explain CODE`.
 //!
 //! The texts are in `*.md` beside this file, one section for each code (`# E0301: title`). An example is a fenced
-//! block. Its first line names the part of a program that it shows, and `tests/explain.rs` compiles the example within
-//! the rest of a program. For example, `p4 program` is a whole program, `p4 top` declarations, `p4 control` the body of
-//! an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the body of a parser.
+//! block. The block's first line says which part of a program the example shows, and `tests/explain.rs` compiles the
+//! example within the rest of a program. For example, `p4 program` marks a whole program, `p4 top` marks declarations,
+//! `p4 control` marks the body of an ingress control, `p4 apply` marks statements of the `apply` of an ingress control,
+//! and `p4 parser` marks the body of a parser.
 
 /// The files of explanations, in the order of the codes.
 const TEXTS: &[&str] = &[
@@ -47,7 +48,9 @@ impl Explanation {
     /// Lists the declarations of names that the examples use without declaring them.
     fn surroundings(&self) -> String {
         let is_used = |(name, _): &&(&str, &str)| {
-            // Text with `hdr.words` does not use `hdr.word`. If it uses either, `word_t` is listed too.
+            // `hdr.word` is also the beginning of `hdr.words`, so a name that an `s` follows does not count as used.
+            // `word_t` is
+            // listed if the examples use `hdr.word` or `hdr.words`.
             let ends = |rest: &str| !rest.starts_with('s');
             let is_in = |line: &str| line.split(name).skip(1).any(ends);
             match *name {
@@ -67,7 +70,7 @@ impl Explanation {
         }
     }
 
-    /// The lines of the examples that show parts of a program, not whole programs.
+    /// Returns the lines of those examples that show a part of a program, not a whole program.
     fn examples(&self) -> impl Iterator<Item = &str> {
         let mut is_part = false;
         self.text.lines().filter(move |line| {

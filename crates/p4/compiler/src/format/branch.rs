@@ -1,8 +1,8 @@
 //! Branches of `#if` stay unchanged, byte for byte, if their text is not P4.
 //!
 //! The preprocessor does not read a branch that is not taken, so it may contain anything. A branch that no macro can
-//! select (`#if 0`) always stays unchanged. Any other branch is formatted if the file is P4 with this branch in place
-//! of the taken one.
+//! select (`#if 0`) always stays unchanged. Any other branch is formatted if the file is still valid P4 when this
+//! branch is taken instead.
 
 use std::collections::{HashMap, HashSet};
 

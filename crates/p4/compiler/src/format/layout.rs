@@ -1,8 +1,8 @@
 //! Decides where lines end.
 //!
-//! A block is a list of items (statement, declaration, member, property), each on its own line.
-//! An item that does not fit is broken at its loosest operators, otherwise in its brackets, one
-//! element a line.
+//! A block is a list of items (statement, declaration, member, property), each on its own line. An item that does not
+//! fit on one line is broken at the operators that bind loosest. If it has no operators to break at, it is broken
+//! inside its brackets, with one element per line.
 
 use super::piece::{Kind, Piece, Role};
 use super::tree::{Group, Node};
@@ -27,7 +27,7 @@ struct Printer {
     column: usize,
     /// Indentation level of the current line while it is still empty.
     pending: Option<usize>,
-    /// Level of the next line, if nothing may follow on this one.
+    /// Indentation level of the next line, if nothing more may be written on the current line.
     ended: Option<usize>,
 }
 
@@ -69,7 +69,9 @@ impl Printer {
         self.column += text.chars().count();
     }
 
-    /// Writes one piece; after a comment the next line has the level `level`.
+    /// Writes one piece of the file, for example a token or a comment. The line after a comment has the indentation
+    /// level
+    /// `level`.
     fn piece(&mut self, piece: &Piece, level: usize) {
         match piece.kind {
             Kind::Word | Kind::Punct => self.write(piece.text, piece.space),
@@ -143,7 +145,7 @@ impl Printer {
         }
     }
 
-    /// Lays out an item or a list's element; `reserve` characters follow it on its last line.
+    /// Lays out an item or a list's element. `reserve` is the number of characters that will follow on its last line.
     fn layout(&mut self, nodes: &[Node], level: usize, reserve: usize) {
         let annotated = nodes.iter().skip(1).position(|node| node.first().breaks);
         if let Some(at) = annotated {
@@ -215,7 +217,8 @@ impl Printer {
         }
     }
 
-    /// Lays out nodes over as many lines as they need; lines that begin with an operator have the level `operators`.
+    /// Lays out nodes over as many lines as they need. Lines that begin with an operator have the indentation level
+    /// `operators`.
     fn run(&mut self, nodes: &[Node], level: usize, operators: usize, reserve: usize) {
         if self.fits(nodes, reserve) {
             return self.flat(nodes, level);
@@ -237,7 +240,9 @@ impl Printer {
         }
     }
 
-    /// Lays out a part between two operators; tighter operators stay on its line if they fit.
+    /// Lays out the nodes between two operators. Operators among these nodes bind tighter and stay on the same line if
+    /// they
+    /// fit.
     fn run_part(&mut self, nodes: &[Node], level: usize, operators: usize, reserve: usize) {
         if self.fits(nodes, reserve) {
             return self.flat(nodes, level);
@@ -310,7 +315,8 @@ impl Printer {
         self.write(group.close.text, false);
     }
 
-    /// Lays out one element on its own lines; a trailing comment stays with its comma.
+    /// Lays out one element of a list on lines of its own. A comment after the element's comma stays on the comma's
+    /// line.
     fn element(&mut self, nodes: &[Node], level: usize) {
         let has_block = nodes.iter().any(is_block);
         if has_block || nodes.iter().skip(1).any(|node| node.first().may_break) {
@@ -364,8 +370,9 @@ fn flat_width(nodes: &[Node]) -> Option<usize> {
     Some(width)
 }
 
-/// Whether brackets may be on one line: a list that does not begin on a new line in the source, an empty block, or a
-/// block of one statement or of a table's property that is on one line in the source.
+/// Whether a pair of brackets and its contents may be on one line. A list may if it does not begin on a new line in the
+/// source. A block may if it is empty, or if it is on one line in the source and holds one statement or is the block of
+/// a table's property.
 fn can_be_flat(group: &Group) -> bool {
     match group.open.role {
         Role::Names => false,

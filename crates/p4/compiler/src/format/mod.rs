@@ -1,4 +1,4 @@
-//! Formats P4 source from its tokens: adds, removes and reorders none of them.
+//! Formats P4 source from its tokens. It adds, removes and reorders no token.
 //!
 //! [`piece`] splits the text into tokens, comments and preprocessor lines; `spacing` decides where spaces belong
 //! between them; [`tree`] nests them by their brackets; [`layout`] decides where lines end. Macros are not expanded,
@@ -116,7 +116,7 @@ struct Lines {
     raw: Vec<Range<usize>>,
     /// The text of the lines in `raw`, without trailing space.
     raw_texts: Vec<String>,
-    /// Everything but directives, read as P4 without expanding macros.
+    /// The tokens outside of directives, read as P4 without expanding macros.
     tokens: Vec<Token>,
     /// Directives, each with the number of tokens before it.
     directives: Vec<(usize, Vec<PpToken>)>,
@@ -214,7 +214,7 @@ fn comment_len(line: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// Comments without their white space, which changes with the indentation.
+/// Returns the comments without their white space, because formatting changes that with the indentation.
 fn comments(text: &str, raw: &[Range<usize>]) -> Vec<String> {
     let mut out = Vec::new();
     scan(text, raw, |item, at, len| {
@@ -295,7 +295,7 @@ impl Compiler<'_> {
         (meaning, found)
     }
 
-    /// Whether the error is in the file's own text, other than a missing include or an `#error`.
+    /// Whether the diagnostic is an error in the file's own text and neither a missing include nor an `#error`.
     fn is_syntax_error(&self, found: &Diagnostic) -> bool {
         found.severity == Severity::Error
             && found.file == self.path

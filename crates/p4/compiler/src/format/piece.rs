@@ -15,7 +15,7 @@ pub enum Kind {
     BlockComment,
     /// A preprocessor line with its continuations.
     Directive,
-    /// Lines that stay unchanged, with the end of the last line.
+    /// Lines that stay unchanged, including the line end of the last line.
     Raw,
 }
 
@@ -32,9 +32,9 @@ pub struct Piece<'a> {
     pub joint: bool,
     /// A space belongs before the piece if both are on one line.
     pub space: bool,
-    /// Begins a line, because the annotation before it ends one.
+    /// The piece begins a line, because the annotation before it ends a line.
     pub breaks: bool,
-    /// May begin a line, because it follows a leading annotation.
+    /// The piece may begin a line, because it follows a leading annotation.
     pub may_break: bool,
     pub role: Role,
 }
@@ -212,7 +212,7 @@ fn invalid_header(first: &Token, behind: &[Token]) -> Option<usize> {
     (first.is("{") && hash.is("#") && hash.joint && close.is("}")).then_some(2)
 }
 
-/// The number of tokens in the parenthesised arguments at the start.
+/// Returns the number of tokens in the parenthesised arguments at the start of `tokens`.
 fn call(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

@@ -26,7 +26,7 @@ const SPACED: &[&str] = &[
     "while",
     "switch",
 ];
-/// Words whose parentheses hold no operand.
+/// Words whose parentheses belong to a statement and are no part of an operand.
 const CONTROL: &[&str] = &["if", "for", "while", "switch"];
 const GENERIC: &[&str] = &["bit", "int", "varbit", "tuple", "list"];
 /// Words that can begin the type of a cast.
@@ -37,7 +37,7 @@ enum Paren {
     /// After `if`, `for`, `while` or `switch`; true for `switch`.
     Control(bool),
     Annotation,
-    /// At the start of an operand: a cast or a subexpression; true if a type's word comes first.
+    /// Parentheses at the start of an operand: a cast or a subexpression. True if their first word names a type.
     Operand(bool),
     /// After a name: arguments or parameters.
     Call,
@@ -309,7 +309,7 @@ impl Walk {
     }
 }
 
-/// How tightly an operator with two operands binds, 0 the loosest; `None` for any other token.
+/// Returns how tightly an operator with two operands binds, 0 the loosest; `None` for any other token.
 fn binding(text: &str) -> Option<u8> {
     Some(match text {
         "?" => 0,
@@ -326,7 +326,7 @@ fn binding(text: &str) -> Option<u8> {
     })
 }
 
-/// Returns where the type arguments end that begin at `<`; `None` if the `<` is an operator.
+/// Returns the end of the type arguments that begin with the `<` at `at`; `None` if this `<` is an operator.
 fn type_arguments_end(pieces: &[Piece], at: usize, before: Option<&Piece>) -> Option<usize> {
     let name = before.filter(|before| before.kind == Kind::Word)?;
     let spaced = !pieces[at].joint && pieces.get(at + 1).is_some_and(|next| !next.joint);

@@ -1,4 +1,4 @@
-//! Pieces nested by their brackets.
+//! Nests the pieces of a file (tokens, comments, preprocessor lines) by their brackets.
 
 use super::piece::{Kind, Piece, Role};
 
@@ -85,9 +85,9 @@ pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>>
     }
 }
 
-/// Finds conditionals with a branch whose brackets do not match: their branches nest the code differently. The
-/// formatter follows the brackets of the first formatted branch; this function makes the later branches raw, so they
-/// stay unchanged.
+/// Finds preprocessor conditionals with a branch whose brackets do not match. The branches of such a conditional nest
+/// the code differently. The formatter follows the brackets of the first branch that it formats; this function makes
+/// the later branches raw, so they stay unchanged.
 pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
     let mut conditionals: Vec<Vec<usize>> = Vec::new();
     let mut hidden: Vec<(usize, usize)> = Vec::new();

@@ -4,7 +4,7 @@
 //! Invariants, on which `lower` relies:
 //! - a [`Var`] is used only inside the declaration that owns it;
 //! - the two sides of an arithmetic operation have the same type (shifts excepted);
-//! - a call has one slot for each parameter, in the parameters' order;
+//! - a call has one entry in its `arguments` for each parameter, in the parameters' order;
 //! - no [`Type::Variable`], `ListOf` or `RecordOf` is left in an expression, except as the type of
 //!   an argument whose parameter has no structure of its own (`digest`, checksum data).
 
@@ -137,7 +137,7 @@ pub enum Callee {
     ExternFunction(Rc<str>, Vec<Type>),
     ExternMethod(Expr, Rc<str>),
     ApplyTable(TableId),
-    /// A control or parser instance: an expression, since it may be a constructor parameter.
+    /// Applies an instance of a control or parser. It is an expression, because it may be a constructor parameter.
     ApplyBlock(Expr),
     Builtin(Builtin, Expr),
 }
@@ -229,7 +229,7 @@ pub struct Key {
     pub expr: Expr,
     pub match_kind: Rc<str>,
     pub annotations: Vec<Annotation>,
-    /// The control plane's name.
+    /// The key's name for the control plane.
     pub name: String,
 }
 
@@ -322,7 +322,7 @@ pub enum Target {
 #[derive(Debug, Clone)]
 pub enum Transition {
     To(Target),
-    /// Keys and cases; a case has one set for each key (or one for all) and a target.
+    /// Keys and cases. A case has one set for each key, or one set for all keys together, and a target.
     Select(Vec<Expr>, Vec<(Vec<Expr>, Target, Span)>),
 }
 
@@ -371,7 +371,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The type behind `type` declarations and serializable enums.
+    /// Returns the type on which a `type` declaration or a serializable enum is based, and any other type as it is.
     pub fn underlying<'a>(&'a self, ty: &'a Type) -> &'a Type {
         match ty {
             Type::Newtype(id) => self.underlying(&self.newtypes[*id].ty),
@@ -383,7 +383,7 @@ impl Program {
         }
     }
 
-    /// Bits of a value of this type; `None` if their number is not fixed.
+    /// Returns the number of bits of a value of this type; `None` if this number is not fixed.
     pub fn width(&self, ty: &Type) -> Option<u32> {
         match self.underlying(ty) {
             Type::Bool => Some(1),
@@ -437,7 +437,7 @@ impl Program {
         matches!(ty, Type::Struct(id) if self.structs[*id].kind == StructKind::Union)
     }
 
-    /// The type as messages print it, in P4 syntax where there is one.
+    /// Returns the type as messages print it, in P4 syntax where P4 has a syntax for it.
     pub fn type_name(&self, ty: &Type) -> String {
         let join = |items: &[Type]| {
             items
@@ -491,12 +491,12 @@ impl Program {
     }
 }
 
-/// The string of `@name`.
+/// Returns the string in `@name("...")`.
 pub fn name_annotation(annotations: &[Annotation]) -> Option<String> {
     string_annotation(annotations, "name")
 }
 
-/// The string in `@which("...")`; several strings in a row are joined.
+/// Returns the string in `@which("...")`; several strings in a row are joined.
 pub fn string_annotation(annotations: &[Annotation], which: &str) -> Option<String> {
     use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
@@ -518,7 +518,7 @@ pub fn string_annotation(annotations: &[Annotation], which: &str) -> Option<Stri
         .map(|parts| parts.concat())
 }
 
-/// The integers in `@which(1, 2)`.
+/// Returns the integers in `@which(1, 2)`.
 pub fn int_annotation(annotations: &[Annotation], which: &str) -> Option<Vec<BigInt>> {
     use crate::syntax::ast::AnnotationBody;
     let found = annotations
@@ -527,7 +527,7 @@ pub fn int_annotation(annotations: &[Annotation], which: &str) -> Option<Vec<Big
     matches!(found.body, AnnotationBody::Tokens(_)).then(|| annotation_ints(found).collect())
 }
 
-/// The integers in an annotation's parentheses.
+/// Returns the integers in an annotation's parentheses.
 pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> + '_ {
     use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
@@ -541,7 +541,7 @@ pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> 
     })
 }
 
-/// Whether the annotations have `@secret`, which hides the values that a controller writes from every reader.
+/// Whether the annotations have `@secret`, which hides from every reader the values that a controller writes.
 pub fn is_secret(annotations: &[Annotation]) -> bool {
     has_annotation(annotations, "secret")
 }

@@ -1,7 +1,8 @@
 //! Decides which warnings are shown, by the command line's options and by `@noWarn("...")` in the source.
 //!
 //! An annotation applies from its place to the end of the following declaration or statement. A
-//! warning has a code (`W0801`) and p4c's name (`unused`, written with `-` or `_`); both work.
+//! warning has a code (`W0801`) and p4c's name (`unused`, written with `-` or `_`). Options and annotations accept the
+//! code and the name.
 
 use super::NAMES;
 use crate::Options;
@@ -53,7 +54,7 @@ fn is_called(code: &str, name: &str) -> bool {
             .any(|(known, p4c)| *known == code && *p4c == name.replace('_', "-"))
 }
 
-/// The ranges that `@noWarn` annotations silence, each with the warning's name.
+/// Returns the ranges that `@noWarn` annotations silence, each with the warning's name.
 fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     let mut out = Vec::new();
     for (at, window) in tokens.windows(4).enumerate() {
@@ -76,7 +77,7 @@ fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     out
 }
 
-/// The end of the annotated declaration; `at` is inside the annotation's parentheses.
+/// Returns the end of the annotated declaration; `at` is inside the annotation's parentheses.
 fn end_of_annotated(tokens: &[Token], at: usize) -> u32 {
     let mut depth = 1_i32;
     let mut angles = 0_i32;

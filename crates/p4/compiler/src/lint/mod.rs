@@ -1,8 +1,8 @@
 //! Warnings about programs that compile but probably do not do what was meant.
 //!
-//! Each analysis is a file. It reads the checked program before lowering, and runs only if there is no error. A
-//! warning must be true: an analysis that cannot be sure is silent. Codes are W08xx; `explain` has their meanings.
-//! [`NAMES`] gives p4c's name for the same warning, which `--Wdisable` and `@noWarn` accept.
+//! Each analysis has a file of its own. The analyses read the checked program before lowering, and run only if there is
+//! no error. A warning must be true: an analysis that cannot be sure is silent. The warnings have codes W08xx, which
+//! `explain` explains. [`NAMES`] gives p4c's name for the same warning, which `--Wdisable` and `@noWarn` accept.
 
 pub mod control;
 mod drop;
@@ -44,8 +44,9 @@ impl Subject<'_> {
             .is_some_and(|end| end.span.file == span.file && file(end.span) == file(span))
     }
 
-    /// Whether the text at the span consists of literals only. A named constant may change, so a condition on it is a
-    /// deliberate switch.
+    /// Whether the text at the span consists of literals only. A named constant may get another value later, so an
+    /// author
+    /// may use a condition on such a constant to turn code on or off.
     fn is_literal(&self, span: Span) -> bool {
         let text = self.sources.text(span);
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -1,8 +1,8 @@
-//! Names that nothing uses, and names that hide others.
+//! Warns about names that nothing uses, and about names that hide others.
 //!
-//! The checker records every lookup. Constants, types, functions, controls and parsers are reported
-//! only in the file that is compiled: an included file is shared, and other programs may use the
-//! rest of it. A name that begins with `_` is meant to be unused.
+//! The checker records every lookup of a name. Unused constants, types, functions, controls and parsers are reported
+//! only in the file that is compiled, not in an included file: other programs may include the same file and use these
+//! names. A name that begins with `_` is meant to be unused.
 
 use std::collections::HashSet;
 
@@ -81,7 +81,8 @@ fn hiding(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
     let Some((kind, before)) = declared.hides else {
         return;
     };
-    // Names of the architecture are often common words. A type that hides another name is not reported.
+    // Names of the architecture are often common words, so a name that hides one of them is not reported. A type that
+    // hides another name is not reported either.
     if subject.is_library(before) || declared.kind == Kind::Type {
         return;
     }
@@ -99,7 +100,7 @@ fn hiding(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
     .help("give one of them another name");
 }
 
-/// Words in places that are not checked: annotations, and generics that nothing instantiates.
+/// Collects the words in places that are not checked: in annotations, and in generics that nothing instantiates.
 fn words_elsewhere<'a>(subject: &Subject<'a>) -> HashSet<&'a str> {
     let mut out = HashSet::new();
     let mut add = |tokens: &'a [Token]| out.extend(tokens.iter().filter_map(Token::word));
@@ -135,8 +136,8 @@ fn is_unused(subject: &Subject<'_>, span: Span) -> bool {
         .any(|declared| declared.span == span && !names.is_used(declared))
 }
 
-/// Returns the tokens up to the end of their first bracketed group. An annotation has this group at its third token, or
-/// has none.
+/// Returns the tokens up to the end of their first bracketed group. In an annotation this group begins at the third
+/// token; for an annotation without such a group the result is empty.
 fn group<'a>(tokens: &'a [Token], open: &[&str], close: &[&str]) -> &'a [Token] {
     if tokens.first().is_some_and(|first| first.is("@"))
         && !tokens

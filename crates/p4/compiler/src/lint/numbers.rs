@@ -26,7 +26,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     });
 }
 
-/// The only result that a comparison can have, if there is only one.
+/// Returns the result of a comparison that can have only one result, and `None` for any other comparison.
 fn answer(subject: &Subject<'_>, op: BinaryOp, left: &Expr, right: &Expr) -> Option<bool> {
     if same_place(left, right) {
         return match op {

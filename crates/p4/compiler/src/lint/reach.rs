@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::types::Type;
 
-/// The widest key whose values are counted, to see whether the cases of a `select` cover them all; in bits.
+/// The greatest width in bits of a `select` key whose values are counted to see whether the cases cover them all.
 const COUNTED_WIDTH_BITS: u32 = 8;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
@@ -131,7 +131,7 @@ fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]
             Some(ExprKind::Int(value)) => drop(seen.insert(value.to_u64().unwrap_or_default())),
             Some(ExprKind::Bool(value)) => drop(seen.insert(u64::from(*value))),
             Some(ExprKind::Member(_, at)) => drop(seen.insert(*at as u64)),
-            // Masks and ranges are not expanded for counting, so they count as complete.
+            // Masks and ranges are not expanded for counting, so cases with a mask or range count as complete.
             Some(ExprKind::Mask(..) | ExprKind::Range(..)) => return true,
             _ => {}
         }

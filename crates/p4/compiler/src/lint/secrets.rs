@@ -59,7 +59,7 @@ fn place(span: Span) -> Place {
     (span.file, span.start)
 }
 
-/// The places of all annotations in which the compiler looks for `@secret`.
+/// Returns the places of all annotations in which the compiler looks for `@secret`.
 fn effective(tree: &[Declaration]) -> HashSet<Place> {
     let mut found = Effective::default();
     for declaration in tree {
@@ -100,7 +100,7 @@ impl Effective {
         }
     }
 
-    /// Takes the annotations of an action and of the parameters that a controller sets.
+    /// Collects the annotations of an action and of the parameters that a controller sets.
     fn action(&mut self, action: &Action) {
         self.take(&action.annotations);
         let params = action.parameters.iter();

@@ -132,7 +132,8 @@ pub enum Part {
     Range,
 }
 
-/// The entries of one shape (the parts of the key that an entry compares), by the values that they compare with.
+/// The entries of one shape, by the values with which they compare the key. The shape of an entry says which parts of
+/// the key it compares.
 type Wanted = HashMap<String, Vec<usize>>;
 
 /// The earlier entries of a table or cases of a `select`, indexed by the compared parts of the key and by the compared
@@ -161,7 +162,8 @@ impl Earlier {
         self.by_shape[place].1.entry(wanted).or_default().push(at);
     }
 
-    /// The first entry for which `covers` holds. `None` also if the search would take too many comparisons.
+    /// Returns the first entry for which `covers` holds, among those that may cover `sets`. Also returns `None` if the
+    /// search would take too many comparisons.
     pub fn covering(&mut self, sets: &[Expr], covers: impl Fn(usize) -> bool) -> Option<usize> {
         let mut first: Option<usize> = None;
         for (shape, entries) in &self.by_shape {
@@ -198,8 +200,9 @@ fn part(set: &Expr) -> Option<Part> {
     })
 }
 
-/// The values, as text, that an entry of `shape` must compare with if it is to match everything that `sets` match.
-/// Ranges add nothing to the text. `None` if no entry of this shape can match all of it.
+/// Returns, as text, the values that an entry of `shape` must compare with if it is to match everything that `sets`
+/// match. Ranges add nothing to the text. Returns `None` if no entry of this shape can match everything that `sets`
+/// match.
 fn seen_by(shape: &[Part], sets: &[Expr]) -> Option<String> {
     if shape.iter().all(|part| *part == Part::Nothing) {
         return Some(String::new());

@@ -1,8 +1,9 @@
-//! Variables and parameters that are never read.
+//! Warns about variables and parameters that are never read.
 //!
-//! A variable with several copies (of a generic function) is unused if all its copies are. The
-//! architecture prescribes the parameters of its blocks; other controls with the same types often
-//! have unused parameters for uniformity.
+//! A generic function and its variables are copied for each use of the function. Such a variable counts as unused only
+//! if all its copies are unused. Parameters of the architecture's blocks are not reported, because the architecture
+//! prescribes them. Parameters of the same types in other controls are not reported either, because controls often have
+//! unused parameters for uniformity.
 
 use std::collections::{HashMap, HashSet};
 
@@ -60,7 +61,7 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
         return;
     }
     if seen.written {
-        // Metadata is also read without being named, by checksums, digests and field lists; a block's variable is not.
+        // Checksums, digests and field lists read metadata without naming it, but they do not read a block's variables.
         sink.warning(
             "W0802",
             declared.span,
@@ -82,7 +83,7 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
     }
 }
 
-/// The parameters whose number and order the architecture or a type fixes.
+/// Returns the parameters whose number and order the architecture or a type fixes.
 fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     let program = subject.program;
     let mut out: HashSet<VarId> = HashSet::new();

@@ -250,7 +250,7 @@ fn access(direction: Direction) -> Access {
     }
 }
 
-/// The parameters of a call's callee, if the program declares it.
+/// Returns the parameters of a call's callee, or `None` if the program does not declare the callee.
 pub fn parameters<'p>(program: &'p Program, call: &Call) -> Option<&'p [usize]> {
     use crate::types::Type;
     Some(match &call.callee {
@@ -265,7 +265,8 @@ pub fn parameters<'p>(program: &'p Program, call: &Call) -> Option<&'p [usize]> 
     })
 }
 
-/// How a call accesses an argument. An extern that the architecture does not declare may read and write it.
+/// Returns how a call accesses an argument. An extern that the architecture does not declare may read and write its
+/// arguments.
 pub fn argument_access(program: &Program, call: &Call, at: usize) -> Access {
     if let Some(parameters) = parameters(program, call) {
         return parameters.get(at).map_or(Access::Both, |parameter| {

@@ -18,7 +18,7 @@ fn runtime_datum(var: &ir::Var, action: &ir::Action, bitwidth: u32) -> RuntimeDa
 }
 
 impl Lower<'_> {
-    /// The control plane's name of an action, in the control instance that is being lowered.
+    /// Returns the control plane's name of an action, in the control instance that is being lowered.
     pub fn action_name(&self, id: usize) -> String {
         let action = &self.program.actions[id];
         let name =
@@ -107,8 +107,11 @@ impl Lower<'_> {
             self.env.insert(*parameter, Binding::Place(place));
             runtime_data.push(runtime_datum(var, action, bitwidth));
         }
-        // The primitives of a JSON action are not part of the controls around it, so an `exit` in the action must do
-        // their copy-out. An action that no table has needs none: its JSON action never runs.
+        // The primitives of a JSON action are not part of the controls around the action. So an `exit` in the action
+        // must
+        // itself do the copy-out of these controls. An action that no table has needs no copy-out, because its JSON
+        // action
+        // never runs.
         let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
         let is_unknown = !table.is_empty() && self.copy_outs.of_blocks.iter().any(is_shared);
         let outer = (

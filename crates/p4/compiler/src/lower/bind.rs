@@ -10,9 +10,10 @@ use crate::types::Type;
 impl Lower<'_> {
     /// Binds parameters; returns the values to copy out.
     ///
-    /// A parameter shares its argument's storage if no other argument overlaps it, since a control can reach nothing
-    /// but its parameters. If `storage` (the block's path) is given, parameters have their own storage, the same each
-    /// time the block is applied.
+    /// A parameter shares its argument's storage if no other argument overlaps the argument, since a control can reach
+    /// nothing but its parameters. If `storage` (the block's path) is given, each parameter has storage of its own,
+    /// which
+    /// is the same each time the block is applied.
     pub fn bind_block(
         &mut self,
         parameters: &[VarId],
@@ -28,7 +29,7 @@ impl Lower<'_> {
             .iter()
             .map(|argument| self.shared_place(argument.as_ref()))
             .collect();
-        // An argument that is copied back overlaps too, although its parameter has its own storage.
+        // An argument that is copied back may also overlap other arguments, although its parameter has its own storage.
         let written: Vec<Option<Place>> = parameters
             .iter()
             .zip(&resolved)

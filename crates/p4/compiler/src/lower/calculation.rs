@@ -55,7 +55,7 @@ impl Lower<'_> {
         vec![(self.data(&expr), expr.ty.clone())]
     }
 
-    /// Creates a named computation over fields and constants; other values go through a temporary.
+    /// Creates a named computation over fields and constants. Any other value is first stored in a temporary.
     pub fn calculation(
         &mut self,
         algo: &str,

@@ -1,4 +1,4 @@
-//! Calls as primitives; functions and actions are inlined.
+//! Lowers calls to primitives; functions and actions are inlined.
 
 use bmv2_json::Value;
 
@@ -131,8 +131,8 @@ impl Lower<'_> {
 
     /// Binds the parameters, lowers the body to primitives, and copies the results out.
     ///
-    /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an action), so
-    /// parameters that it only reads need no copy.
+    /// If `isolated` is set (for a function, not for an action), the body reaches nothing of the caller but its
+    /// parameters. Then parameters that the body only reads need no copy.
     fn with_arguments(
         &mut self,
         parameters: &[VarId],
@@ -292,7 +292,7 @@ impl Lower<'_> {
         Binding::Place(temp)
     }
 
-    /// Sets an `out` parameter's initial value: its headers are invalid.
+    /// Gives an `out` parameter its initial value: makes its headers invalid.
     pub fn invalidate(&mut self, place: &Place, span: Span) {
         for leaf in self.leaves(place) {
             match &leaf {
@@ -368,14 +368,15 @@ impl Lower<'_> {
         }
     }
 
-    /// Emits `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
+    /// Emits `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (P4_16 language
+    /// specification, section 8.20).
     pub fn set_invalid(&mut self, place: &Place, span: Span) {
         let (target, _) = self.read_raw(place);
         self.emit("remove_header", vec![parameter(target)], span);
         self.invalidate_rivals(place, span);
     }
 
-    /// Makes the other members of a header's union invalid, if it is in one.
+    /// If a header is a member of a union, makes the union's other members invalid.
     pub fn invalidate_rivals(&mut self, place: &Place, span: Span) {
         for rival in self.rivals(place) {
             let (target, _) = self.read_raw(&rival);

@@ -1,4 +1,4 @@
-//! Controls: apply blocks become nodes, and nodes become tables and conditionals with their successors.
+//! Lowers controls: apply blocks become nodes, and nodes become tables and conditionals with their successors.
 //!
 //! Statements that apply nothing are collected in an action of a table without a key, which always runs its default
 //! action. This is how simple_switch programs run code between tables.

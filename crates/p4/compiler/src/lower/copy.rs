@@ -1,4 +1,5 @@
-//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): where an `out` or `inout` argument is written back.
+//! Copies arguments into parameters before a call, and `out` and `inout` parameters back into their arguments after the
+//! call: copy-in and copy-out (P4_16 language specification 1.2.5, section 6.8).
 
 use super::Lower;
 use super::place::{Place, parameter};
@@ -30,7 +31,7 @@ pub struct PendingBlock {
 }
 
 impl Lower<'_> {
-    /// The l-value that an argument is; `None` if it is none.
+    /// Returns an argument as an l-value; `None` if the argument is not an l-value.
     pub fn write_target(&mut self, argument: &Expr) -> Option<Target> {
         let ExprKind::Slice(inner, high, low) = &argument.kind else {
             let place = self.place(argument)?;

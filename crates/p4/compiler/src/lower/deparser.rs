@@ -1,4 +1,4 @@
-//! The deparser: the order of headers, and the calls that run before the first header is written.
+//! Lowers the deparser to an order of headers, and to the calls that run before the first header is written.
 
 use std::rc::Rc;
 

@@ -1,5 +1,5 @@
-//! Turns expressions into BMv2 operands. Calls inside become primitives before the statement. BMv2 has two kinds of
-//! operands, boolean ones and data (numbers); `d2b` and `b2d` convert them.
+//! Turns expressions into BMv2 operands. Calls inside an expression become primitives that run before the statement.
+//! BMv2 has two kinds of operands: boolean operands and data (numbers). `d2b` and `b2d` convert between them.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -281,7 +281,7 @@ impl Lower<'_> {
             let (a, b) = (self.value(left), self.value(right));
             return operation(name, Some(a), Some(b));
         }
-        // Calls in the right side run only if the left side does not decide.
+        // Calls in the right side run only if the left side does not decide the result.
         let temp = self.temp("tmp", &Type::Bool, left.span);
         self.assign(&temp, left);
         let condition = self.read(&temp);
@@ -304,7 +304,7 @@ impl Lower<'_> {
         matches!(ty, Type::Struct(_) | Type::Tuple(_) | Type::Stack(..))
     }
 
-    /// Equality of headers, structs and tuples, field by field; headers also by validity.
+    /// Compares headers, structs or tuples field by field, and headers also by their validity.
     fn compare_aggregates(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Value {
         let (Some(a), Some(b)) = (self.place(left), self.place(right)) else {
             return self.no_value(left);

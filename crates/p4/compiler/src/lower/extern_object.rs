@@ -1,4 +1,4 @@
-//! v1model's extern objects: instances become arrays.
+//! Lowers v1model's extern objects: their instances become arrays in the JSON.
 
 use bmv2_json::{AttributeValue, CounterArray, ExternInstance, MeterArray, RegisterArray, Value};
 use num_traits::ToPrimitive as _;
@@ -239,8 +239,8 @@ impl Lower<'_> {
         });
     }
 
-    /// Reports each direct meter that has a table but no action that reads the colour, or such an action but no table.
-    /// simple_switch refuses these meters.
+    /// Reports each direct meter that belongs to a table although no action reads its colour, and each direct meter
+    /// whose colour an action reads although it belongs to no table. simple_switch refuses these meters.
     pub fn check_direct_meters(&mut self) {
         let is_read = |name: &str| {
             let arrays = &self.json.meter_arrays;

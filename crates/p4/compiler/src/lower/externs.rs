@@ -1,4 +1,4 @@
-//! v1model's externs: calls become primitives.
+//! Lowers calls of v1model's externs to primitives.
 
 use std::rc::Rc;
 
@@ -287,8 +287,10 @@ impl Lower<'_> {
         out
     }
 
-    /// simple_switch's primitive writes two fields of its header argument, so this header must be the standard metadata
-    /// itself. A copy of the struct is part of another header; its two fields are assigned one by one.
+    /// simple_switch's primitive `mark_to_drop` writes two fields of its header argument, so this header must be the
+    /// standard metadata itself. A copy of the struct is stored in another header, so for a copy the compiler assigns
+    /// the
+    /// two fields one by one.
     fn mark_to_drop(&mut self, arguments: &[Option<Expr>], span: Span) {
         let Some(Some(argument)) = arguments.first() else {
             let metadata = Value::Header(STANDARD_METADATA.to_owned());

@@ -18,13 +18,13 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::annotation::FIELD_LIST;
 
-/// A header or metadata and its field.
+/// The name of a header or of metadata, and the name of a field in it.
 type FieldName = (String, String);
 
 /// The program's field lists, and the fields that a list may contain.
 #[derive(Default)]
 pub struct FieldLists {
-    /// Positions in the JSON by the program's list number.
+    /// Each list's position in the JSON, by the number that the program gives the list.
     numbered: HashMap<u32, usize>,
     /// The fields of the user metadata and of standard metadata.
     metadata: HashSet<FieldName>,
@@ -129,7 +129,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every field that this place stores, including the fields in headers and unions.
+    /// Returns every field that this place stores, including the fields in headers and unions.
     fn stored(&self, place: &Place) -> Vec<Value> {
         let mut fields = Vec::new();
         for part in self.fields(place) {
@@ -149,7 +149,7 @@ impl Lower<'_> {
         fields
     }
 
-    /// The position of the field list with this number; creates an empty list if no member has the number.
+    /// Returns the position of the field list with this number. Creates an empty list if no member has the number.
     fn numbered_list(&mut self, number: u32) -> usize {
         if let Some(at) = self.field_lists.numbered.get(&number) {
             return *at;
@@ -159,8 +159,11 @@ impl Lower<'_> {
         at
     }
 
-    /// Creates a field list and returns its position. Its id is not the program's number but counts from 1:
-    /// simple_switch's `resubmit` and `recirculate` take 0 as no list and use only 16 bits of an id.
+    /// Creates a field list and returns its position. Its id is not the number that the program gives the list; ids
+    /// count
+    /// from 1, because for simple_switch's `resubmit` and `recirculate` the id 0 means no list, and they use only 16
+    /// bits
+    /// of an id.
     fn new_field_list(&mut self, name: String, elements: Vec<Value>) -> usize {
         let at = self.json.field_lists.len();
         self.json.field_lists.push(FieldList {

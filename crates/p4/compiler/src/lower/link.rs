@@ -1,4 +1,4 @@
-//! Nodes become tables and conditionals, each with its successors.
+//! Turns nodes, the parts into which a control was lowered, into tables and conditionals, each with its successors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ pub struct Leave {
 }
 
 impl Lower<'_> {
-    /// Links the nodes to their successors; returns the name of the first one.
+    /// Links the nodes to their successors. Returns the name of the table or conditional that runs first.
     pub fn link(&mut self, nodes: &[Node], next: Option<String>, leave: &Leave) -> Option<String> {
         let mut next = next;
         for node in nodes.iter().rev() {

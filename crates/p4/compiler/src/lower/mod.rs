@@ -1,9 +1,9 @@
 //! Lowers the checked program to the constructs of BMv2's JSON: all calls are inlined, each variable has one place
 //! where it is stored, and control flow becomes tables and conditionals.
 //!
-//! The walk begins at `main`. A sub-control's parameters share their arguments' storage if the
-//! program cannot tell the difference; otherwise they are copied in and out. Code that
-//! simple_switch cannot express is reported as E06xx.
+//! The walk begins at `main`. A sub-control's parameters share their arguments' storage if this makes no difference to
+//! the program; otherwise the arguments are copied in and out. Code that simple_switch cannot express is reported as
+//! E06xx.
 
 mod action;
 mod assign;
@@ -105,7 +105,7 @@ pub struct TableInfo {
     pub table: usize,
     pub name: String,
     pub size: u64,
-    /// Name, and the annotations in the table's list of actions.
+    /// The name of each action, and its annotations in the table's list of actions.
     pub actions: Vec<(String, Vec<Annotation>)>,
     pub default: Option<(String, Vec<(u32, Expr)>)>,
     pub direct_counter: Option<usize>,
@@ -216,7 +216,8 @@ struct Pipeline {
     key_places: HashMap<(String, usize), Place>,
 }
 
-/// The copy-outs due for the calls around the code that is being lowered, and for the controls around those calls.
+/// The copy-outs (writes from `out` and `inout` parameters to their arguments) that are due for the calls around the
+/// code that is being lowered, and for the controls around those calls.
 #[derive(Default)]
 struct CopyOuts {
     of_calls: Vec<Vec<CopyOut>>,
@@ -478,7 +479,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns an expression that means this place: a variable that has no name in the source.
+    /// Returns an expression that stands for this place: a variable that has no name in the source.
     pub fn hold(&mut self, place: Place, ty: Type, span: Span) -> Expr {
         let id = self.blocks.next_holder;
         self.blocks.next_holder += 1;
@@ -532,7 +533,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The source location of a condition, with the text of all its lines, shortened for a reader.
+    /// Returns the source location of a condition, with the text of all its lines, shortened for a reader.
     pub fn whole_source_info(&self, span: Span) -> Option<SourceInfo> {
         let mut info = self.source_info(span)?;
         let words = self.sources.text(span).split_whitespace();
@@ -630,7 +631,7 @@ impl Lower<'_> {
         let n_labels = self.code.body.labels.len();
         no(self);
         if self.code.body.primitives.len() == before + 1 {
-            // `else` is empty: removes the jump over it, which is the last one.
+            // `else` is empty. The last jump would only skip it, so the jump is removed.
             self.code.body.primitives.pop();
             self.code.body.jumps.pop();
             self.code.body.labels[otherwise] = Some(before);

@@ -1,14 +1,15 @@
-//! The order in which P4Info lists tables and actions, which is p4c's.
+//! The order in which P4Info lists tables and actions. It is the same as p4c's order.
 //!
-//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. A sub-control stands where
-//! its instance is declared; a control that is applied by its type's name stands after all declarations. Tables and
-//! actions are then in the order of declaration, not of application, ingress before egress. Global actions come before
-//! the actions of the first control that uses them.
+//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. The declarations of a
+//! sub-control are inserted where its instance is declared; those of a control that is applied by its type's name come
+//! after all other declarations. Tables and actions are then listed in the order of declaration, not of application,
+//! and ingress comes before egress. Global actions come before the actions of the first control that uses them.
 
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};
 
-/// The position of a declaration: the pipeline, then positions among the declarations of nested controls.
+/// The position of a declaration: first the pipeline, then from the outermost control inwards the position among each
+/// control's declarations.
 pub type DeclaredAt = Vec<usize>;
 
 #[derive(Default)]
@@ -43,7 +44,7 @@ impl Standing {
 }
 
 impl Lower<'_> {
-    /// The position of a declaration in the control that is being lowered.
+    /// Returns the position of a declaration in the control that is being lowered.
     pub fn declared(&self, local: Local) -> DeclaredAt {
         let locals = self.declarations();
         let at = locals.iter().position(|other| *other == local);
@@ -82,7 +83,7 @@ impl Resources {
                 let place = listed.position(|(name, _)| *name == action.name)?;
                 Some((table.order.first().copied(), at, place))
             });
-            // An action that is only called comes after those in tables.
+            // An action that no table has, but that is called, comes after the actions of tables.
             let (pipeline, table, place) = uses.unwrap_or((pipeline, usize::MAX - 1, 0));
             (pipeline, table, place, DeclaredAt::new())
         });

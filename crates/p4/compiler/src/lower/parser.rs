@@ -1,4 +1,5 @@
-//! Parsers: states, their operations and transitions; sub-parsers become states of their caller.
+//! Lowers parsers: their states with operations and transitions. Sub-parsers become states of the parser that calls
+//! them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -57,7 +58,7 @@ impl Lower<'_> {
         });
     }
 
-    /// Lowers all states of a parser whose parameters are bound; returns the name of the first one.
+    /// Lowers all states of a parser whose parameters are bound. Returns the name of the first state.
     fn run_parser(
         &mut self,
         block: &BlockInstance,
@@ -486,8 +487,9 @@ impl Lower<'_> {
                 for (sets, target, case_span) in cases {
                     let next = self.target(target, exits, *case_span);
                     self.case(sets, &keys, next, *case_span, &mut transitions);
-                    // A case that matches every key hides the cases after it. They are left out, because simple_switch
-                    // would try them first.
+                    // A case that matches every key hides the cases after it. The later cases are left out, because
+                    // simple_switch would
+                    // try them before this case.
                     if transitions.last().is_some_and(is_default) {
                         break;
                     }

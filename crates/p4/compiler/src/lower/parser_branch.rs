@@ -19,7 +19,7 @@ enum End {
 }
 
 impl Lower<'_> {
-    /// Ends the state with a transition to another, and continues there.
+    /// Ends the current state with a transition to the state `next`, and continues in `next`.
     pub fn go_to(&mut self, next: &str, span: Span) {
         self.drain(span);
         self.end_state(
@@ -44,7 +44,7 @@ impl Lower<'_> {
         );
     }
 
-    /// Turns code with jumps into states: one for each stretch between jumps and their targets.
+    /// Turns code with jumps into states: one state for each stretch of code between jumps and their targets.
     pub fn drain_branches(&mut self, primitives: &[Primitive], span: Span) {
         let end = primitives.len();
         let starts = stretches(primitives);

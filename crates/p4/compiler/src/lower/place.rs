@@ -92,7 +92,7 @@ pub fn operation(op: &str, left: Option<Value>, right: Option<Value>) -> Value {
     Value::Expression(Box::new(Expression::Op(op)))
 }
 
-/// A numbered part of an operand: a header's field, a union's member.
+/// Returns the operand for a numbered part of `whole`: a header's field or a union's member.
 fn part(op: &str, whole: Value, position: u32) -> Value {
     let op = Operation {
         op: op.to_owned(),
@@ -108,7 +108,7 @@ fn union_at(stack: &str, index: &Value) -> Value {
     operation("dereference_union_stack", Some(stack), Some(index.clone()))
 }
 
-/// An element of a stack of headers, or a member of an element of a stack of unions.
+/// Returns the operand for an element of a stack of headers, or for a member of an element of a stack of unions.
 fn header_at(stack: &str, index: &Value, member: Option<(u32, StructId)>) -> Value {
     match member {
         Some((member, _)) => part("access_union_header", union_at(stack, index), member),
@@ -135,7 +135,7 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
-/// A number in hex, padded to whole bytes.
+/// Returns a number as a hex operand, padded to whole bytes.
 pub fn hex(value: &BigInt, width: u32) -> Value {
     Value::Hexstr(hex_text(value, width))
 }
@@ -147,7 +147,7 @@ pub fn hex_text(value: &BigInt, width: u32) -> String {
     format!("{sign}0x{digits:0>wanted$}")
 }
 
-/// A small number that is not a field's value: an id, an offset, a width.
+/// Returns the hex operand for a small number that is not a field's value: an id, an offset, a width.
 pub fn plain_hex(value: u64) -> Value {
     Value::Hexstr(format!("{value:#x}"))
 }
@@ -165,7 +165,7 @@ pub fn parameter(value: Value) -> Value {
 }
 
 impl Lower<'_> {
-    /// Cuts a result to its type, as P4's arithmetic does.
+    /// Cuts a result to the width of its type, as P4's arithmetic does.
     pub fn clamp(&self, value: Value, ty: &Type) -> Value {
         match self.program.underlying(ty) {
             Type::Bits {
@@ -251,8 +251,9 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of a header's field with the name `prefix`. If it is a struct, its members are the header's fields
-    /// `prefix.member`.
+    /// Returns the place of a header's field with the name `prefix`. If the field is a struct, the struct's members are
+    /// the
+    /// header's fields `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {
@@ -274,7 +275,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The place of an expression's value; `None` if the value has none, as that of a sum.
+    /// Returns the place of an expression's value; `None` if the value is not stored anywhere, for example the value of
+    /// a sum.
     pub fn place(&mut self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => match self.env.get(id) {
@@ -385,7 +387,7 @@ impl Lower<'_> {
         false
     }
 
-    /// The other members of the union that a header is in.
+    /// Returns the other members of the union that contains a header.
     pub fn rivals(&self, place: &Place) -> Vec<Place> {
         let members = |id: StructId| {
             let fields = self.program.structs[id].fields.iter();
@@ -540,7 +542,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every scalar, header, union and stack inside a place.
+    /// Returns every scalar, header, union and stack inside a place.
     pub fn leaves(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Members(members) => members
@@ -564,7 +566,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The scalar fields of a place, including those in headers.
+    /// Returns the scalar fields of a place, including the fields in headers.
     pub fn fields(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Members(members) => members
@@ -632,7 +634,7 @@ impl<'a> Roots<'a> {
         self.0.entry(name).or_default().insert(part);
     }
 
-    /// Whether a part of `other` is a part of this place, or lies within one.
+    /// Whether a part of `other` is a part of this place, or lies within a part of this place.
     fn enclose(&self, other: &Roots<'_>) -> bool {
         other.0.iter().any(|(name, parts)| {
             let outside = name.match_indices(['[', '.']).map(|(end, _)| &name[..end]);

@@ -1,4 +1,4 @@
-//! `select`: keys and the values and masks of its cases.
+//! Lowers `select`: its keys, and the values and masks of its cases.
 
 use bmv2_json::{Transition as JsonTransition, Value};
 use num_bigint::BigInt;
@@ -19,7 +19,7 @@ pub struct SelectKey {
     pub is_signed: bool,
 }
 
-/// One key's part of a case: value and mask, unsigned.
+/// The value and the mask with which a case compares one key, both unsigned.
 type MaskedValue = (BigInt, BigInt);
 
 impl Lower<'_> {
@@ -190,7 +190,7 @@ impl Lower<'_> {
     }
 }
 
-/// The fewest prefixes that cover a closed interval.
+/// Returns the fewest prefixes that cover a closed interval.
 fn prefixes(mut low: BigInt, high: &BigInt, width: u32) -> Vec<MaskedValue> {
     let mut out = Vec::new();
     while low <= *high {

@@ -1,5 +1,5 @@
-//! Statements as primitives. `control` lowers the statements of an apply block that need nodes (tables and
-//! conditionals).
+//! Lowers statements to primitives. Statements of an apply block that need nodes (tables and conditionals) are lowered
+//! in `control`.
 
 use bmv2_json::Value;
 
@@ -114,7 +114,7 @@ impl Lower<'_> {
             .reduce(|a, b| operation("or", Some(a), Some(b)))
     }
 
-    /// Returns the cases with the default case last, because it applies only if no label does.
+    /// Returns the cases with the default case last, because the default case applies only if no label matches.
     pub fn ordered_cases(
         cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
     ) -> Vec<(Vec<Option<Expr>>, Vec<Statement>)> {
@@ -160,8 +160,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns an extern's arguments, each with its value before the calls in later arguments (P4_16 1.2.5, section
-    /// 6.8). Some externs write their first argument instead of reading it.
+    /// Returns an extern's arguments. Each argument has the value from before the calls in later arguments (P4_16
+    /// 1.2.5, section 6.8). Some externs write their first argument instead of reading it.
     pub fn before_later_calls(
         &mut self,
         callee: &str,

@@ -1,4 +1,4 @@
-//! Tables: keys, entries, default actions and the externs that tables own.
+//! Lowers tables: their keys, entries, default actions and the externs that they own.
 
 use bmv2_json::{ActionProfile, DefaultEntry, Selector, Table, TableKey, Value};
 use num_bigint::BigInt;
@@ -54,7 +54,9 @@ impl Lower<'_> {
     }
 
     /// Returns how many keys come before the last key with a call that may change what earlier keys read. Keys are
-    /// evaluated in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these keep the value from before the call.
+    /// evaluated in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these earlier keys keep the values from before
+    /// the
+    /// call.
     pub fn n_before_changes<'e>(&self, keys: impl Iterator<Item = &'e Expr>) -> usize {
         let keys: Vec<&Expr> = keys.collect();
         let last = keys.iter().rposition(|key| self.key_changes(key));
@@ -248,7 +250,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Marks the parameters of a secret table's actions as secret, for other tables with these actions too.
+    /// Marks the parameters of a secret table's actions as secret. They are then also secret in other tables that have
+    /// these actions.
     fn keep_arguments_secret(&mut self, action_ids: &[u32]) {
         for action in &mut self.json.actions {
             if action_ids.contains(&action.id) {
@@ -258,7 +261,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The table's kind in the JSON, and its action profile.
+    /// Returns the table's kind in the JSON, and the name of its action profile if it has one.
     fn implementation(&self, profile: Option<usize>) -> (&'static str, Option<String>) {
         match profile.map(|at| &self.externs[at]) {
             Some(object) if object.kind == "action_selector" => {
@@ -444,8 +447,8 @@ impl Lower<'_> {
         (self.action_name(used.action), arguments)
     }
 
-    /// The default entry for the JSON. For a table with an action profile, omits a default of `NoAction` and clears
-    /// the constant flag of the action, because BMv2 allows only the whole entry to be constant.
+    /// Returns the default entry for the JSON. For a table with an action profile, it omits a default of `NoAction` and
+    /// clears the constant flag of the action, because BMv2 allows only the whole entry to be constant.
     fn written_default(
         &self,
         table: &ir::Table,

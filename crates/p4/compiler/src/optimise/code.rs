@@ -76,7 +76,7 @@ pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     }));
 }
 
-/// The final target of a jump, through further jumps at its target.
+/// Returns where a jump to `to` finally leads: follows further jumps at the target.
 fn thread(body: &[Primitive], mut to: usize) -> usize {
     // Jumps go forward, so this ends.
     while let Some(next) = body.get(to) {

@@ -1,13 +1,18 @@
 //! Removes dead stores: values that are written and never read.
 //!
 //! The analysis runs backwards over a packet's whole path. A field is live if something may read it before it is
-//! written again. At the end of a control, all fields of the target's own metadata are live, and all fields of headers
-//! that may be sent. So only user metadata and temporaries can be dead there. More fields are live at some places: at
-//! ingress's end those that egress, field lists and digests read; at egress's end those of checksums, field lists and
-//! the deparser; everywhere in the parser those of ingress and the verified checksums, since an error may end the
-//! parser anywhere. The pass is sound because it removes only copies, hashes and register reads, which do nothing but
-//! write one field. Meters, random numbers and unknown primitives stay, and so does code that may end the parser. A
-//! clone or a recirculated packet sees only the metadata of its field list.
+//! written again. At the end of a control, all fields of the target's own metadata are live, and so are all fields of
+//! headers that may be sent. So mainly user metadata and temporaries can be dead there. More fields are live at some
+//! places:
+//!
+//! - at the end of ingress, the fields that egress, field lists and digests read;
+//! - at the end of egress, the fields that checksums, field lists and the deparser read;
+//! - everywhere in the parser, the fields that ingress and the verified checksums read, because an error may end the
+//!   parser anywhere.
+//!
+//! A clone or a recirculated packet sees only the metadata of its field list. The pass is sound because it removes only
+//! copies, hashes and register reads, which do nothing but write one field. Meters, random numbers and unknown
+//! primitives stay, and so does code that may end the parser.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +62,7 @@ impl Live {
         touched.fields.iter().for_each(|field| self.insert(*field));
     }
 
-    /// Steps back over an effect, to the live fields before it.
+    /// Turns the live fields after an effect into the live fields before it.
     fn pass(&mut self, effect: &Effect) {
         if let Some(field) = effect.defines {
             self.remove(field);
@@ -115,8 +120,8 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// The fields that are live at every control's end: all but the program's metadata and the fields of headers that are
-/// never sent.
+/// Returns the fields that are live at every control's end. These are all fields but those of the program's metadata
+/// and those of headers that are never sent.
 fn ends(model: &Model) -> Live {
     let mut live = Live::everything(model);
     for (id, info) in (0..).zip(&model.fields) {
@@ -162,8 +167,8 @@ struct Liveness<'a> {
 }
 
 impl Liveness<'_> {
-    /// The live fields before egress. A clone made in egress passes egress again, with the headers with which its
-    /// parent left.
+    /// Returns the live fields before egress. A clone made in egress runs through egress again, with the headers that
+    /// the cloned packet had when it left egress.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
             let first = self.pipeline(program, "egress", &end);
@@ -193,7 +198,7 @@ impl Liveness<'_> {
         let order = match graph.order() {
             Some(order) => order,
             None => {
-                // The nodes form a cycle: everything is live everywhere.
+                // The nodes form a cycle, so every field counts as live everywhere.
                 let all = Live::everything(self.model);
                 let called = pipeline.action_calls.iter().map(|call| call.action_id);
                 let tables = pipeline.tables.iter();
@@ -240,8 +245,8 @@ impl Liveness<'_> {
             }
             Node::Table(at) => {
                 let table = &pipeline.tables[at];
-                // Only a table without a key and with a default action is sure to run an action. Any other is
-                // treated as if it may run none.
+                // Only a table without a key and with a default action is sure to run an action. The analysis assumes
+                // that any other table may run no action.
                 let mut live = if table.default_entry.is_some() && table.key.is_empty() {
                     Live::none(self.model)
                 } else {
@@ -331,7 +336,7 @@ fn sweep(model: &Model, body: &mut Vec<Primitive>, behind: &Live, at_exit: &Live
     code::remove(body, &dead)
 }
 
-/// Removes the dead stores of the parsers; `end` is live wherever a parser ends.
+/// Removes the dead stores of the parsers. The fields in `end` are live wherever a parser ends.
 fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     let mut changed = false;
     for parser in &mut program.parsers {
@@ -375,7 +380,7 @@ fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     changed
 }
 
-/// The live fields after the operations of a state.
+/// Returns the fields that are live after the operations of a state.
 fn behind_state(
     model: &Model,
     state: &bmv2_json::ParseState,

@@ -273,7 +273,7 @@ impl Effect {
         self
     }
 
-    /// The field that is written, if that is the only effect.
+    /// Returns the field that is written, if writing it is the only effect.
     pub fn only_writes(&self) -> Option<FieldId> {
         match self.writes.fields.as_slice() {
             [field] if self.is_pure && !self.writes.all => Some(*field),

@@ -13,7 +13,7 @@ use super::fold;
 use super::model::{FieldId, Model, Role, VALID};
 use super::number;
 
-/// Maximum number of conditions that are remembered: enough for those of one path, and a bound on the work.
+/// Maximum number of conditions that are remembered. It is enough for the conditions of one path, and bounds the work.
 const CONDITIONS_MAX: usize = 16;
 /// Maximum width of a constant that is remembered, in bits: an IPv6 address fits.
 const CONSTANT_BITS_MAX: u32 = 128;
@@ -28,7 +28,7 @@ struct Condition {
     of_action: bool,
 }
 
-/// Returns a hash, which is the same for equal operands.
+/// Returns a hash of an operand. Equal operands have the same hash.
 fn fingerprint(value: &Value) -> u64 {
     let mut sum: u64 = 0;
     let mut add = |text: &str| {
@@ -93,7 +93,7 @@ impl Facts {
         self.conditions.retain(|condition| !condition.of_action);
     }
 
-    /// The operand that replaces a read of the field.
+    /// Returns the operand that replaces a read of the field.
     pub fn read(&self, model: &Model, header: &str, field: &str) -> Value {
         let known = model.id(header, field).and_then(|id| self.atoms.get(id));
         match known {
@@ -104,7 +104,7 @@ impl Facts {
         }
     }
 
-    /// Whether a condition is known to be true or false.
+    /// Returns whether a condition is true or false, or `None` if this is not known.
     pub fn truth(&self, model: &Model, value: &Value) -> Option<bool> {
         if let Some(operation) = fold::as_operation(value)
             && operation.op == "valid"

@@ -3,9 +3,9 @@
 //! `flow` redirects edges past branches whose condition is constant or whose successors are the same, and past internal
 //! tables (made by a compiler to run code between tables) that have no code. It removes unreachable branches and
 //! internal tables. It joins an internal table with its only successor if no other node leads there. `calls` turns
-//! internal tables into direct action calls, which look nothing up. Both are sound because an operand has no side
-//! effects, an internal table always runs its one action, no other node has that action, and code with an `exit` is
-//! never joined with its successor. Tables that a control plane can name stay, reachable or not.
+//! internal tables into direct action calls, which look nothing up. Both passes are sound because an operand has no
+//! side effects, an internal table always runs its one action, no other node has that action, and code with an `exit`
+//! is never joined with its successor. A table that a control plane can name stays even if it is unreachable.
 
 use bmv2_json::{ActionCall, Pipeline, Program, Value};
 
@@ -36,7 +36,7 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
 /// Where edges to nodes without effect finally lead.
 type Ends = HashMap<Node, Option<String>>;
 
-/// Where a node without effect leads; `None` if the node has an effect.
+/// Returns the node to which a node without effect finally leads; `None` if the node has an effect.
 fn past(
     graph: &Graph,
     pipeline: &Pipeline,
@@ -124,7 +124,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     changed
 }
 
-/// The action and the successor of a node that no control plane sees.
+/// Returns the action and the successor of a node that no control plane sees.
 pub fn internal(
     pipeline: &Pipeline,
     node: Node,
@@ -177,7 +177,7 @@ pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     uses
 }
 
-/// Joins pairs of consecutive nodes that only run an action; returns whether there were any.
+/// Joins pairs of consecutive nodes that only run an action. Returns whether there was such a pair.
 fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {

@@ -1,11 +1,11 @@
 //! Simplifies expressions: computes constants, removes masks and casts without effect, simplifies truth values, and
 //! replaces fields by known values.
 //!
-//! It is sound because operands have no side effects and operations compute with integers of unlimited width. Only
-//! [`demanded`] uses widths. It is used where the consumer keeps only the low bits, and only for unsigned fields,
-//! because simple_switch does not cut every value that it copies into a signed field. Shifts and divisions of negative
-//! numbers and by zero are left to the switch. Two headers never count as equal, since two invalid headers are not
-//! equal.
+//! The pass is sound because operands have no side effects and operations compute with integers of unlimited width.
+//! Only [`demanded`] uses widths. It is called only where the consumer keeps just the low bits, and only for unsigned
+//! fields, because simple_switch does not cut every value that it copies into a signed field. Shifts and divisions by
+//! zero or of negative numbers are not computed here but left to the switch. Two headers never count as equal, since
+//! two invalid headers are not equal.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -57,7 +57,7 @@ fn opposite(op: &str) -> Option<&'static str> {
     })
 }
 
-/// The operation in an operand, inside any parentheses.
+/// Returns the operation that an operand consists of, without the parentheses around it.
 pub fn as_operation(value: &Value) -> Option<&Operation> {
     match value {
         Value::Expression(expression) => match &**expression {

@@ -3,7 +3,7 @@
 use super::{HashMap, HashSet};
 use bmv2_json::{Pipeline, Program, Table};
 
-/// A node of a pipeline: the position in the list of its kind.
+/// A node of a pipeline: its kind, and its position in the list of the nodes of this kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Node {
     Table(usize),
@@ -11,7 +11,7 @@ pub enum Node {
     Call(usize),
 }
 
-/// The nodes of a pipeline, and its edges when the graph was made.
+/// The nodes of a pipeline, and the edges that the pipeline had when the graph was made.
 #[derive(Debug)]
 pub struct Graph {
     pub nodes: HashMap<String, Node>,
@@ -25,7 +25,9 @@ pub struct Graph {
 /// The names that a control plane sees.
 #[derive(Debug, Default, Clone)]
 pub struct Visible {
-    /// The tables of a P4Info; `None` without a P4Info, when a table's name and shape decide.
+    /// The tables of a P4Info. `None` without a P4Info; then a table's name and shape decide whether the control plane
+    /// sees
+    /// the table.
     pub tables: Option<HashSet<String>>,
     pub actions: Option<HashSet<String>>,
 }
@@ -55,7 +57,7 @@ impl Visible {
     }
 }
 
-/// The successor of an internal table.
+/// Returns the successor of an internal table.
 pub fn only_next(table: &Table) -> Option<String> {
     match table.next_tables.get("__MISS__") {
         // The default action runs on a miss.
@@ -109,7 +111,7 @@ impl Graph {
         }
     }
 
-    /// The successors of a node, once for each edge.
+    /// Returns the successors of a node, each once for each edge that leads to it from the node.
     pub fn followers(&self, node: Node) -> &[Node] {
         &self.followers[self.place(node)]
     }
@@ -118,7 +120,7 @@ impl Graph {
         self.nodes.get(name?).copied()
     }
 
-    /// The names to which a node's edges lead.
+    /// Returns the names to which a node's edges lead.
     pub fn successors(pipeline: &Pipeline, node: Node) -> Vec<Option<&String>> {
         match node {
             Node::Table(at) => {
@@ -137,7 +139,7 @@ impl Graph {
         }
     }
 
-    /// The reachable nodes, each before its successors; `None` if nodes form a cycle.
+    /// Returns the reachable nodes, each before its successors; `None` if nodes form a cycle.
     pub fn order(&self) -> Option<Vec<Node>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Seen {
@@ -176,8 +178,9 @@ impl Graph {
         Some(order)
     }
 
-    /// The number of edges to each node that has any, including the pipeline's entry. Edges of unreachable nodes
-    /// count too: a table of the program stays, and so do the nodes to which it leads.
+    /// Returns, for each node to which edges lead, the number of these edges. The pipeline's entry counts as an edge.
+    /// Edges
+    /// from unreachable nodes count too: a table of the program stays, and so do the nodes to which it leads.
     pub fn entries(&self) -> HashMap<Node, usize> {
         let mut counts: HashMap<Node, usize> = HashMap::default();
         for node in self.start.iter().chain(self.followers.iter().flatten()) {
@@ -196,7 +199,7 @@ pub fn action_positions(program: &Program) -> HashMap<u32, usize> {
         .collect()
 }
 
-/// The ids of a table's actions; old files have only their names.
+/// Returns the ids of a table's actions. Old files have only the actions' names.
 pub fn table_actions(program: &Program, table: &Table) -> Vec<u32> {
     if !table.action_ids.is_empty() {
         return table.action_ids.clone();

@@ -3,9 +3,9 @@
 //!
 //! The pass is sound under these conditions. Nothing else in the program reads the temporary (a read by a table's key,
 //! a list or a checksum does not count as the one read). Nothing between the copy and the read writes the expression's
-//! operands or the temporary. No jump enters between them. The expression reads only fields and parameters. An
-//! expression that may be wider than the temporary is cut to the temporary's width. In a parser, `lookahead` bits move
-//! only to the very next operation, so that an error ends the parser at the same operation.
+//! operands or the temporary. No jump leads to a place between the copy and the read. The expression reads only fields
+//! and parameters. An expression that may be wider than the temporary is cut to the temporary's width. In a parser,
+//! `lookahead` bits move only to the very next operation, so that an error ends the parser at the same operation.
 
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
@@ -21,8 +21,8 @@ use super::propagate::{unwrapped, widths};
 use super::walk;
 use crate::lower::place::{operation, parameter};
 
-/// Greatest height of an expression that this pass makes. Switches evaluate recursively or on a stack, which must
-/// suffice.
+/// Greatest height of an expression that this pass makes. Switches evaluate an expression recursively or on a stack,
+/// and their stack must suffice.
 const HEIGHT_MAX: usize = 24;
 /// How many primitives ahead the pass looks for a read; bounds the work in long bodies.
 const DISTANCE_MAX: usize = 64;
@@ -58,7 +58,7 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     changed
 }
 
-/// How often each field is read; `None` if an unknown object is read.
+/// Returns how often each field is read; `None` if an unknown object is read.
 fn count_reads(program: &Program, model: &Model) -> Option<Vec<u32>> {
     let mut counts = vec![0_u32; model.fields.len()];
     let mut count = |touched: &Touch, weight: u32| -> Option<()> {
@@ -112,7 +112,7 @@ fn count_reads(program: &Program, model: &Model) -> Option<Vec<u32>> {
     Some(counts)
 }
 
-/// The parameters of a primitive that may be expressions, in Reprise's switch and in simple_switch.
+/// Returns which parameters of a primitive may be expressions, in Reprise's switch and in simple_switch.
 fn takes_expression(op: &str) -> &'static [usize] {
     match op {
         "assign" | "modify_field" | "count" | "execute_meter" => &[1],
@@ -181,7 +181,7 @@ struct Held {
 }
 
 impl Inliner<'_> {
-    /// The temporary that an assignment writes, and its expression, if the temporary is read once.
+    /// Returns the temporary that an assignment writes, and its expression, if the temporary is read once.
     fn held(&self, to: &Value, from: &Value, parameters: &[u32]) -> Option<Held> {
         let Value::Field((header, name)) = to else {
             return None;
@@ -200,7 +200,7 @@ impl Inliner<'_> {
         })
     }
 
-    /// The field's value after `value` is copied into it, as an operand.
+    /// Returns, as an operand, the value that the field has after `value` is copied into it.
     fn fitting(&self, field: FieldId, value: &Value, parameters: &[u32]) -> Option<Value> {
         let info = self.model.info(field);
         let value = match value {
@@ -251,7 +251,7 @@ impl Inliner<'_> {
         code::remove(body, &dead)
     }
 
-    /// Moves an expression to the one place after `at` that reads it; returns whether there was one.
+    /// Moves an expression to the one place after `at` that reads it. Returns whether there was such a place.
     fn forward(
         &self,
         body: &mut [Primitive],
@@ -346,7 +346,7 @@ impl Inliner<'_> {
         self.move_to_key(state, &held)
     }
 
-    /// A temporary that `lookahead` bits of the same width are copied into.
+    /// Returns the temporary `to` if `lookahead` bits of the same width are copied into it and it is read once.
     fn held_ahead(&self, to: &Value, from: &Value) -> Option<Held> {
         let (Value::Field((header, name)), Value::Lookahead((_, bits))) = (to, from) else {
             return None;
@@ -388,7 +388,7 @@ impl Inliner<'_> {
     }
 
     /// For a node that only runs an action and that leads to a branch: moves the action's copies into the branch's
-    /// condition, if no other node leads there.
+    /// condition, if no other node leads to the branch.
     fn conditions(
         &mut self,
         program: &mut Program,

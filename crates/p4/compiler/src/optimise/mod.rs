@@ -35,7 +35,7 @@ use graph::Visible;
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
-/// Rounds over all passes, at most. Each round makes the program smaller; most programs need three to five.
+/// Maximum number of rounds over all passes. Each round makes the program smaller; most programs need three to five.
 const ROUNDS_MAX: usize = 8;
 
 /// Rounds for a large program. Later rounds cost seconds and only shorten long chains of branches further.

@@ -25,7 +25,7 @@ pub enum Role {
     Local,
     /// A field of a header that may be on the wire.
     Header,
-    /// The target reads or writes it between the controls.
+    /// The target reads or writes the field between the controls.
     Architecture,
     /// Validity of a header, or the next index of a stack.
     Hidden,
@@ -42,7 +42,7 @@ pub struct FieldInfo {
 }
 
 impl FieldInfo {
-    /// Whether it is an unsigned number: never negative, and cut to its width when it is written.
+    /// Whether the field is an unsigned number: never negative, and cut to its width when it is written.
     pub fn is_plain(&self) -> bool {
         self.bits > 0 && !self.signed
     }
@@ -52,10 +52,11 @@ impl FieldInfo {
 pub struct HeaderInfo {
     pub fields: Vec<FieldId>,
     pub valid: FieldId,
-    /// Whether it is metadata, which is always valid.
+    /// Whether the header is metadata, which is always valid.
     pub metadata: bool,
-    /// Whether it is on the wire, or part of a stack or union: its fields are visible even if the program does not read
-    /// them.
+    /// Whether the header is on the wire, or part of a stack or union. Then its fields are visible even if the program
+    /// does
+    /// not read them.
     pub sent: bool,
     /// The validities of the other members of its union.
     pub rivals: Vec<FieldId>,
@@ -203,7 +204,7 @@ impl Model {
         Value::Field((info.header.clone(), info.name.clone()))
     }
 
-    /// The fields of the target's own headers.
+    /// Returns the fields of the target's own headers.
     pub fn architecture(&self) -> impl Iterator<Item = FieldId> {
         (0..)
             .zip(&self.fields)
@@ -222,7 +223,7 @@ fn named<'a>(ids: &[u32], names: &HashMap<u32, &'a str>) -> Vec<&'a str> {
     ids.iter().filter_map(|id| names.get(id).copied()).collect()
 }
 
-/// Metadata headers that are used in other ways than by reading and writing single fields.
+/// Returns the metadata headers that are used in other ways than by reading and writing single fields.
 fn opaque_headers(program: &Program) -> HashSet<&str> {
     let mut opaque: HashSet<&str> = ARCHITECTURE.iter().copied().collect();
     for (_, (header, _)) in &program.field_aliases {

@@ -32,7 +32,7 @@ pub fn constant(value: &Value) -> Option<BigInt> {
     Some(if negative { -value } else { value })
 }
 
-/// A constant in hex, padded to whole bytes.
+/// Returns a constant in hex, padded to whole bytes.
 pub fn literal(value: &BigInt) -> Value {
     let digits = value.abs().to_str_radix(16);
     let sign = if value.is_negative() { "-" } else { "" };
@@ -49,12 +49,12 @@ pub fn ones(bits: u32) -> BigInt {
     (BigInt::one() << bits) - 1
 }
 
-/// A number as a shift amount or width; `None` if it is too large.
+/// Returns a number for use as a shift amount or width; `None` if it is too large.
 pub fn amount(value: &BigInt) -> Option<u32> {
     value.to_u32().filter(|bits| *bits <= limits::WIDTH_BITS)
 }
 
-/// Bits of a number that is not negative.
+/// Returns how many bits a number has that is not negative.
 pub fn bits_of(value: &BigInt) -> u32 {
     u32::try_from(value.bits()).unwrap_or(u32::MAX)
 }
@@ -73,7 +73,7 @@ pub struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    /// The bounds of an operand's value; `None` if they are unknown.
+    /// Returns the bounds of an operand's value; `None` if they are unknown.
     pub fn of(&self, value: &Value) -> Option<Range> {
         match value {
             Value::Hexstr(_) => constant(value).map(|value| (value.clone(), value)),
@@ -202,7 +202,7 @@ pub fn compare(op: &str, left: &BigInt, right: &BigInt) -> Option<bool> {
     })
 }
 
-/// The result of comparing values between bounds, if it is always the same.
+/// Returns the result of comparing a value in the first range with a value in the second, if it is always the same.
 pub fn compare_ranges(op: &str, (a, b): &Range, (c, d): &Range) -> Option<bool> {
     let apart = b < c || d < a;
     match op {

@@ -1,11 +1,12 @@
 //! Reduces the number of parser states and transitions.
 //!
-//! Removes unreachable states. Bypasses a state that does nothing and leads to one other state. Appends a state with
-//! exactly one predecessor, which always leads to it, to that predecessor. Removes a `select` whose cases all lead to
-//! one state, a transition that an earlier one with the same value hides, and a transition that leads where the
-//! following default leads. This is sound because operations keep their order, and a key is removed only if reading it
-//! cannot end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though perhaps of fewer
-//! states, so that it makes more rounds before the parser gives up. Value sets stay known to the control plane.
+//! Removes unreachable states. Bypasses a state that does nothing and leads to one other state. If a state has exactly
+//! one predecessor, and this predecessor always leads to the state, appends the state to the predecessor. Removes a
+//! `select` whose cases all lead to one state, a transition that an earlier transition with the same value hides, and a
+//! transition with the same target as the default transition right after it. This is sound because operations keep
+//! their order, and a key is removed only if reading it cannot end the parser (`lookahead` bits may be missing). A
+//! cycle of states stays a cycle, though perhaps of fewer states, so that it makes more rounds before the parser gives
+//! up. Value sets stay known to the control plane.
 
 use std::collections::{HashMap, HashSet};
 
@@ -46,7 +47,7 @@ fn is_value(transition: &Transition) -> bool {
     matches!(transition.kind.as_deref(), None | Some("hexstr"))
 }
 
-/// Where a state always leads; `None` if that depends on the packet.
+/// Returns the successor to which a state always leads; `None` if the successor depends on the packet.
 fn only_next(state: &ParseState) -> Option<Option<&String>> {
     match state.transitions.as_slice() {
         [only] if is_default(only) && !state.transition_key.iter().any(may_fail) => {
@@ -117,8 +118,8 @@ fn pass_by(parser: &mut Parser) -> bool {
     moved
 }
 
-/// Where states that do nothing finally lead. A cycle of them leads to one of its own states, which then leads to
-/// itself.
+/// Returns, for each state that does nothing, the state to which it finally leads. States that do nothing may form a
+/// cycle. They all lead to one state of the cycle, which then leads to itself.
 fn ends(shortcuts: &HashMap<String, Option<String>>) -> HashMap<&str, Option<String>> {
     let mut ends: HashMap<&str, Option<String>> = HashMap::new();
     for start in shortcuts.keys() {

@@ -4,13 +4,13 @@
 //! One walk from each pipeline's beginning follows the control graph; where edges meet, the common facts remain. At the
 //! beginning, metadata that nothing has written is zero, and a header that nothing can have made valid is invalid. This
 //! holds for every new packet and for clones' metadata; fields that a field list may keep are excluded. The pass is
-//! sound because every write removes the facts that depended on it: a write to a stack element known only at run time
-//! removes the facts of the whole stack, a header operation removes the facts of the header and of the other validities
-//! in its union, `mark_to_drop` removes those of the target's fields, and an unknown primitive removes all facts. Only
-//! unsigned fields have facts, and a copy counts only if the target is at least as wide as the source, so no cut is
-//! missed. In keys, field lists, digests and checksums no field is replaced. A table may run any of its actions,
-//! whatever its entries are. Facts end with their control, since the target writes between controls and clones enter
-//! there.
+//! sound because every write removes the facts that depended on the written field: a write to a stack element known
+//! only at run time removes the facts of the whole stack, a header operation removes the facts of the header and of the
+//! other validities in its union, `mark_to_drop` removes the facts of the target's fields, and an unknown primitive
+//! removes all facts. Only unsigned fields have facts, and a copy counts only if its target is at least as wide as its
+//! source, so that the copy cuts off no bits. In keys, field lists, digests and checksums no field is replaced. A table
+//! may run any of its actions, whatever its entries are. No fact is carried from one control to the next, since the
+//! target writes fields between controls and clones enter there.
 
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
@@ -60,7 +60,7 @@ pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
         .collect()
 }
 
-/// The parameters of a primitive that are read as values; the others are names.
+/// Returns which parameters of a primitive are read as values; the other parameters are names.
 fn value_parameters(op: &str) -> &'static [usize] {
     match op {
         "assign" | "modify_field" | "push" | "pop" | "count" | "execute_meter" => &[1],
@@ -87,7 +87,7 @@ fn value_parameters(op: &str) -> &'static [usize] {
     }
 }
 
-/// The primitive with simplified operands; `None` if they are already simple.
+/// Returns the primitive with simplified operands; `None` if the operands are already simple.
 fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
     let copies = matches!(primitive.op.as_str(), "assign" | "modify_field");
     let mut new: Option<Primitive> = None;
@@ -140,7 +140,8 @@ fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     }
 }
 
-/// Walks through a body. Returns the facts at its end, and each primitive that the facts before it simplify.
+/// Walks through a body. Returns the facts at its end, and the simplified form of each primitive that the facts before
+/// the primitive simplify.
 fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
     let mut simpler = Vec::new();
     if !code::is_regular(body) {

@@ -33,8 +33,8 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     before != look(program)
 }
 
-/// What the pass can change in a program, for a comparison before and after. Leaves out the primitives, which are most
-/// of the program.
+/// Returns what the pass can change in a program, so that `run` can compare it before and after the pass. Leaves out
+/// the primitives, which are most of the program.
 fn look(program: &Program) -> impl PartialEq + use<> {
     let actions = program.actions.iter();
     let actions: Vec<_> = actions

@@ -94,7 +94,7 @@ fn primitives<'a>(primitives: &'a [Primitive], f: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// Fields that are named outside operands: keys, checksums, meters' results, aliases.
+/// Returns the fields that are named outside operands: in keys, checksums, meters' results and aliases.
 pub fn bare_fields(program: &Program) -> impl Iterator<Item = &bmv2_json::FieldRef> {
     let tables = program.pipelines.iter().flat_map(|it| &it.tables);
     tables

@@ -36,7 +36,8 @@ impl Written {
         {
             written.add(Stage::Parser, &effect::parser_op(model, op));
         }
-        // Fields that a packet keeps from an earlier pass are set before the parser.
+        // The fields in a field list may have been kept when the packet was resubmitted or recirculated, so they may be
+        // set before the parser runs.
         let kept = program.field_lists.iter().flat_map(|list| &list.elements);
         for value in kept {
             let touched = effect::reads(model, value);
@@ -88,7 +89,7 @@ impl Written {
             .is_some_and(|fields| fields.contains(&field))
     }
 
-    /// The facts after these parts, about fields that they do not write.
+    /// Returns the facts that hold after these parts of the switch, about fields that the parts do not write.
     pub fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
         let mut facts = Facts::default();
         if self.anything {

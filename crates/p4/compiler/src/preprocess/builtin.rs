@@ -66,7 +66,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The value of a built-in macro at `name`; empty for `_Pragma` and after an error.
+    /// Returns the value of a built-in macro at `name`; it is empty for `_Pragma` and after an error.
     pub(super) fn builtin(&mut self, builtin: Builtin, name: &PpToken) -> Vec<PpToken> {
         let quoted = |text: &str| {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");

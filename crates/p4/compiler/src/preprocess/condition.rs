@@ -77,7 +77,7 @@ impl Preprocessor<'_> {
         Ok(self.macros.contains_key(&name.text))
     }
 
-    /// Warns about `true`, which has a value in P4 and none here.
+    /// Warns about `true`, which is a value in P4 but counts as 0 in a condition.
     fn warn_of_word(&mut self, token: &PpToken) {
         if &*token.text == "true" {
             self.sink
@@ -400,7 +400,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// A shift by a negative number shifts the other way.
+/// Shifts a value. A shift by a negative number goes in the other direction.
 fn shifted(value: Value, by: Value, left: bool) -> Value {
     let (left, by) = if by.is_negative() {
         (!left, by.bits.wrapping_neg())

@@ -15,7 +15,7 @@ pub(super) struct Conditional {
     /// Where the `#` of the `#if` is, and where the `#` of the current branch is.
     opens: u32,
     begin: u32,
-    /// No macro can select the current branch: its condition is `0`, or that of an earlier branch is `1`.
+    /// No macro can select the current branch: its condition is `0`, or the condition of an earlier branch is `1`.
     never: bool,
     /// The condition of the current branch, or of an earlier one, is `1`.
     always: bool,
@@ -41,7 +41,7 @@ const DIRECTIVES: &[&str] = &[
 ];
 
 impl Preprocessor<'_> {
-    /// Executes a directive; `calling` says whether it is among the arguments of a macro.
+    /// Executes a directive; `calling` says whether the directive is among the arguments of a macro.
     pub(super) fn directive(&mut self, line: &[PpToken], calling: Calling) {
         let Some((hash, rest)) = line.split_first() else {
             return;
@@ -106,7 +106,7 @@ impl Preprocessor<'_> {
         file.is_some_and(|file| file.conditionals.iter().all(|open| open.taken))
     }
 
-    /// The text after the directive's name, unchanged.
+    /// Returns the text after the directive's name, unchanged.
     fn behind(&self, directive: &PpToken, rest: &[PpToken]) -> String {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return "(without a text)".to_owned();
@@ -117,7 +117,7 @@ impl Preprocessor<'_> {
         self.sources.text(first.span.to(last.span)).to_owned()
     }
 
-    /// A word that is no directive: the line is a comment, unless the word looks misspelt.
+    /// Handles a `#` line whose word is no directive: the line is a comment, unless the word looks misspelt.
     fn unknown(&mut self, directive: &PpToken, span: Span) {
         let name = &directive.text;
         let known = DIRECTIVES.iter().copied();
@@ -326,7 +326,7 @@ fn says(name: &str, rest: &[PpToken], number: &str) -> bool {
     matches!(name, "if" | "elif") && matches!(rest, [only] if &*only.text == number)
 }
 
-/// The text of tokens, with spaces where white space was.
+/// Returns the text of tokens, with spaces where white space was.
 pub(super) fn spelled(tokens: &[PpToken]) -> String {
     let mut out = String::new();
     for token in tokens {

@@ -1,7 +1,8 @@
 //! Reads tokens and expands their macros (C17, 6.10.3).
 //!
-//! The expansion of a macro goes in front of the remaining input, as a [`Context`]. While the context lasts, the
-//! macro is not expanded again, and a use of its name that is read in this time is never expanded.
+//! The expansion of a macro is put in front of the remaining input, as a [`Context`]. Until all tokens of the context
+//! are read, the macro is not expanded again. A use of its name that is read during this time is never expanded, not
+//! even later.
 
 use std::rc::Rc;
 
@@ -50,7 +51,7 @@ impl Preprocessor<'_> {
         token
     }
 
-    /// The next token other than an edge ([`Kind::Edge`]).
+    /// Returns the next token other than an edge ([`Kind::Edge`]).
     pub(super) fn next_token(&mut self) -> PpToken {
         loop {
             let token = self.next();
@@ -203,7 +204,7 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// The arguments after a macro's name; `None` if the `(` or the `)` is missing.
+    /// Returns the arguments after a macro's name; `None` if the `(` or the `)` is missing.
     fn arguments(
         &mut self,
         name: &PpToken,
@@ -241,7 +242,8 @@ impl Preprocessor<'_> {
         arguments
     }
 
-    /// Reads up to the `)`. Commas do not separate within parentheses and in the argument of `...`.
+    /// Reads the arguments up to the `)`. Commas within parentheses and in the argument of `...` do not separate
+    /// arguments.
     fn collect(
         &mut self,
         name: &PpToken,

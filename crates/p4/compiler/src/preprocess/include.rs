@@ -129,7 +129,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// Reports which folders were searched, or why the file there cannot be used.
+    /// Reports which folders were searched, or why a file that was found there cannot be used.
     fn not_found(&mut self, from: &str, name: &str, system: bool, span: Span) {
         let places = self.places(from, name, system);
         let unusable = places.iter().find_map(|path| {
@@ -165,7 +165,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The paths at which an included file may be, in the order of the search.
+    /// Returns the paths at which an included file may be, in the order of the search.
     fn places(&self, from: &str, name: &str, system: bool) -> Vec<String> {
         let beside = match from.rsplit_once('/') {
             _ if name.starts_with('/') => return vec![name.to_owned()],

@@ -36,11 +36,11 @@ impl Function {
 }
 
 const VA_ARGS: &str = "__VA_ARGS__";
-/// Names that `#define` and `#undef` may not touch.
+/// Names that a program may neither define nor undefine.
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {
-    /// The name after `#define`, `#undef`, `#ifdef` and `#ifndef`; reports errors in it.
+    /// Returns the name after `#define`, `#undef`, `#ifdef` or `#ifndef`, and reports errors in the name.
     pub(super) fn macro_name(
         &mut self,
         directive: &str,

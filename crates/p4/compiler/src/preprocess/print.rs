@@ -1,4 +1,4 @@
-//! The preprocessed program as text (`-E`), with line markers as the C preprocessor writes them.
+//! Prints the preprocessed program as text (`-E`), with line markers as the C preprocessor writes them.
 //!
 //! Comments are removed. Compiling the text gives the same tokens again, because the program's tokens are made from
 //! the same text.
@@ -18,7 +18,7 @@ pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     let mut out = String::new();
     let mut place: Option<Line> = None;
     for token in tokens {
-        // The expansion of a macro call over several lines is on the line of its name.
+        // If a macro call spans several lines, its expansion is on the line of the macro's name.
         let here = if token.first || place.is_none() {
             sources.named_line(token.span)
         } else {

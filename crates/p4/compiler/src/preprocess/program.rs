@@ -1,5 +1,5 @@
-//! Makes P4 tokens from preprocessing tokens. Tokens without a space between them are one text, which is read as P4
-//! (`&&&` from `&&` and `&`; `1`, `..` and `2` from `1..2`).
+//! Makes P4 tokens from preprocessing tokens. Preprocessing tokens without a space between them are joined to one text,
+//! which is then split by P4's rules (`&&` and `&` become `&&&`; `1..2` becomes `1`, `..` and `2`).
 
 use super::token::{Kind, PpToken};
 use crate::diagnostic::Sink;
@@ -69,7 +69,8 @@ impl Origins<'_> {
         .to(last)
     }
 
-    /// The source position of one byte of the text; for a token that a macro made, the position of the whole token.
+    /// Returns the source position of one byte of the text; for a token that a macro made, the position of the whole
+    /// token.
     fn part(&self, at: usize) -> Option<Span> {
         let index = self
             .starts

@@ -193,7 +193,7 @@ impl Preprocessor<'_> {
     }
 
     /// Returns the content of a `__VA_OPT__(...)`, which is empty if `...` has no argument, and the number of tokens
-    /// that the `__VA_OPT__(...)` takes; `None` if there is none at `at`.
+    /// that the `__VA_OPT__(...)` takes; `None` if no `__VA_OPT__(...)` begins at `at`.
     fn optional(
         &mut self,
         body: &[PpToken],

@@ -40,13 +40,13 @@ pub struct PpToken {
     pub kind: Kind,
     /// The spelling, with continued lines joined.
     pub text: Rc<str>,
-    /// For a token of a macro's body: where the macro is used.
+    /// The token's source position; for a token of a macro's body, the position where the macro is used.
     pub span: Span,
     pub first: bool,
-    /// White space precedes the token. For an edge: it precedes the name of the macro or parameter.
+    /// White space precedes the token. For an edge: white space precedes the name of the macro or parameter.
     pub space: bool,
-    /// The name of a macro inside its own expansion, which is never expanded again. For an edge: it is after an
-    /// expansion and says nothing about white space.
+    /// The token is the name of a macro inside the macro's own expansion, and is never expanded again. For an edge: the
+    /// edge is after an expansion and says nothing about white space.
     pub painted: bool,
     /// A macro made the token, so its text is not at `span`.
     pub made: bool,
@@ -57,7 +57,7 @@ impl PpToken {
         Self::marker(Kind::End, span)
     }
 
-    /// The edge before the expansion of a macro's or parameter's name.
+    /// Returns the edge before the expansion of a macro's or parameter's name.
     pub fn edge_before(name: &Self) -> Self {
         Self {
             space: name.space,
@@ -93,7 +93,8 @@ impl PpToken {
         (self.kind == Kind::Name).then_some(&self.text)
     }
 
-    /// Whether the token is a `#` at the start of a line, or a `##` there. A line with `##` is a comment, like every
+    /// Whether the token is a `#` or a `##` at the start of a line. A line that begins with `##` is a comment, like
+    /// every
     /// line that C leaves to an assembler.
     pub fn begins_directive(&self) -> bool {
         self.first && (self.is("#") || self.is("##"))
@@ -111,7 +112,7 @@ pub fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The kind and length of the token at the beginning of a text, which does not begin with white space.
+/// Returns the kind and length of the token at the beginning of a text, which does not begin with white space.
 pub fn measure(text: &str, lines: bool) -> (Kind, usize) {
     let mut chars = text.chars();
     let first = chars.next().unwrap_or(' ');
@@ -196,13 +197,13 @@ impl Joined {
         joined
     }
 
-    /// The position in the original text of the byte at `at`.
+    /// Returns the position in the original text of the byte at `at`.
     pub fn written(&self, at: usize) -> usize {
         let before = self.cuts.partition_point(|(cut, _)| *cut <= at);
         at + before.checked_sub(1).map_or(0, |last| self.cuts[last].1)
     }
 
-    /// The range of whole lines in the original text, including their joins.
+    /// Returns the range of whole lines in the original text, including the places where lines were joined.
     pub fn written_lines(&self, lines: &Range<usize>) -> Range<usize> {
         let begin = |at: usize| at.checked_sub(1).map_or(0, |end| self.written(end) + 1);
         begin(lines.start)..begin(lines.end)
@@ -263,8 +264,8 @@ pub fn scan(all: &str, raw: &[Range<usize>], mut item: impl FnMut(Item, usize, u
     }
 }
 
-/// Scans the line that begins at `at`; returns where the next line begins. `lines`: whether strings may span lines,
-/// which they never do in a directive.
+/// Scans the line that begins at `at`; returns where the next line begins. `lines` says whether strings may span lines;
+/// in a directive they never do.
 fn scan_line(
     all: &str,
     mut at: usize,
@@ -300,7 +301,7 @@ fn scan_line(
     at
 }
 
-/// The preprocessing tokens of one file. Comments count as white space.
+/// Returns the preprocessing tokens of one file. Comments count as white space.
 pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<PpToken> {
     let mut lexer = Lexer::new(file, text);
     let mut out = Vec::new();
@@ -326,17 +327,19 @@ impl Lexer {
         }
     }
 
-    /// Where the next line begins in the joined text.
+    /// Returns where the next line begins in the joined text.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The joined text from `from` to the current position.
+    /// Returns the joined text from `from` to the current position.
     pub fn text(&self, from: usize) -> &str {
         &self.joined.text[from..self.at]
     }
 
-    /// Adds the next line's tokens; returns false if there is none. `lines`: whether strings may span lines.
+    /// Adds the next line's tokens to `out`. Returns false if there is no further line. `lines` says whether strings
+    /// may
+    /// span lines.
     pub fn next_line(&mut self, lines: bool, out: &mut Vec<PpToken>, sink: &mut Sink) -> bool {
         let joined = &self.joined;
         if self.at >= joined.text.len() {

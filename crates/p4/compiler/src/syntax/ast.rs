@@ -336,7 +336,7 @@ pub struct State {
 
 #[derive(Clone, Debug)]
 pub enum Transition {
-    /// No transition is written: goes to `reject`.
+    /// The state has no transition, so it goes to `reject`.
     None,
     To(Ident),
     Select(Vec<Expr>, Vec<SelectCase>, Span),

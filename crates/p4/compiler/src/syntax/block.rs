@@ -1,4 +1,4 @@
-//! Controls, parsers and tables.
+//! Parses controls, parsers and tables.
 
 use std::rc::Rc;
 
@@ -66,7 +66,8 @@ impl Parser<'_> {
     }
 
     /// Reports declarations and statements after `apply`. Then reads the declarations as if they were before `apply`,
-    /// and the statements as if they were in it.
+    /// and
+    /// the statements as if they were in `apply`.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,
@@ -127,7 +128,7 @@ impl Parser<'_> {
         is_keyword || self.at("@") || self.begins_declaration()
     }
 
-    /// Reads the `apply` before a control's statements; it has no parameters.
+    /// Reads the keyword `apply` before a control's statements; `apply` has no parameters.
     fn apply_of_control(&mut self) -> Parsed<()> {
         if self.at("}") {
             let raw = self.unexpected("`apply`");
@@ -263,8 +264,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports a misspelt name of a list, for example `keys = {`, and returns the name that was meant. Only `key`,
-    /// `actions` and `entries` have a `{` there.
+    /// Reports a misspelt name of a list, for example `keys = {`, and returns the name that was meant. Of a table's
+    /// properties only `key`, `actions` and `entries` have a `{` after the `=`.
     fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
         const LISTS: [&str; 3] = ["key", "actions", "entries"];
         if LISTS.contains(&&*name.name) || !self.at("{") {
@@ -495,7 +496,8 @@ impl Parser<'_> {
         Ok(Transition::Select(keys, cases, span))
     }
 
-    /// Parses a value to select on. If there is a mask or range in its place, reports it and skips its second part.
+    /// Parses a value to select on. If a mask or range is written instead of a value, reports it and skips the part
+    /// after `&&&` or `..`.
     fn select_key(&mut self) -> Parsed<Expr> {
         let key = self.expression()?;
         let (what, example) = match self.peek().tok {

@@ -1,4 +1,4 @@
-//! Declarations outside controls and parsers.
+//! Parses declarations outside controls and parsers.
 
 use std::rc::Rc;
 
@@ -38,7 +38,8 @@ impl Parser<'_> {
         out
     }
 
-    /// Whether a declaration may begin here, as opposed to the rest of a broken one.
+    /// Whether the current token may begin a declaration. Any other token belongs to the rest of a declaration that has
+    /// an error.
     fn may_begin_declaration(&self) -> bool {
         let Some(word) = self.peek().word() else {
             return self.at("@") || self.at(";");
@@ -142,8 +143,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Parses a name and the sizes after it. p4c accepts `T name[8]` for `T[8] name`; the specification's grammar has
-    /// only the latter.
+    /// Parses a name and the array sizes that may follow it. Besides `T[8] name`, p4c accepts `T name[8]`, which the
+    /// specification's grammar does not have.
     pub(super) fn declarator(&mut self, mut ty: Type) -> Parsed<(Ident, Type)> {
         let name = self.name()?;
         while self.eat("[") {

@@ -1,4 +1,4 @@
-//! Expressions and types.
+//! Parses expressions and types.
 
 use super::ast::{Argument, BinaryOp, Expr, ExprKind, Ident, Type, TypeKind, UnaryOp};
 use super::{Failed, Parsed, Parser, RESERVED};
@@ -6,7 +6,8 @@ use crate::lex::{Tok, Written};
 use crate::limits;
 use crate::source::Span;
 
-/// Operator, binding strength, and meaning; a higher strength binds tighter.
+/// For each binary operator: its text, its binding strength, and its meaning. An operator with a higher strength binds
+/// tighter.
 const BINARY: &[(&str, u8, BinaryOp)] = &[
     ("||", 1, BinaryOp::Or),
     ("&&", 2, BinaryOp::And),
@@ -31,7 +32,7 @@ const BINARY: &[(&str, u8, BinaryOp)] = &[
     ("%", 10, BinaryOp::Mod),
 ];
 
-/// Whether regrouping two consecutive operators leaves the result the same.
+/// Whether the operands of two consecutive operators may be grouped differently without changing the result.
 fn are_regrouped(first: BinaryOp, second: BinaryOp) -> bool {
     use BinaryOp::{Add, And, BitAnd, BitOr, BitXor, Concat, Mul, Or, Sub};
     match (first, second) {
@@ -76,7 +77,8 @@ impl Parser<'_> {
         })
     }
 
-    /// The operator here, and the number of its tokens.
+    /// Returns the binary operator at the current token: its binding strength, its meaning, and the number of its
+    /// tokens.
     fn operator(&self) -> Option<(u8, BinaryOp, usize)> {
         let Tok::Punct(punct) = self.peek().tok else {
             return None;
@@ -133,9 +135,9 @@ impl Parser<'_> {
         self.make(ExprKind::Binary(op, left, right), span, height)
     }
 
-    /// Turns a long chain into a low tree with the operands in their order: `a + b + c + d` becomes
-    /// `(a + b) + (c + d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `is_subtracted`: the chain is after a `-`,
-    /// so its signs are inverted.
+    /// Turns a long chain of operators into a tree of small height that keeps the order of the operands: `a + b + c +
+    /// d` becomes `(a + b) + (c + d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `is_subtracted` says that the
+    /// chain follows a `-`, which inverts the signs in the chain.
     fn grouped(
         &mut self,
         first: Expr,
@@ -220,7 +222,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Tries a production without messages; consumes nothing on failure.
+    /// Tries to parse a production without reporting errors; consumes no token on failure.
     pub(super) fn speculate<T>(
         &mut self,
         inner: impl FnOnce(&mut Parser<'_>) -> Parsed<T>,
@@ -597,7 +599,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a width: `< number >`, `< ( expression ) >` or the name of a constant.
+    /// Parses a width in angle brackets: a number, an expression in parentheses, or the name of a constant.
     fn width(&mut self) -> Parsed<Expr> {
         self.expect("<")?;
         // Reads only operators that bind tighter than `>`, which ends the width.

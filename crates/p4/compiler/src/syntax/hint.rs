@@ -1,4 +1,5 @@
-//! Hints for unexpected tokens: habits of C, C++ and P4_14.
+//! Finds hints for the messages about unexpected tokens. The hints are for programmers who write P4 by the habits of C,
+//! C++ or P4_14.
 
 use super::RESERVED;
 use crate::lex::{Tok, Token};
@@ -69,8 +70,9 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     }
 }
 
-/// The first token of the statement or declaration that contains `at`; `None` if it is far away. The parser asks for a
-/// hint even when it only tries a production, so the search takes constant time in an expression of any length.
+/// Returns the first token of the statement or declaration that contains the token `at`; `None` if that first token is
+/// far before `at`. The parser asks for a hint even when it only tries a production, so the search must take constant
+/// time, however long an expression is.
 fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
     let from = at.saturating_sub(FIRST_WITHIN);
     let before = tokens[from..at]
@@ -115,7 +117,7 @@ fn capital(word: &str) -> Option<String> {
     (lower != word && is_keyword).then(|| format!("keywords are written in lower case: `{lower}`"))
 }
 
-/// The P4 type for a type name of another language.
+/// Returns, for the name of a type in another language, the P4 type (if there is one) and a help text.
 pub fn foreign_type(name: &str) -> Option<(Option<&'static str>, &'static str)> {
     Some(match name {
         "uint8_t" | "u8" | "uint8" | "byte" | "uchar" => (Some("bit<8>"), "write `bit<8>`"),

@@ -9,7 +9,7 @@ use crate::lex::{Tok, Token};
 /// Words after which a name is used, not declared.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
 
-/// How far to search back from a `)` for its `(`, so that the work stays linear.
+/// How many tokens to search back from a `)` for its `(`; the limit keeps the work linear.
 const ARGUMENT_TOKENS_MAX: usize = 1_000;
 
 /// Replaces misspelt keywords and reports each; `None` if there are none.
@@ -83,7 +83,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Returns the keywords that can be here; none if a name other than a type's can be here.
+    /// Returns the keywords that the grammar allows at this place; none if it also allows a name there that is not the
+    /// name of a type.
     fn keywords(&self) -> &'static [&'static str] {
         if self.is(1, "<") && self.is_number(2) && self.is(3, ">") {
             return &["bit", "int", "varbit"];
@@ -100,7 +101,7 @@ impl Place<'_> {
         }
     }
 
-    /// The keywords that can begin a declaration or statement here.
+    /// Returns the keywords that can begin a declaration or statement at this place.
     fn beginnings(&self) -> &'static [&'static str] {
         if self.is(1, "{") {
             return &["apply", "else"];
@@ -140,7 +141,7 @@ impl Place<'_> {
         &[]
     }
 
-    /// Whether a direction can be here: before a type and a name.
+    /// Whether a direction (`in`, `out`, `inout`) can be here, because a type and a name follow.
     fn begins_parameter(&self) -> bool {
         let named = |at: usize| self.is(at, ",") || self.is(at, ")") || self.is(at, "=");
         let generic = || {

@@ -88,7 +88,7 @@ pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Decl
     parser.program()
 }
 
-/// Parses `expressionList` from an annotation's parentheses, as far as it is readable.
+/// Parses the `expressionList` in an annotation's parentheses, as far as it can be parsed.
 pub fn expressions(tokens: &[Token], sink: &mut Sink) -> Vec<ast::Expr> {
     let Some(last) = tokens.last() else {
         return Vec::new();
@@ -125,7 +125,7 @@ pub struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     depth: usize,
-    /// Inside a width without parentheses, where `>` ends the expression.
+    /// Whether the parser is inside a width without parentheses, where `>` ends the expression.
     in_angles: bool,
     sink: &'a mut Sink,
 }
@@ -182,7 +182,7 @@ impl Parser<'_> {
         found
     }
 
-    /// C's `->`, which is no operator in P4.
+    /// Whether C's `->` is here, which is no operator in P4.
     fn at_arrow(&self) -> bool {
         self.at("-") && self.nth(1).is(">") && self.nth(1).joint
     }
@@ -289,7 +289,8 @@ impl Parser<'_> {
         self.advance();
     }
 
-    /// Reads a `;`. Reports a missing one after the previous token, and continues as if it were there.
+    /// Reads a `;`. If the `;` is missing, reports an error behind the previous token, and continues as if the `;` were
+    /// there.
     fn semicolon(&mut self) -> Parsed<Span> {
         if !self.at(";") && (self.peek().first || self.at("}") || self.at_end()) {
             let before = self.last_span();
@@ -335,7 +336,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads any word, keywords too: after a dot and in annotations.
+    /// Reads a word, which may be a keyword. Used after a dot and in annotations.
     fn word(&mut self) -> Parsed<Ident> {
         let span = self.span();
         match &self.peek().tok {
@@ -348,12 +349,14 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the rest was skipped because something is too large. The early end is then not reported.
+    /// Whether the remaining tokens were skipped because something is too large. If so, the parser does not report that
+    /// the tokens end too early.
     fn has_given_up(&self) -> bool {
         self.at_end() && self.sink.has_code("E0204")
     }
 
-    /// Reports that something is too large and skips the rest, whose messages would only repeat this one.
+    /// Reports that something is too large, and skips the remaining tokens, because further messages would only repeat
+    /// this one.
     fn give_up<T>(&mut self, message: &str, help: &str) -> Parsed<T> {
         self.sink.error("E0204", self.span(), message).help(help);
         self.at = self.tokens.len() - 1;
@@ -415,7 +418,7 @@ impl Parser<'_> {
         true
     }
 
-    /// Whether the bracket is closed before the statement ends.
+    /// Whether a `close` closes the bracket that is open here before the statement ends.
     fn is_closed(&self, close: &str) -> bool {
         let mut depth = 0_usize;
         for token in &self.tokens[self.at..] {
@@ -459,7 +462,7 @@ impl Parser<'_> {
         Ok(out)
     }
 
-    /// Parses the rest of `@pragma name tokens`, an annotation that ends with its line.
+    /// Parses the rest of `@pragma name tokens`, an annotation that extends to the end of its line.
     fn pragma(&mut self, start: Span) -> Parsed<Annotation> {
         let name = self.word()?.name;
         let mut tokens = Vec::new();
@@ -526,7 +529,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to the `}` that closes the open brace, without reading it.
+    /// Skips the tokens before the `}` that closes the open brace, but not this `}`.
     fn skip_to_close(&mut self) {
         let mut depth = 0_usize;
         while !(self.at_end() || depth == 0 && self.at("}")) {

@@ -1,4 +1,4 @@
-//! Statements.
+//! Parses statements.
 
 use super::ast::{
     BinaryOp, Constant, ExprKind, Instance, Statement, StatementKind, SwitchCase, Type, Variable,
@@ -97,7 +97,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports an `else` whose `if` has ended, and reads its body.
+    /// Reports an `else` whose `if` has already ended, and reads the body of the `else`.
     fn stray_else(&mut self) -> Parsed<StatementKind> {
         let span = self.span();
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at]);
@@ -139,7 +139,7 @@ impl Parser<'_> {
         Ok(StatementKind::Empty)
     }
 
-    /// Whether a type and then a name (or constructor arguments) are here.
+    /// Whether a declaration begins here: a type, then a name, or a type, then constructor arguments and a name.
     pub(super) fn begins_declaration(&mut self) -> bool {
         let back = self.at;
         let mut scratch = crate::diagnostic::Sink::default();
@@ -299,7 +299,8 @@ impl Parser<'_> {
         Ok(StatementKind::Switch(subject, cases))
     }
 
-    /// Reads a label and its body. `is_c`: a C construct was already reported, so its consequences are not.
+    /// Reads a label and its body. `is_c`: a C construct in this `switch` was already reported, so errors that follow
+    /// from it are not reported.
     fn switch_case(&mut self, is_c: &mut bool) -> Parsed<SwitchCase> {
         if self.at_word("case") && !self.nth(1).is(":") {
             if !*is_c {

@@ -1,5 +1,6 @@
-//! The values of structured annotations (P4_16 1.2.5, section 20.2), which are constants of any kind, and of
-//! `@field_list`, an unstructured one whose numbers are expressions.
+//! Computes the values in structured annotations (P4_16 language specification 1.2.5, section 20.2); each may be a
+//! constant of any kind. Also computes the numbers in `@field_list`, an unstructured annotation in which each number
+//! may be an expression.
 
 use super::Type;
 use super::check::Checker;
@@ -8,11 +9,12 @@ use crate::lex::{Tok, Token, Written};
 use crate::syntax::ast::{Annotation, AnnotationBody, Declaration};
 use crate::syntax::{self, ast};
 
-/// `@field_list(1, EXPRESSION)` on a member of the user metadata: the numbers of the lists that contain it.
+/// `@field_list(1, EXPRESSION)` on a member of the user metadata gives the numbers of the field lists that contain this
+/// member.
 pub const FIELD_LIST: &str = "field_list";
 
 impl Checker<'_> {
-    /// The annotations, with the values of structured ones computed.
+    /// Returns the annotations after computing the values in structured annotations and the numbers in `@field_list`.
     pub fn annotations(&mut self, list: &[Annotation]) -> Vec<Annotation> {
         list.iter()
             .map(|annotation| Annotation {
@@ -45,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Replaces each expression in a `@field_list` by the token of its value.
+    /// Replaces each expression in a `@field_list` by a token that holds the expression's value.
     fn list_numbers(&mut self, tokens: &[Token]) -> Vec<Token> {
         let mut numbers = Vec::new();
         for expr in syntax::expressions(tokens, self.sink) {
@@ -63,7 +65,8 @@ impl Checker<'_> {
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
         let kind = match &*value.kind {
-            // A list or a struct cannot be an annotation's value. `annotation_rules` reports one; it needs no types.
+            // A list or a struct cannot be an annotation's value. `annotation_rules` reports such a value and does not
+            // need its type.
             ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
             _ => {
                 let known = self.expr(value);
@@ -96,7 +99,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks the annotations of declarations whose annotations nothing else evaluates.
+    /// Checks the annotations of a declaration if it is of a kind whose annotations no other function evaluates.
     pub fn unused_annotations(&mut self, declaration: &Declaration) {
         let list = match declaration {
             Declaration::Const(decl) => &decl.annotations,

@@ -1,4 +1,4 @@
-//! The contents of annotations (P4_16 1.2.5, section 20).
+//! Checks the contents of annotations (P4_16 language specification 1.2.5, section 20).
 
 use super::rules::Rules;
 use crate::lex::{Tok, Token};

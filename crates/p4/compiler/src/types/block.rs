@@ -1,4 +1,4 @@
-//! Controls and parsers, and the declarations inside them.
+//! Checks controls and parsers, and the declarations inside them.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Calls: which overload is meant, its type arguments, and which argument belongs to which parameter.
+//! Checks calls: finds which overload is meant, its type arguments, and which argument belongs to which parameter.
 
 use super::Type;
 use super::check::{Checker, Place, Signature, SignatureParameter};
@@ -327,8 +327,8 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        // A list may have a number without a width for a parameter of tuple type: `lower`, which needs its bits,
-        // reports it.
+        // A list that is passed for a parameter of tuple type may contain a number without a width. `lower`, which
+        // needs the number's bits, reports such a number.
         if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
             && wanted.contains(&Type::Int)
         {

@@ -1,4 +1,4 @@
-//! The checker's state, and the resolution of types.
+//! The type checker's state, and functions that resolve types.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -49,7 +49,8 @@ pub struct ExternInfo {
     pub type_parameters: Vec<Rc<str>>,
     pub constructors: Vec<Signature>,
     pub methods: Vec<Signature>,
-    /// Names of the abstract methods, which an instance implements, and whether each is optional.
+    /// For each abstract method, which an instance implements: the method's name, and whether the implementation is
+    /// optional.
     pub abstracts: Vec<(Rc<str>, bool)>,
 }
 
@@ -75,7 +76,7 @@ pub struct Checker<'a> {
     pub returns: Type,
     pub in_library: bool,
     pub depth: usize,
-    /// Names of generic functions and blocks whose bodies are being checked.
+    /// For each generic function and block whose body is being checked, the span of its name.
     pub open_generics: Vec<Span>,
     pub loops: usize,
     pub unknowns: super::unknown::Unknowns,
@@ -450,7 +451,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    /// A signature whose type parameters remain variables.
+    /// Makes a signature in which the type parameters remain variables.
     pub fn signature(
         &mut self,
         name: &Rc<str>,
@@ -504,7 +505,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The signature for parameters that are already declared.
+    /// Makes a signature from parameters that are already declared.
     pub fn signature_of(&self, name: &Rc<str>, parameters: &[VarId]) -> Signature {
         let parameter = |id: &VarId| {
             let var = &self.program.vars[*id];
@@ -527,7 +528,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a generic declaration uses itself. Reports this, because instantiating it would never end.
+    /// Whether a generic declaration uses itself. If so, reports an error, because instantiating the declaration would
+    /// never end.
     pub fn is_recursive(&mut self, name: &ast::Ident, what: &str) -> bool {
         let is_open = self.open_generics.contains(&name.span);
         if is_open {

@@ -1,4 +1,4 @@
-//! Folding of expressions with constant operands (P4_16 1.2.5, sections 8 and 18.1).
+//! Folds expressions with constant operands (P4_16 language specification 1.2.5, sections 8 and 18.1).
 
 use num_bigint::BigInt;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
@@ -17,7 +17,7 @@ pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     }
 }
 
-/// A number of `width` one bits.
+/// Returns the number that consists of `width` one bits.
 pub fn mask(width: u32) -> BigInt {
     (BigInt::one() << width) - 1
 }
@@ -54,7 +54,7 @@ pub enum Fault {
     TooLarge,
 }
 
-/// `left op right` on numbers; does not wrap the result.
+/// Computes `left op right` on numbers; does not wrap the result.
 pub fn integer(op: BinaryOp, left: &BigInt, right: &BigInt) -> Result<Option<BigInt>, Fault> {
     let shift = || {
         if right.is_negative() {
@@ -212,7 +212,7 @@ fn fold_binary(
     if let (BinaryOp::Shl, Type::Bits { width, .. }) = (op, program.underlying(ty))
         && b >= BigInt::from(*width)
     {
-        // A shift by the width or more leaves nothing.
+        // A shift by the width or more gives 0.
         return Ok(Some(ExprKind::Int(BigInt::zero())));
     }
     let value = integer(op, &a, &b)?;

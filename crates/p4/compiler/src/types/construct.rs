@@ -1,4 +1,4 @@
-//! Constructor calls: instances of externs, controls, parsers and packages.
+//! Checks constructor calls, which make instances of externs, controls, parsers and packages.
 
 use super::Type;
 use super::check::{Checker, Signature};
@@ -78,7 +78,7 @@ impl Checker<'_> {
         self.construct_with(ty, type_arguments, &signature, arguments, span)
     }
 
-    /// The constructors of a type, and its explicit type arguments.
+    /// Returns the constructors of a type, and the type arguments that the program gives explicitly.
     fn constructors(&mut self, ty: &Type, callee: Span) -> Option<(Vec<Signature>, Vec<Type>)> {
         Some(match ty {
             Type::Extern(id, given) => (self.externs[*id].constructors.clone(), given.clone()),

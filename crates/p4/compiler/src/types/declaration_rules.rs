@@ -1,5 +1,6 @@
-//! Rules of declarations that need types: defaults, complete types, `@length`, the methods that an instance
-//! implements (P4_16 1.2.5, sections 6.8.2, 7.2, 11.1, 11.3).
+//! Checks the rules of declarations that can be checked only when types are known: default values, complete types,
+//! `@length`, and the methods that an instance implements (P4_16 language specification 1.2.5, sections 6.8.2, 7.2,
+//! 11.1, 11.3).
 
 use super::Type;
 use super::check::Checker;
@@ -47,7 +48,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the type of a constant or variable. Reports a type argument `_`: nothing would say what it is.
+    /// Returns the type of a constant or variable. Reports a type argument `_`, because nothing would say which type it
+    /// stands for.
     pub fn whole_type(&mut self, ty: &ast::Type) -> Type {
         let arguments = match &ty.kind {
             ast::TypeKind::Name(_, _, arguments) => &arguments[..],
@@ -112,7 +114,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a method has the parameters and the result of the abstract one.
+    /// Checks that a method has the parameters and the result of the abstract method that it implements.
     pub fn legal_method(
         &mut self,
         method: &ast::Function,

@@ -1,4 +1,4 @@
-//! Declarations outside bodies, in the order of the source.
+//! Checks declarations outside bodies, in the order of the source.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -189,7 +189,7 @@ impl Checker<'_> {
         self.declare(&decl.name, Symbol::Type(Type::Struct(id)));
     }
 
-    /// The width and signedness of a serializable enum's numbers.
+    /// Returns the width and signedness of the numbers of a serializable enum.
     fn enum_bits(&mut self, decl: &ast::Enum, underlying: Option<&Type>) -> Option<(u32, bool)> {
         match underlying.cloned() {
             Some(Type::Bits { width, signed }) => Some((width, signed)),
@@ -384,7 +384,7 @@ impl Checker<'_> {
             return *known;
         }
         if self.is_recursive(&decl.name, "calls") {
-            // A callable stand-in, so that the rest of the caller is checked.
+            // Adds an empty function that can be called, so that the rest of the caller is still checked.
             self.program.functions.push(ir::Function {
                 parameters: Vec::new(),
                 returns: Type::Poison,
@@ -432,7 +432,8 @@ impl Checker<'_> {
         result
     }
 
-    /// Checks the methods that an instance implements, and drops them: no extern of v1model has abstract methods.
+    /// Checks the methods that an instance implements, and then drops them, because no extern of v1model has abstract
+    /// methods.
     fn implementation(&mut self, methods: &[Rc<ast::Function>], of: &InstanceKind) {
         for method in methods {
             self.scopes.push();

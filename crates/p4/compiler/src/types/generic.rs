@@ -1,5 +1,5 @@
-//! Controls and parsers with type parameters: checked once for each set of types, like functions and structs. The
-//! specification has no such controls and parsers; p4c accepts them.
+//! Checks controls and parsers with type parameters once for each set of type arguments, like generic functions and
+//! structs. The specification has no such controls and parsers; p4c accepts them.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The types of expressions (P4_16 1.2.5, section 8).
+//! Finds the types of expressions (P4_16 language specification 1.2.5, section 8).
 
 use num_bigint::BigInt;
 use num_traits::{Signed as _, ToPrimitive as _};
@@ -20,7 +20,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A stand-in, of this type, for a value that was reported as wrong.
+    /// Returns an expression of this type that stands in for a value with a reported error.
     pub fn poison_of(&self, ty: &Type, span: Span) -> Expr {
         Expr {
             kind: ExprKind::Poison,
@@ -449,7 +449,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the expression is an l-value that can be written; reports it if not.
+    /// Whether the expression is an l-value that can be written; reports an error if not.
     pub fn check_writable(&mut self, expr: &Expr) -> bool {
         let Some(problem) = self.why_not_writable(expr) else {
             return true;
@@ -460,7 +460,7 @@ impl Checker<'_> {
         false
     }
 
-    /// Why the expression is no l-value that can be written; `None` if it is one.
+    /// Returns why the expression cannot be written; `None` if it is an l-value that can be written.
     pub fn why_not_writable(&self, expr: &Expr) -> Option<String> {
         match &expr.kind {
             ExprKind::Poison => None,
@@ -483,7 +483,7 @@ impl Checker<'_> {
                 self.why_not_writable(inner)
             }
             ExprKind::Stack(inner, StackProperty::Next) => self.why_not_writable(inner),
-            // Section 8.18: unlike `next`, `last` is never an l-value.
+            // P4_16 1.2.5, section 8.18: unlike `next`, `last` is never an l-value.
             ExprKind::Stack(_, StackProperty::Last) => {
                 Some("`last` of a stack can be read, not written".to_owned())
             }

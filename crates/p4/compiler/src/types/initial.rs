@@ -1,4 +1,5 @@
-//! The meaning of `...`: the default value of each type (P4_16 1.2.5, section 7.3).
+//! Computes the value that `...` stands for: the default value of the expected type (P4_16 language specification
+//! 1.2.5, section 7.3).
 
 use num_bigint::BigInt;
 

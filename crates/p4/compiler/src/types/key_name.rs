@@ -1,8 +1,9 @@
-//! The control plane's name for a table's key without `@name`: the text of its expression, with the
-//! control plane's names for fields.
+//! Computes the name by which the control plane knows a table's key that has no `@name`: the text of the key's
+//! expression, in which each field has the name that the control plane uses for the field.
 //!
-//! The names equal p4c's, so that a controller's names stay the same. A field's `@name` replaces the field's name; if
-//! it begins with a dot, it also replaces everything before it. Constants are printed in the radix of the source.
+//! The names equal those that p4c gives, so that a controller need not change the names that it uses. A field's `@name`
+//! replaces the field's name. If the `@name` begins with a dot, it also replaces everything before the field's name.
+//! Constants are printed in the radix of the source.
 
 use super::Type;
 use super::check::Checker;
@@ -102,7 +103,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Remembers the radix in which a constant is written, by the place of its value in the source.
+    /// Remembers the radix in which a constant is written, unless it is 10. The radix is stored under the place of the
+    /// constant's value in the source.
     pub fn remember_radix(&mut self, written: &ast::Expr, value: Span) {
         let radix = self.radix(written);
         if radix != 10 {

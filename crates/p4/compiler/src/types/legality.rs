@@ -1,5 +1,6 @@
-//! Rules about types beyond the typing of expressions: the types of parameters, variables and arguments, the operands
-//! of comparisons and divisions, the end of a parser (P4_16 1.2.5, sections 6.8, 7.2, 8, 12, 13, 14).
+//! Checks rules about types that go beyond the types of expressions: the types of parameters, variables and arguments,
+//! and the operands of comparisons and divisions. Also checks that a parser can end (P4_16 language specification
+//! 1.2.5, sections 6.8, 7.2, 8, 12, 13, 14).
 
 use std::collections::HashMap;
 
@@ -82,7 +83,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that an action's parameters have different names for a controller.
+    /// Checks that no two parameters of an action have the same name for a controller.
     fn legal_parameter_names(&mut self, parameters: &[usize]) {
         let mut firsts: HashMap<String, Span> = HashMap::new();
         for id in parameters {
@@ -172,8 +173,8 @@ impl Checker<'_> {
                         )
                         .help("use `if` and `exit`, or `assert`");
                 }
-                // The argument of these calls says which fields are kept. A number keeps nothing, whatever its width,
-                // and has its own warning.
+                // The argument of `recirculate`, `resubmit` and `clone3` says which fields are kept. A number as the
+                // argument keeps no field, whatever its width, and another check warns of it.
                 let keeps_fields = matches!(&**name, "recirculate" | "resubmit" | "clone3");
                 if !(keeps_fields && matches!(types[..], [Type::Int])) {
                     self.inferred(types, false, call.span);
@@ -262,8 +263,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a cast to or from a `type` is legal: only from or to its underlying type, or from a number without a
-    /// width.
+    /// Whether a cast to or from a type that is declared with `type` is legal. Only casts from and to its underlying
+    /// type are legal, and casts from a number without a width.
     pub fn legal_newtype_cast(&self, to: &Type, from: &Type) -> bool {
         let below = |ty: &Type| match ty {
             Type::Newtype(id) => Some(self.program.newtypes[*id].ty.clone()),
@@ -349,7 +350,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Rejects a type argument that contains the generic type itself, which would have no size.
+    /// Rejects a type argument that contains the generic type that it is given to; the resulting type would have no
+    /// size.
     pub fn contains_itself(&mut self, name: &str, arguments: &[Type], span: Span) -> bool {
         let generic = format!("{name}<");
         let inside = arguments
@@ -362,7 +364,8 @@ impl Checker<'_> {
         inside
     }
 
-    /// Whether values can have the types inferred for type parameters; reports the first that they cannot have.
+    /// Whether values can have the types inferred for type parameters. Reports the first of these types that no value
+    /// can have.
     pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {
@@ -525,7 +528,7 @@ impl Checker<'_> {
         false
     }
 
-    /// Checks the operands of `/` and `%`, which are defined for non-negative numbers.
+    /// Checks the operands of `/` and `%`, which are defined only for non-negative numbers.
     pub fn legal_division(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
         if !matches!(op, BinaryOp::Div | BinaryOp::Mod) {
             return;

@@ -1,4 +1,4 @@
-//! `for` loops (P4_16 1.2.5, section 12.8).
+//! Checks `for` loops (P4_16 language specification 1.2.5, section 12.8).
 
 use super::Type;
 use super::check::Checker;
@@ -77,7 +77,7 @@ impl Checker<'_> {
         body
     }
 
-    /// The elements of a stack, list or tuple.
+    /// Returns the elements of a stack, list or tuple as expressions.
     fn collection(&mut self, collection: &ast::Expr, ty: &Type) -> Vec<Expr> {
         let whole = self.expr(collection);
         let span = whole.span;

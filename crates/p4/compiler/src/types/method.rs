@@ -1,4 +1,4 @@
-//! Methods: `apply`, the built-in methods of headers and stacks, and the methods of externs.
+//! Checks calls of methods: `apply`, the built-in methods of headers and stacks, and the methods of externs.
 
 use super::Type;
 use super::check::{Checker, Place, Signature};
@@ -176,8 +176,8 @@ impl Checker<'_> {
                     Place::Parser,
                 )
             }
-            // The object is a constructor parameter: its type declares the parameters of whatever block is given for
-            // it.
+            // The object is a constructor parameter. The parameters of `apply` follow from the constructor parameter's
+            // type, because the block that will be given as the argument is not known here.
             Type::ControlKind(id, ref given) => {
                 let kind = self.control_types[id].clone();
                 (self.kind_signature(kind, given), Place::Control)

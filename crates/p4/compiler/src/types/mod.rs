@@ -1,4 +1,4 @@
-//! Types and the checker: syntax tree in, checked program ([`crate::ir`]) out.
+//! Types, and the type checker, which turns a syntax tree into a checked program ([`crate::ir`]).
 
 pub mod annotation;
 mod annotation_rules;

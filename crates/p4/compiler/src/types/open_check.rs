@@ -9,8 +9,8 @@ use super::generic::GenericBlock;
 use crate::ir::Newtype;
 use crate::syntax::ast::{self, Ident};
 
-/// Errors that do not depend on the types. Checks that need the types (what can be extracted, stored, compared)
-/// happen at the uses.
+/// The codes of errors that do not depend on the type arguments. Checks that need the type arguments (what can be
+/// extracted, stored, compared) happen at each use.
 const CODES: &[&str] = &[
     "E0204", "E0301", "E0302", "E0303", "E0306", "E0308", "E0309", "E0310", "E0311", "E0401",
     "E0406", "E0413", "E0415", "E0416", "E0417",
@@ -30,7 +30,8 @@ impl Checker<'_> {
         })
     }
 
-    /// Runs a check with a placeholder type named like each type parameter; keeps the check's errors and nothing else.
+    /// Runs a check in which each type parameter is a placeholder type with the parameter's name. Keeps the check's
+    /// errors and nothing else.
     fn check_open(&mut self, parameters: &[Ident], check: impl FnOnce(&mut Self, &[Type])) -> bool {
         let before = self.sizes();
         let (n_messages, n_declared) = (self.sink.len(), self.scopes.n_declared());

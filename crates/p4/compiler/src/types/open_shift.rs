@@ -1,7 +1,8 @@
-//! Shifts of a number without a width in an action, by an amount that is known only when the action is called.
+//! Checks shifts, inside an action, of a number without a width by an amount that is known only when the action is
+//! called.
 //!
-//! p4c counts an action's parameters without a direction as known at compile time, so `1 << n` is a number without a
-//! width there. As in p4c, the shift and the shifted number get the width that the context asks for.
+//! p4c counts an action's parameters without a direction as known at compile time. So if `n` is such a parameter, `1 <<
+//! n` is a number without a width. As in p4c, the shift and the shifted number get the width that the context asks for.
 
 use super::Type;
 use super::check::{Checker, Place};

@@ -1,4 +1,4 @@
-//! The types of operators and casts (P4_16 1.2.5, sections 8.5 to 8.11).
+//! Finds the types of operators and casts (P4_16 language specification 1.2.5, sections 8.5 to 8.11).
 
 use num_traits::Signed as _;
 
@@ -41,7 +41,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Replaces a serializable enum by its number, which arithmetic uses.
+    /// Replaces a value of a serializable enum by its number, because arithmetic works on the number.
     fn lower_enum(&mut self, expr: Expr) -> Expr {
         match &expr.ty {
             Type::Enum(id) => match self.program.enums[*id].underlying.clone() {
@@ -161,7 +161,8 @@ impl Checker<'_> {
             self.program.underlying(&left.ty),
             Type::Bits { .. } | Type::Int
         );
-        // Values of a `type` have only equality and order, unless they are cast.
+        // Values of a type that is declared with `type` can only be compared for equality and order, unless they are
+        // cast.
         let plain = ty.is_some() || matches!(left.ty, Type::Bits { .. } | Type::Int);
         if left.ty != right.ty || !(equality || (numeric && plain)) {
             if left.ty.is_poison() || right.ty.is_poison() {

@@ -73,8 +73,8 @@ impl Checker<'_> {
         self.fold(Expr { kind, ty, span })
     }
 
-    /// Rewrites `a[start +: width] = value` with a start known only at run time as an assignment to all of `a`, which
-    /// keeps the bits around the slice.
+    /// Rewrites `a[start +: width] = value`, whose start is known only at run time, as an assignment to the whole of
+    /// `a` that leaves the bits outside the slice as they are.
     pub fn assign_part(
         &mut self,
         written: PartSlice<'_>,

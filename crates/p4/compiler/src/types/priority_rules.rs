@@ -1,12 +1,12 @@
-//! Which entries of a table have a priority (P4_16 1.2.5, section 14.2.1.4).
+//! Checks which entries of a table have a priority (P4_16 language specification 1.2.5, section 14.2.1.4).
 
 use super::rules::Rules;
 use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
 
 impl Rules<'_> {
     /// Checks where a table's entries have priorities. They may have priorities if the table's key needs them and
-    /// `entries` is not `const`. The priority of an entry without one follows from the entry before. So if any entry
-    /// has a priority, the first must.
+    /// `entries` is not `const`. If an entry has no priority of its own, its priority follows from the entry before. So
+    /// if any entry has a priority, the first entry must have one.
     pub(super) fn priorities(&mut self, decl: &Table) {
         for property in &decl.properties {
             let Property::Entries { is_const, list } = property else {
@@ -32,7 +32,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether the table needs no priorities, which is reported: every key is exact or lpm, so only one entry can win.
+    /// Whether the table needs no priorities, because every key is exact or lpm and so only one entry can win. Reports
+    /// a priority in such a table.
     fn unneeded(&mut self, decl: &Table, priority: &Expr) -> bool {
         let elements: Vec<_> = decl
             .properties
@@ -45,7 +46,7 @@ impl Rules<'_> {
             .collect();
         let decides = |kind: &str| matches!(kind, "exact" | "lpm");
         let (Some(first), Some(last)) = (elements.first(), elements.last()) else {
-            // Another rule reports entries without a key.
+            // Another rule reports entries of a table without a key.
             return true;
         };
         if !elements

@@ -199,7 +199,8 @@ impl Scopes {
         self.names.declared.len()
     }
 
-    /// Keeps only the first `n_declared` declarations in the record. Names that the others used still count as used.
+    /// Keeps only the first `n_declared` declarations in the record. Names that the removed declarations used still
+    /// count as used.
     pub fn forget_declared(&mut self, n_declared: usize) {
         self.names.declared.truncate(n_declared);
     }
@@ -208,8 +209,8 @@ impl Scopes {
         self.names
     }
 
-    /// The innermost visible variable or parameter of this struct type. So the parameter of type `standard_metadata_t`
-    /// is found whatever its name is.
+    /// Returns the name of the innermost visible variable or parameter of this struct type. So the parameter of type
+    /// `standard_metadata_t` is found whatever its name is.
     pub fn of_type(&self, type_name: &str, program: &Program) -> Option<String> {
         let is_it = |symbol: &Symbol| match symbol {
             Symbol::Var(id) => match program.vars[*id].ty {

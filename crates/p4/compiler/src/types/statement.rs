@@ -1,4 +1,4 @@
-//! Statements.
+//! Checks statements.
 
 use super::Type;
 use super::check::{Checker, Place};
@@ -118,7 +118,8 @@ impl Checker<'_> {
         Some(StatementKind::Block(statements))
     }
 
-    /// `a[f()] += 1` reads and writes one element, so an index with a call first goes to a variable.
+    /// Stores the value of an index that contains a call in a variable first, because `a[f()] += 1` reads and writes
+    /// the same element.
     fn hold_indices(&mut self, place: Expr, declared: &mut Vec<Statement>) -> Expr {
         let kind = match place.kind {
             ExprKind::Field(inner, index) => {
@@ -303,7 +304,7 @@ impl Checker<'_> {
     }
 }
 
-/// The table that an expression applies, if it does nothing else.
+/// Returns the table that an expression applies, if the expression does nothing else.
 pub fn applied_table(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Call(call) => match call.callee {

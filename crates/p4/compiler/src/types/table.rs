@@ -1,4 +1,4 @@
-//! Tables: keys, actions, entries, properties; and the sets that match keys.
+//! Checks tables (their keys, actions, entries and properties) and the sets that match keys.
 
 use std::rc::Rc;
 
@@ -171,8 +171,8 @@ impl Checker<'_> {
         self.sink.error("E0416", decl.span, message);
     }
 
-    /// Checks a reference to an action. It is in a table's list of actions (`bound` is `None`), or in an entry or a
-    /// default action, which gives the arguments that the list leaves open.
+    /// Checks a reference to an action. The reference is in a table's list of actions (`bound` is `None`), or in an
+    /// entry or a default action. An entry or a default action gives the arguments that the list leaves open.
     fn action_use(&mut self, decl: &ast::ActionRef, bound: Option<&Table>) -> Option<ActionUse> {
         let id = self.action_id(decl)?;
         let parameters = self.program.actions[id].parameters.clone();
@@ -238,8 +238,8 @@ impl Checker<'_> {
         })
     }
 
-    /// Returns the position of the parameter for a positional argument. An entry or a default action (`skip`) may give
-    /// all arguments, or only those for parameters without a direction.
+    /// Returns the position of the parameter to which a positional argument belongs. `skip` says that the argument is
+    /// in an entry or a default action, which may give all arguments, or only those for parameters without a direction.
     fn positional(
         &self,
         parameters: &[usize],
@@ -267,7 +267,7 @@ impl Checker<'_> {
             .map(|key| key.expr.ty.clone())
             .collect();
         if types.is_empty() {
-            // Another rule reports entries without a key.
+            // Another rule reports entries of a table without a key.
             return None;
         }
         let keys = flatten_keys(&decl.keys);
@@ -396,7 +396,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    /// The scalars in a key that is a struct or tuple.
+    /// Returns the scalars in a key that is a struct or tuple, or the key itself if it is neither.
     pub fn key_parts(&self, key: &Expr) -> Vec<Expr> {
         if let ExprKind::List(items) = &key.kind {
             return items.iter().flat_map(|item| self.key_parts(item)).collect();
@@ -437,7 +437,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The sets for one key; a struct or tuple has one set for each scalar.
+    /// Returns the sets for one key; a key that is a struct or tuple has one set for each scalar in it.
     fn key_elements(&mut self, set: &ast::Expr, ty: &Type) -> Vec<Expr> {
         let Some(types) = self.member_types(ty) else {
             return vec![self.key_element(set, ty)];
@@ -504,7 +504,7 @@ impl Checker<'_> {
 
     fn key_value(&mut self, value: &ast::Expr, ty: &Type) -> Expr {
         let checked = self.expr(value);
-        // A set of a serializable enum may be written as its number.
+        // In a set, a value of a serializable enum may be written as its number.
         let below = self.program.underlying(ty).clone();
         let wanted = if matches!(checked.ty, Type::Int | Type::Bits { .. }) {
             below

@@ -1,4 +1,4 @@
-//! Rules of tables beyond the typing of their parts (P4_16 1.2.5, section 14.2).
+//! Checks rules of tables that go beyond the types of their parts (P4_16 language specification 1.2.5, section 14.2).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -8,7 +8,7 @@ use crate::ir::{ActionUse, Callee, Direction, Entry, Expr, ExprKind, Key, Table,
 use crate::source::Span;
 use crate::syntax::ast;
 
-/// A table's entries so far, in the form in which duplicates are looked up.
+/// The entries of a table that were read so far, arranged for the search for duplicates.
 #[derive(Default)]
 pub struct Twins {
     /// Entries with only constants, by the text of their keys.
@@ -127,7 +127,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that the fields of a key have different names for a controller.
+    /// Checks that no two fields of a key have the same name for a controller.
     pub fn legal_key_names(&mut self, table: &Table) {
         let has_own = |key: &Key| name_annotation(&key.annotations).is_some();
         let mut firsts: HashMap<&str, &Key> = HashMap::new();
@@ -188,7 +188,7 @@ impl Checker<'_> {
     pub fn legal_no_action(&mut self, decl: &ast::Table) {
         use super::scope::Symbol;
         if self.sink.has_errors() {
-            // Perhaps all of core.p4 is missing, which has its own message.
+            // Perhaps all of core.p4 is missing, which another message reports.
             return;
         }
         let wrong = match self.scopes.lookup("NoAction", true) {

@@ -1,4 +1,5 @@
-//! Which types fit: inference of type arguments, and implicit casts (P4_16 1.2.5, section 8.11).
+//! Decides which types fit: infers type arguments, and makes implicit casts (P4_16 language specification 1.2.5,
+//! section 8.11).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -82,7 +83,8 @@ fn agree(left: &Type, right: &Type) -> bool {
 }
 
 impl Checker<'_> {
-    /// Replaces bound type parameters, also those of generic structs.
+    /// Replaces each bound type parameter in a type by the type that it is bound to, also in the arguments of generic
+    /// structs.
     pub fn replace(&mut self, ty: &Type, bindings: &Bindings) -> Type {
         match ty {
             Type::Struct(id) => {
@@ -214,9 +216,9 @@ impl Checker<'_> {
         let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
         let n_min = signature.parameters.iter().filter(required).count();
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
-            // The block has too few or too many parameters, so it is unknown which parameter is which, and nothing is
-            // inferred from this block: a wrong inference would cause errors in the other blocks, which are checked
-            // against it.
+            // The block has too few or too many parameters, so it is unknown which parameter is which. Nothing is
+            // inferred from such a block, because the other blocks are checked against the inferred types, and a wrong
+            // one would cause errors in them.
             return;
         }
         let mut inner = Bindings::new();
@@ -329,7 +331,8 @@ impl Checker<'_> {
             (Type::Int, Type::Bits { width, signed }) => {
                 return self.fit_literal(expr, *width, *signed, wanted);
             }
-            // As in p4c, a number without a width fits a `type` of bits.
+            // As in p4c, a number without a width fits a type that is declared with `type` and whose underlying type is
+            // `bit<W>` or `int<W>`.
             (Type::Int, Type::Newtype(_)) => {
                 if let Type::Bits { width, signed } = *self.program.underlying(wanted) {
                     return self.fit_literal(expr, width, signed, wanted);

@@ -1,4 +1,4 @@
-//! Unknown names: each is reported once, with a suggestion.
+//! Reports unknown names, with suggestions. A name is not reported again in the same declaration.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

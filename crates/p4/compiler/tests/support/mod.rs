@@ -1,4 +1,4 @@
-//! Parts of programs in texts, and the rest of the program around them.
+//! Puts the rest of a program around an example that shows only a part of a program.
 
 #![expect(clippy::panic, reason = "a test says what failed by panicking")]
 

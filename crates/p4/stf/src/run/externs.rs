@@ -1,4 +1,4 @@
-//! Commands for meters, digests, value sets, action profiles and selectors.
+//! Executes the commands for meters, digests, value sets, action profiles and selectors.
 
 use data_encoding::HEXLOWER;
 use dataplane::{

@@ -110,7 +110,7 @@ impl RxRing {
         RxRing::map_made(fd, state)
     }
 
-    /// Maps a ring that the socket has.
+    /// Maps the ring that the socket already has.
     fn map_made(fd: BorrowedFd<'_>, state: RingState) -> io::Result<RxRing> {
         let RingState {
             block_bytes,
@@ -147,7 +147,7 @@ impl RxRing {
         })
     }
 
-    /// The ring's layout and the slot that is read next.
+    /// Returns the ring's layout and the slot that is read next.
     pub(super) fn state(&self) -> RingState {
         RingState {
             block_bytes: self.block_bytes,
@@ -157,17 +157,17 @@ impl RxRing {
         }
     }
 
-    /// Reads from this slot on, where another process has stopped.
+    /// Sets the slot that is read next: the slot at which another process has stopped reading.
     pub(super) fn go_on_at(&mut self, next_slot: usize) {
         self.next_slot = next_slot % self.n_slots;
     }
 
-    /// A frame length, in bytes, that fits every slot.
+    /// Returns the length, in bytes, up to which a frame fits every slot.
     pub(super) fn frame_bytes_max(&self) -> usize {
         self.slot_bytes - RX_SLOT_OVERHEAD_BYTES
     }
 
-    /// The oldest frame, if there is one.
+    /// Returns the slot of the oldest frame, if there is one.
     pub(super) fn peek(&mut self) -> Option<Slot<'_>> {
         let base = self.slot_base();
         let status = self.status_word().load(Ordering::Acquire);
@@ -217,8 +217,8 @@ impl RxRing {
     }
 
     fn status_word(&self) -> &AtomicU32 {
-        // SAFETY: `tp_status` is the first word of a slot's header; it is shared with the kernel
-        // and accessed only as an atomic while it is.
+        // SAFETY: `tp_status` is the first word of a slot's header. While the word is shared with the kernel, it is
+        // accessed only as an atomic.
         unsafe { AtomicU32::from_ptr(self.slot_base().cast::<u32>().as_ptr()) }
     }
 

@@ -11,12 +11,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::socket::{self, check, get_option, set_option};
 
-/// A raw packet socket, non-blocking, that receives nothing before it is bound.
+/// Opens a raw packet socket, non-blocking, that receives nothing before it is bound.
 pub(crate) fn open() -> io::Result<OwnedFd> {
     socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
 }
 
-/// Binds to an interface. Protocol 0 receives nothing, `ETH_P_ALL` everything.
+/// Binds a socket to an interface. With protocol 0 the socket receives nothing, with `ETH_P_ALL` everything.
 pub(super) fn bind(fd: BorrowedFd<'_>, protocol: u16, index: i32) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain data, of which all bytes zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -119,7 +119,7 @@ fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Resu
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Frames that the kernel dropped for want of a slot since the last call of this function.
+/// Returns how many frames the kernel has dropped since the last call of this function because no slot was free.
 pub(super) fn take_kernel_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut statistics = libc::tpacket_stats {
         tp_packets: 0,

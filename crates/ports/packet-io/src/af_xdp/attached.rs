@@ -42,14 +42,15 @@ pub(super) struct Attached {
     /// The path in the BPF file system at which the link is pinned to keep its program; `None` without a folder for
     /// that.
     kept: Option<PathBuf>,
-    /// Whether this process has pinned the link there. Somebody may have removed the pin since.
+    /// Whether this process has pinned the link at `kept`. Somebody may have removed the pin since.
     is_kept: AtomicBool,
     /// A packet socket, held open because its membership makes the interface promiscuous.
     _promiscuous: OwnedFd,
     _lock: InterfaceLock,
 }
 
-/// The interface of an AF_XDP port, for a caller that runs an XDP program of its own there. It may outlive the port.
+/// The interface of an AF_XDP port, for a caller that runs an XDP program of its own on the interface. This value may
+/// outlive the port.
 #[derive(Clone)]
 pub struct XdpInterface {
     attached: Weak<Attached>,
@@ -102,7 +103,8 @@ impl Attached {
             match link {
                 Ok(link) => break (link, own, mode, has_fragments),
                 Err(error) if is_occupied(&error) => {
-                    // An earlier switch may have kept a program there. It forwards until this switch's program runs.
+                    // An earlier process of the switch may have left its pinned program on the interface. That program
+                    // forwards until this process's program runs.
                     if let Some(link) = kept.as_deref().and_then(|path| kept_at(path, index)) {
                         break (link, own, mode, has_fragments);
                     }
@@ -158,7 +160,7 @@ impl Attached {
     pub(super) fn forget_kept(&self) {
         self.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &self.kept {
-            // If the link stays pinned, its program runs nowhere.
+            // If removing fails, the link stays pinned, but its program runs nowhere.
             let _ = remove(path);
         }
     }
@@ -202,13 +204,13 @@ impl XdpInterface {
         self.has_fragments
     }
 
-    /// Receive queues; each has a socket.
+    /// Returns the number of receive queues; each queue has a socket.
     pub fn n_queues(&self) -> u32 {
         self.n_queues
     }
 
-    /// Maximum bytes of a frame that another interface's program may send by this one: the kernel has room for a VLAN
-    /// tag, whether the frame has a tag or not.
+    /// Returns how many bytes a frame may have that another interface's program sends by this interface. The kernel has
+    /// room for a VLAN tag, whether the frame has a tag or not.
     pub fn redirected_bytes_max(&self) -> u32 {
         (self.frame_bytes_max + VLAN_TAG_BYTES) as u32
     }
@@ -254,7 +256,7 @@ impl XdpInterface {
         attached.is_some_and(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
-    /// Replaces the running program. Every frame meets either the old or the new program.
+    /// Replaces the running program. Either the old or the new program handles a frame.
     ///
     /// # Errors
     /// The port is closed, or its interface is gone; the kernel's error.
@@ -293,15 +295,15 @@ impl XdpInterface {
         let Some(path) = &attached.kept else {
             return Ok(());
         };
-        // A link that is already pinned at this path is this link, or that of an interface that is gone.
+        // A link that is already pinned at this path is this link, or the link of an interface that is gone.
         remove(path)?;
         attached.link.pin(path)?;
         attached.is_kept.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Returns the path at which the program was kept, if somebody has removed it, so that the program now ends with
-    /// this process. Later calls return `None`.
+    /// Returns the path at which this process pinned the link, if somebody has removed the pin, so that the program now
+    /// ends with this process. Later calls return `None`.
     pub fn take_removed_name(&self) -> Option<PathBuf> {
         let attached = self.attached.upgrade()?;
         let path = attached.kept.as_ref()?;
@@ -329,7 +331,7 @@ impl XdpInterface {
 /// Makes a folder for [`AfXdpConfig::kept`].
 ///
 /// # Errors
-/// It cannot be made, or it is in no BPF file system.
+/// The folder cannot be made, or is in no BPF file system.
 pub fn make_kept_folder(folder: &Path) -> io::Result<()> {
     let shown = folder.display();
     let hint = "\"mount -t bpf bpf /sys/fs/bpf\" mounts one";
@@ -348,7 +350,7 @@ pub fn make_kept_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The program compares every frame with all destinations, so they must be few.
+/// Checks that there are few destinations, because the program compares every frame with all of them.
 fn expect_few(interface: &str, destinations: &[Destination]) -> Result<(), PortError> {
     match destinations.len() {
         0..=XDP_DESTINATIONS => Ok(()),
@@ -369,7 +371,7 @@ pub fn kept_path(folder: &Path, interface_index: i32) -> io::Result<PathBuf> {
     Ok(folder.join(format!("ns{namespace}-if{interface_index}")))
 }
 
-/// Why the driver does not run a program, as a message.
+/// Returns a message that says why the driver does not run a program.
 fn why_not_native(interface: &Interface, error: &io::Error) -> String {
     let (n_rx, _) = interface.n_queues();
     match error.raw_os_error() {

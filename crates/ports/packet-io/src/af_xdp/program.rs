@@ -179,7 +179,7 @@ impl Filter<'_> {
     }
 }
 
-/// Two bytes of a frame as a 16-bit load sees them.
+/// Returns the value that a 16-bit load of these two bytes of a frame gives.
 fn of_two(bytes: [u8; 2]) -> i32 {
     i32::from(u16::from_ne_bytes(bytes))
 }

@@ -1,4 +1,4 @@
-//! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
+//! One AF_XDP socket on one queue of an interface, with its memory (umem), its four rings and its system calls.
 //!
 //! The memory is cut into chunks. The first chunks circulate through the fill and receive rings. The other chunks are
 //! for sending, and are used last in, first out, so that the next chunk to be written is still in the cache. If the
@@ -78,7 +78,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Queue {
-    /// Uses zero copy if the driver has it, else copying.
+    /// Opens the socket of a queue, with zero copy if the driver supports it, else with copying.
     pub(super) fn open(config: &QueueConfig) -> io::Result<Queue> {
         match Queue::open_as(config, true) {
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
@@ -221,13 +221,13 @@ impl Queue {
         n_frames
     }
 
-    /// The beginning of the chunk that has this address.
+    /// Returns the beginning of the chunk that contains this address.
     fn chunk_of(&self, address: u64) -> u64 {
         address & !(self.chunk_bytes as u64 - 1)
     }
 
-    /// Returns the bytes at an address of the queue's memory. They are bounded by the memory, so that a wrong number in
-    /// the kernel's descriptor does not lead out of it.
+    /// Returns the bytes at an address of the queue's memory. Limits the range to this memory, so that a wrong number
+    /// in the kernel's descriptor does not lead out of the memory.
     fn piece(&mut self, address: u64, n_bytes: usize) -> &mut [u8] {
         let start = (address as usize).min(self.memory.n_bytes());
         let n_bytes = n_bytes.min(self.memory.n_bytes() - start);
@@ -241,7 +241,7 @@ impl Queue {
         }
     }
 
-    /// Chunks that a frame of that length takes; `None` if it cannot be sent at all.
+    /// Returns how many chunks a frame of that length takes; `None` if the frame cannot be sent at all.
     pub(super) fn n_chunks(&self, frame_bytes: usize) -> Option<usize> {
         if frame_bytes <= self.chunk_bytes {
             return Some(1);
@@ -250,13 +250,13 @@ impl Queue {
             .then(|| frame_bytes.div_ceil(self.chunk_bytes))
     }
 
-    /// Chunks that frames can be written to now.
+    /// Returns how many chunks are free now, so that frames can be written to them.
     pub(super) fn n_free(&mut self) -> usize {
         self.free_tx.len().min(self.tx.n_free_at_least() as usize)
     }
 
-    /// Queues a frame. Copies its pieces, but not a payload that it shares with others. The caller must have checked
-    /// that there are chunks for it.
+    /// Queues a frame. Copies the frame's pieces, but not a payload that the frame shares with other frames. The caller
+    /// must have checked that enough chunks are free for the frame.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame<'_>) {
         let Frame {
@@ -309,12 +309,12 @@ impl Queue {
         self.tx.publish();
     }
 
-    /// Published pieces that the kernel has not taken.
+    /// Returns how many published pieces the kernel has not taken.
     pub(super) fn n_untaken(&mut self) -> u32 {
         self.tx.n_untaken()
     }
 
-    /// Pushed frames that the kernel has not taken, and their bytes.
+    /// Returns how many pushed frames the kernel has not taken, and how many bytes they have.
     pub(super) fn untaken(&mut self) -> (u64, u64) {
         let pieces = self.tx.untaken();
         pieces.fold((0, 0), |(n_frames, n_bytes), piece| {
@@ -326,7 +326,7 @@ impl Queue {
         })
     }
 
-    /// Bytes of the piece that the kernel took last.
+    /// Returns the length in bytes of the piece that the kernel took last.
     pub(super) fn last_taken_bytes(&mut self) -> u64 {
         u64::from(self.tx.last_taken().len)
     }
@@ -427,7 +427,7 @@ type Rings = (
     Ring<u64>,
 );
 
-/// Receive, transmit, fill and completion ring.
+/// Maps the receive, transmit, fill and completion rings, and returns them in this order.
 fn map_rings(fd: BorrowedFd<'_>, config: &QueueConfig) -> io::Result<Rings> {
     const NONE: libc::xdp_ring_offset = libc::xdp_ring_offset {
         producer: 0,

@@ -1,4 +1,4 @@
-//! Payloads that many frames share, written once.
+//! Writes a payload only once, even if many frames share it.
 //!
 //! The kernel takes a frame as one range of memory, so each copy of a packet needs the payload after its header. Here
 //! no payload is copied: the page with the payload is mapped many times, each time after a page of one frame, which has
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A place, the two pages for one frame, is free again when the kernel reports that the frame has left (the completion
-//! ring). Drivers that send by zero copy refuse frames that cross a page boundary, so this is for copy mode.
+//! ring). Drivers that send by zero copy refuse frames that cross a page boundary, so payloads are shared only in copy
+//! mode.
 //!
 //! Each page is a mapping, and the kernel limits a process's mappings. So only the first queues of a process share
 //! payloads; later queues write each payload as often as it is sent.
@@ -40,10 +41,10 @@ const PLACE_BYTES: usize = 2 * PAGE_BYTES;
 /// Mappings of one queue: two for each place, and one because the places split the queue's own memory.
 const QUEUE_MAPPINGS: usize = 2 * XDP_SHARED_PAYLOADS * XDP_SHARERS + 1;
 
-/// Mappings that the kernel grants if it does not report the number.
+/// How many mappings we assume that the kernel grants, if it does not report the number.
 const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 
-/// Mappings that the queues of this process use.
+/// How many mappings the queues of this process use.
 static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
 
 /// A queue's share of the mappings that queues may use. Dropping the value returns the share.
@@ -64,13 +65,14 @@ pub(super) struct SharedPayloads {
 /// A payload and the places of the frames that share it.
 struct Shared {
     identity: Option<PayloadIdentity>,
-    /// The kernel's address of the first place's payload; the head of its frame ends there.
+    /// The kernel's address of the payload in the first place. The head of the frame in this place ends at this
+    /// address.
     address: u64,
     /// The process's address of the same payload.
     start: NonNull<u8>,
     /// How many places were given out since all were free. These are the first places.
     n_used: usize,
-    /// In how many of them the kernel still holds a frame.
+    /// In how many of these places the kernel still holds a frame.
     n_out: usize,
 }
 
@@ -81,8 +83,8 @@ impl SharedPayloads {
     /// Bytes of the places in the queue's memory.
     const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
 
-    /// Maps a queue's memory: `at` bytes, which end with a page, then the places. Returns `None` if this machine has
-    /// pages of another size, or if the queues of this process already use as many mappings as they may.
+    /// Maps a queue's memory: `at` bytes, which end at a page boundary, then the places. Returns `None` if this machine
+    /// has pages of another size, or if the queues of this process already use as many mappings as they may.
     ///
     /// # Errors
     /// The kernel's error.
@@ -191,7 +193,7 @@ impl SharedPayloads {
 }
 
 impl Reservation {
-    /// `None` if the queues use as many mappings as they may.
+    /// Reserves a queue's share of the mappings. Returns `None` if the queues use as many mappings as they may.
     fn take() -> Option<Reservation> {
         let most = max_map_count() / XDP_MAPPINGS_DIVISOR;
         let add = |n_mappings| Some(n_mappings + QUEUE_MAPPINGS).filter(|sum| *sum <= most);
@@ -206,7 +208,7 @@ impl Drop for Reservation {
     }
 }
 
-/// `vm.max_map_count`, Linux' `Documentation/admin-guide/sysctl/vm.rst`.
+/// Returns `vm.max_map_count`, which Linux' `Documentation/admin-guide/sysctl/vm.rst` describes.
 fn max_map_count() -> usize {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     text.trim().parse().unwrap_or(DEFAULT_MAX_MAP_COUNT)
@@ -226,7 +228,7 @@ mod tests {
         }
     }
 
-    /// The byte that the kernel finds after a head.
+    /// Returns the byte that the kernel finds after a head.
     fn payload_at(memory: &Mapping, address: u64) -> u8 {
         // SAFETY: inside the memory, by the test's own frames; nothing writes to it now.
         unsafe { memory.start().add(address as usize + 42).read() }
@@ -247,7 +249,7 @@ mod tests {
         let first: Vec<u64> = std::iter::from_fn(|| shared.place(frame(&ones, 7))).collect();
         assert_eq!(first.len(), XDP_SHARERS);
         assert!(first.iter().all(|at| payload_at(&memory, *at) == 1));
-        // All frames but one have left: no place is given out twice, no page written over.
+        // Now all frames but one have left. Still no place may be given out twice, and no page may be overwritten.
         first[1..].iter().for_each(|at| shared.has_left(*at));
         assert_eq!(shared.place(frame(&ones, 7)), None);
         assert_eq!(shared.place(frame(&twos, 8)), None, "the first with it");

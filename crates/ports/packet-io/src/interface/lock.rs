@@ -1,4 +1,4 @@
-//! A lock: one switch per interface.
+//! A lock that lets only one switch use an interface.
 //!
 //! Packet sockets do not exclude one another: two switches on one interface would both forward every frame, and an XDP
 //! program would take all frames away from a packet socket. The lock is a Unix socket bound to a name in the abstract
@@ -24,12 +24,12 @@ impl InterfaceLock {
         }
     }
 
-    /// Another descriptor of the lock: it is held until both are closed.
+    /// Returns another descriptor of the lock. The lock is held until both descriptors are closed.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         Ok(self.0.try_clone()?.into())
     }
 
-    /// The lock that another process has passed.
+    /// Takes over the lock that another process has passed.
     pub(crate) fn passed(lock: OwnedFd) -> InterfaceLock {
         InterfaceLock(UnixDatagram::from(lock))
     }

@@ -1,7 +1,7 @@
-//! The Internet checksum (RFC 1071), and finishing a partial one.
+//! Computes the Internet checksum (RFC 1071), and finishes a partial checksum.
 
-/// The Internet checksum of `data` added to `initial`, which may be any partial sum. Odd lengths are
-/// padded with a zero byte.
+/// Returns the Internet checksum of `data` added to `initial`, which may be any partial sum. Odd lengths are padded
+/// with a zero byte.
 pub fn internet_checksum(initial: u32, data: &[u8]) -> u16 {
     let mut sum = u64::from(initial);
     let mut words = data.chunks_exact(4);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_partial_checksum_is_finished_over_the_rest_of_the_frame() {
-        // Two bytes before the transport header, the partial sum 0x1234 at offset 2 within it.
+        // The frame has two bytes before the transport header. The partial sum 0x1234 is at offset 2 in this header.
         let mut frame = vec![0xaa, 0xbb, 0x00, 0x01, 0x12, 0x34, 0x00, 0x02];
         assert!(complete_checksum(&mut frame, 2, 2));
         assert_eq!(frame[4..6], (!0x1237_u16).to_be_bytes());

@@ -1,10 +1,9 @@
-//! Recognises a partial checksum, which the sender's kernel left to a card, without a flag that
-//! says so.
+//! Recognises, without a flag from the kernel, a partial checksum that the sender's kernel left to a card to finish.
 
 use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 
-/// Finishes the checksum of a frame with UDP or TCP directly over IPv4 or IPv6, if it is partial. Returns whether it
-/// was.
+/// Finishes the checksum of a frame with UDP or TCP directly over IPv4 or IPv6, if the checksum is partial. Returns
+/// whether the checksum was partial.
 ///
 /// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the field. A finished field
 /// holds that number only if the number is the right checksum anyhow (then this function writes it again), or by chance
@@ -112,7 +111,7 @@ mod tests {
         [build(v4, 40), build(tagged, 44), build(v6, 60), (tcp, 50)]
     }
 
-    /// The sum over the pseudo-header, computed the simple way.
+    /// Returns the sum over the pseudo-header, computed the simple way.
     fn partial(frame: &[u8], field: usize) -> [u8; 2] {
         let network = if frame[12] == 0x81 { 18 } else { 14 };
         let (addresses, start) = match frame[network] >> 4 {

@@ -1,4 +1,4 @@
-//! Cutting a super-frame (TSO, USO, GRO) into the frames that would be on the wire.
+//! Cuts a super-frame (TSO, USO, GRO) into the frames that would be on the wire.
 
 use super::internet_checksum;
 
@@ -24,9 +24,9 @@ const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
 /// Cuts `frame` and hands every segment to `take`, in order. Each segment has its own lengths, IPv4 identification and
-/// header checksum, TCP sequence number and flags, and transport checksum. Returns the number of segments, or `None`,
-/// without calling `take`, if the frame is not the announced transport straight over IPv4 or IPv6. All segments use one
-/// buffer; `take` sees `headroom` bytes before each frame, for a VLAN tag.
+/// header checksum, TCP sequence number and flags, and transport checksum. Returns the number of segments. If the frame
+/// does not have the transport header that `how` announces, directly over IPv4 or IPv6, returns `None` without calling
+/// `take`. All segments use one buffer; `take` sees `headroom` bytes before each frame, for a VLAN tag.
 pub fn segment(
     frame: &[u8],
     how: &Segmentation,
@@ -146,7 +146,8 @@ impl Layout {
         }
     }
 
-    /// Pseudo-header: RFC 793 and RFC 768 for IPv4, RFC 8200 section 8.1 for IPv6.
+    /// Writes the transport checksum. RFC 793 and RFC 768 define the pseudo-header for IPv4, RFC 8200 section 8.1 for
+    /// IPv6.
     fn fix_transport_checksum(&self, segment: &mut [u8], transport: Transport) {
         let (field, protocol) = match transport {
             Transport::Tcp => (self.transport_start + 16, 6),
@@ -209,7 +210,8 @@ mod tests {
         Some(segments)
     }
 
-    /// With the pseudo-header, a right checksum makes the sum all ones.
+    /// Asserts that the checksums are right. The sum over the checksummed bytes, including the checksum itself and the
+    /// pseudo-header, is then all ones.
     fn assert_checksums(segment: &[u8], protocol: u32) {
         assert_eq!(internet_checksum(0, &segment[14..34]), 0, "IPv4 header");
         let pseudo = protocol + (segment.len() - 34) as u32;

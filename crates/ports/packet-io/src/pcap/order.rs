@@ -23,7 +23,7 @@ impl ReplayOrder {
     }
 }
 
-/// One capture's place among those replayed together.
+/// The place of one capture among the captures that are replayed together.
 pub(super) struct ReplayPlace {
     order: ReplayOrder,
     place: usize,

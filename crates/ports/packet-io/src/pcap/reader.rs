@@ -77,7 +77,7 @@ impl FrameReader {
         Ok(reader)
     }
 
-    /// The next frame; `None` at the end of the file.
+    /// Returns the next frame; `None` at the end of the file.
     pub(super) fn next_frame(&mut self) -> Result<Option<CapturedFrame>, PortError> {
         let frame = match &mut self.format {
             Format::Classic(reader) => {
@@ -142,7 +142,7 @@ fn classic_frame(packet: RawPcapPacket<'_>, resolution: TsResolution) -> Capture
     }
 }
 
-/// The next packet block and its interface's link type; skips other blocks.
+/// Returns the next packet block and its interface's link type; skips other blocks.
 fn next_generation_frame(
     reader: &mut PcapNgReader<File>,
 ) -> Option<Result<(CapturedFrame, Option<DataLink>), PcapError>> {
@@ -197,8 +197,8 @@ fn numbered_frame(
     }
 }
 
-/// Ticks to nanoseconds, by the interface's `if_tsresol` (draft-ietf-opsawg-pcapng, section 4.2):
-/// a negative power of 10, or of 2 if the top bit is set; microseconds if the option is missing.
+/// Converts ticks to nanoseconds, by the interface's `if_tsresol` (draft-ietf-opsawg-pcapng, section 4.2). This option
+/// is a negative power of 10, or of 2 if the top bit is set; if the option is missing, ticks are microseconds.
 fn nanoseconds(interface: &InterfaceDescriptionBlock<'_>, ticks: u128) -> u64 {
     let resolution = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),

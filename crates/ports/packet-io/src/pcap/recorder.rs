@@ -33,7 +33,7 @@ impl Recorder {
             epoch_ns,
             ends: VecDeque::new(),
         };
-        // A reader that opens them before the first frame finds empty captures.
+        // A reader that opens the files before the first frame finds empty captures.
         recorder.flush();
         match recorder.take_end() {
             Some(error) => Err(error),
@@ -41,7 +41,7 @@ impl Recorder {
         }
     }
 
-    /// The error that ended a file, once for each file.
+    /// Returns the error that ended a file, once for each file.
     pub fn take_end(&mut self) -> Option<PortError> {
         self.ends.pop_front()
     }

@@ -19,8 +19,8 @@ pub(super) const HEADROOM_BYTES: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES
 /// Longest headers of a frame, in bytes, with two VLAN tags and IPv4 options.
 const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + 2 * TAG_BYTES + IPV4_BYTES_MAX + UDP_BYTES;
 
-/// The MAC address that frames of a UDP port have for an IP address: locally administered (02:00), then the address's
-/// last four bytes. 10.0.1.4 is 02:00:0a:00:01:04.
+/// Returns the MAC address that frames of a UDP port have for an IP address: locally administered (02:00), then the
+/// address's last four bytes. 10.0.1.4 is 02:00:0a:00:01:04.
 pub fn mac_of(address: IpAddr) -> [u8; 6] {
     let last = match address {
         IpAddr::V4(address) => address.octets(),
@@ -73,7 +73,8 @@ pub(super) fn write_headers(
     Some(frame)
 }
 
-/// RFC 791: no options, "don't fragment", so that the identification does not matter (RFC 6864).
+/// Writes an IPv4 header (RFC 791) without options. It has the flag "don't fragment", so the identification does not
+/// matter (RFC 6864).
 fn write_ipv4(header: &mut [u8], udp_bytes: u16, from: Ipv4Addr, to: Ipv4Addr) -> Option<()> {
     let total_bytes = udp_bytes.checked_add(IPV4_BYTES as u16)?;
     put(header, 0, &[0x45, 0]);
@@ -86,7 +87,7 @@ fn write_ipv4(header: &mut [u8], udp_bytes: u16, from: Ipv4Addr, to: Ipv4Addr) -
     Some(())
 }
 
-/// RFC 8200.
+/// Writes an IPv6 header (RFC 8200).
 fn write_ipv6(header: &mut [u8], udp_bytes: u16, from: Ipv6Addr, to: Ipv6Addr) {
     put(header, 0, &[0x60, 0, 0, 0]);
     put(header, 4, &udp_bytes.to_be_bytes());
@@ -104,7 +105,8 @@ pub(super) struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// `None` if the frame is not one whole UDP datagram, straight over IPv4 or IPv6.
+    /// Finds the datagram in a frame. Returns `None` if the frame is not one whole UDP datagram, straight over IPv4 or
+    /// IPv6.
     pub(super) fn find([head, rest]: [&'a [u8]; 2]) -> Option<Datagram<'a>> {
         let mut start = [0; HEADERS_BYTES_MAX];
         let n_head = head.len().min(start.len());
@@ -141,7 +143,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Source, destination, and offset of the UDP header.
+/// Returns the source address, the destination address, and the offset of the UDP header.
 fn find_ipv4(headers: &[u8], start: usize) -> Option<(IpAddr, IpAddr, usize)> {
     let header_bytes = usize::from(headers.get(start)? & 0x0f) * 4;
     let is_fragment = word(headers, start + 6)? & 0x3fff != 0;

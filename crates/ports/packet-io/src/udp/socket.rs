@@ -31,8 +31,9 @@ pub(super) enum Sharing {
     Yes,
 }
 
-/// A socket bound to `address`. If that is the unspecified address, the socket reports the destination address of each
-/// datagram. Several sharing sockets of one user may have the same address; each flow then comes to one of them.
+/// Opens a socket and binds it to `address`. If `address` is the unspecified address, the socket reports the
+/// destination address of each datagram. Several sockets of one user that all permit sharing may have the same address;
+/// all datagrams of a flow then come to one of these sockets.
 pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd> {
     let domain = match address {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -69,7 +70,7 @@ pub(super) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     address_of(&name).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Datagrams that the kernel dropped because the socket had no room, modulo 2^32.
+/// Returns how many datagrams the kernel has dropped because the socket had no room, modulo 2^32.
 pub(super) fn n_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMINFO_WORDS];
     get_option(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
@@ -85,7 +86,7 @@ pub(super) struct Received<'a> {
     pub(super) is_truncated: bool,
 }
 
-/// Buffers for a batch of datagrams, and the kernel's list of them; made once.
+/// Buffers for a batch of datagrams, and a list of these buffers for the kernel. Both are made once.
 pub(super) struct RxBatch {
     messages: Vec<libc::mmsghdr>,
     _pieces: Vec<libc::iovec>,
@@ -155,7 +156,8 @@ impl RxBatch {
                 std::ptr::null_mut(),
             )
         };
-        // A negative result means that no datagram waits, or an error that the next call meets again if it matters.
+        // A negative result means that no datagram waits, or that an error has occurred. An error that matters occurs
+        // again in the next call.
         let n_received = usize::try_from(n_received).unwrap_or(0);
         for place in 0..n_received {
             let header = &self.messages[place].msg_hdr;
@@ -221,7 +223,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// `source` is the address to send from, if it is not the socket's.
+    /// `source` is the address to send from, if that is not the socket's own address.
     pub(super) fn new(destination: SocketAddr, source: Option<IpAddr>) -> Target {
         let (name, name_bytes) = name_of(destination);
         Target {
@@ -232,7 +234,7 @@ impl Target {
     }
 }
 
-/// A control message that sets the source address, and its length.
+/// Returns a control message that sets the source address, and the message's length.
 fn control_of(source: IpAddr) -> (Control, usize) {
     const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     let (level, kind, data_bytes) = match source {
@@ -246,7 +248,7 @@ fn control_of(source: IpAddr) -> (Control, usize) {
     put(HEADER_BYTES - 8, &level.to_ne_bytes());
     put(HEADER_BYTES - 4, &kind.to_ne_bytes());
     match source {
-        // The interface stays 0: the kernel chooses it.
+        // The interface stays 0: the kernel chooses the interface.
         IpAddr::V4(address) => put(HEADER_BYTES + 4, &address.octets()),
         IpAddr::V6(address) => put(HEADER_BYTES, &address.octets()),
     }
@@ -292,14 +294,14 @@ pub(super) fn send_batch<'batch>(
     Ok(sent as usize)
 }
 
-/// An address in the kernel's form: `sockaddr_in6`, of which `sockaddr_in` is the beginning.
+/// Converts an address to the kernel's form: `sockaddr_in6`, of which `sockaddr_in` is the beginning.
 fn name_of(address: SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
     let mut name = no_name();
     match address {
         SocketAddr::V4(address) => {
             name.sin6_family = libc::AF_INET as libc::sa_family_t;
             name.sin6_port = address.port().to_be();
-            // `sin_addr` is where the flow label is.
+            // `sin_addr` of `sockaddr_in` is at the place of the flow label of `sockaddr_in6`.
             name.sin6_flowinfo = u32::from_ne_bytes(address.ip().octets());
             (name, size_of::<libc::sockaddr_in>() as libc::socklen_t)
         }

@@ -1,4 +1,4 @@
-//! Conferences, participants, tracks and subscriptions.
+//! The requests about conferences, participants, tracks and subscriptions.
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
@@ -14,7 +14,7 @@ use super::views::{self, Legs};
 use super::{App, Failure};
 use crate::tokens::Caller;
 
-/// A request's body, or why it is none.
+/// A request's body, or why it cannot be read.
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 pub(super) fn content<T>(body: Body<T>) -> Result<T, Failure> {
@@ -22,14 +22,15 @@ pub(super) fn content<T>(body: Body<T>) -> Result<T, Failure> {
         .map_err(|error| Failure::of_body(&error))
 }
 
-/// The names in a request's path.
+/// Checks the names in a request's path, and returns them.
 pub(super) fn names<const N: usize>(texts: Vec<String>) -> Result<[Name; N], Failure> {
     let names = texts.into_iter().map(Name::new);
     let names: Vec<Name> = names.collect::<Result<_, _>>()?;
     names.try_into().map_err(|_| Failure::no_route())
 }
 
-/// A participant after a write: with its legs, whose keys only itself gets.
+/// Returns a participant with its legs, as the answer to a write. Only the participant itself gets the keys of its
+/// legs.
 async fn own(
     app: &App,
     caller: &Caller,

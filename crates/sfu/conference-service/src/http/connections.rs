@@ -1,4 +1,4 @@
-//! Connections, bounded in number: strangers who open many keep nobody else out.
+//! Connections. Their number is bounded in such a way that strangers who open many do not keep anybody else out.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,7 +14,7 @@ use super::encrypted::Wire;
 use crate::limits::Source;
 use crate::live::Live;
 
-/// 4,096 participants with an event stream each, and as many that make requests.
+/// Allows enough connections for 4,096 participants with an event stream each, and for as many that make requests.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     service: "the conference service",
     open_max: 8_192,
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Of a bound listener. New connections use the newest certificate.
+    /// Takes connections from a listener that is already bound. New connections use the newest certificate.
     #[must_use]
     pub fn new(listener: tokio::net::TcpListener, live: Live) -> Connections {
         Connections {
@@ -61,7 +61,7 @@ impl Listener for Connections {
     }
 }
 
-/// The connection of a request.
+/// The connection over which a request came.
 #[derive(Clone)]
 pub struct Peer(Caller);
 
@@ -71,7 +71,7 @@ impl Peer {
         self.0.begin_call()
     }
 
-    /// Where its requests come from.
+    /// Returns where the connection's requests come from.
     pub(super) fn source(&self) -> Source {
         match self.0.peer() {
             stream_socket::Peer::Address(address) => address.into(),
@@ -86,7 +86,7 @@ impl Connected<IncomingStream<'_, Connections>> for Peer {
     }
 }
 
-/// A connection with a request in progress is not cut for another one.
+/// Counts a request as in progress, so that its connection is not cut to make room for another connection.
 pub(super) async fn count(
     ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,

@@ -11,10 +11,11 @@ use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
-/// A client has so long for its handshake.
+/// How long a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What requests come over. The handshake is a part of the first reading, so that nobody waits for another one's.
+/// A connection that requests come over. The TLS handshake is made when the connection is first read, so that no client
+/// waits for the handshake of another client.
 pub enum Wire {
     /// HTTP.
     Plain(Connection),
@@ -36,7 +37,7 @@ enum State {
 }
 
 impl Wire {
-    /// Of an accepted connection; with TLS if there is an acceptor.
+    /// Wraps an accepted connection, with TLS if there is an acceptor.
     pub(super) fn new(connection: Connection, acceptor: Option<&TlsAcceptor>) -> Wire {
         match acceptor {
             None => Wire::Plain(connection),
@@ -61,7 +62,7 @@ impl Wire {
 }
 
 impl Encrypted {
-    /// Goes on with the handshake, if it is not done.
+    /// Continues the handshake, if it is not done yet.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&mut TlsStream<Connection>>> {
         if let State::Handshake(accept) = &mut self.state {
             let done = match Pin::new(accept).poll(cx) {

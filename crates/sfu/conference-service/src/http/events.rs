@@ -13,9 +13,9 @@ use super::{App, Failure, Peer};
 use crate::core::now_ms;
 use crate::tokens::Caller;
 
-/// How often a quiet stream says that it is there, so that what is between does not end it.
+/// How often a quiet stream sends a ping, so that nothing on the way to the reader ends it for being idle.
 const PING: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for so long is cut off.
+/// A reader that takes nothing for this long is cut off.
 const SEND: Duration = Duration::from_secs(10);
 
 /// Streams a conference's events over a WebSocket (RFC 6455), each as a text message.
@@ -66,7 +66,8 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
             () = app.core.ended() => break "the service ends, or another one leads",
             _ = pings.tick() => Message::Ping(Vec::new().into()),
             received = socket.recv() => match received {
-                // Nothing is asked over the stream.
+                // A reader can only close the stream. It asks nothing over the stream, so its other messages are
+                // ignored.
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => continue,
             },
@@ -104,7 +105,8 @@ async fn send_events(app: App, caller: Caller, conference: Name, mut socket: Web
     let _ = timeout(SEND, socket.send(Message::Close(Some(close)))).await;
 }
 
-/// The participant that a caller is in this conference. An administrator of all conferences may be one, too.
+/// Returns which participant of this conference the caller is. An administrator of all conferences may also be a
+/// participant.
 fn participant_in<'c>(caller: &'c Caller, conference: &Name) -> Option<&'c Name> {
     caller
         .participant()
@@ -112,12 +114,12 @@ fn participant_in<'c>(caller: &'c Caller, conference: &Name) -> Option<&'c Name>
 }
 
 fn text_of(event: &Event) -> Message {
-    // An event has only texts, numbers and names.
+    // An event has only texts, numbers and names, which JSON can express.
     let text = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());
     Message::Text(Utf8Bytes::from(text))
 }
 
-/// Whether a caller gets an event: addresses of others are none of a participant's business.
+/// Whether a caller gets an event: a participant must not learn the addresses of others.
 fn is_for(event: &Event, conference: &Name, caller: &Caller) -> bool {
     if event.conference != *conference {
         return false;

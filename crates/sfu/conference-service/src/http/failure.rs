@@ -1,4 +1,4 @@
-//! Failures as answers (RFC 9457).
+//! Turns failures into HTTP answers (RFC 9457).
 
 use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -44,7 +44,7 @@ impl Failure {
         Failure::new(status, "wrong-method", "No such method", detail.to_owned())
     }
 
-    /// The request has no body that can be read.
+    /// Makes the failure of a request whose body cannot be read.
     pub(super) fn of_body(error: &JsonRejection) -> Failure {
         if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
             let detail = format!("expected a body of at most {BODY_MAX} bytes");
@@ -54,7 +54,7 @@ impl Failure {
         Failure::invalid(error.body_text())
     }
 
-    /// The same request may be served in a second, perhaps by another service.
+    /// Makes the failure of a request that may succeed a second later, perhaps at another service.
     pub(super) fn unavailable(detail: String) -> Failure {
         Failure {
             retry_s: Some(1),
@@ -67,14 +67,15 @@ impl Failure {
         }
     }
 
-    /// The service takes nobody new.
+    /// Makes the failure of a request for a new conference or participant while the service drains, that is, takes
+    /// none.
     pub(super) fn draining() -> Failure {
         let detail = "the service drains: it takes no new conference and no new participant. Ask another service; an administrator ends the drain with `reprise drain URL --off`";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Failure::new(status, "draining", "The service drains", detail.to_owned())
     }
 
-    /// The request's body or path is not what it must be.
+    /// Makes the failure of a request whose body or path is not what it must be.
     pub(super) fn invalid(detail: String) -> Failure {
         let status = StatusCode::UNPROCESSABLE_ENTITY;
         Failure::new(

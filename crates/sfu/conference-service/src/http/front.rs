@@ -1,4 +1,5 @@
-//! What is served always: whether the service is well, and everything else while it leads.
+//! Tells at any time whether the service is well, and serves everything else while the service leads. Of the services
+//! that share a store, one leads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// What a leader serves.
+    /// Makes what a leading service serves.
     #[must_use]
     pub fn new(app: App) -> Leading {
         let (routes, _) = routes_and_description(app.clone());
@@ -39,7 +40,7 @@ impl Leading {
     }
 }
 
-/// The HTTP interface, of a service that leads or stands by.
+/// The HTTP interface of a service that leads, or that waits until it may lead.
 #[derive(Clone, Debug)]
 pub struct Front {
     leading: watch::Receiver<Option<Leading>>,
@@ -48,7 +49,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// The routes. Requests go to the service that `leading` has when they come.
+    /// Makes the routes. A request goes to the service that `leading` has when the request comes.
     pub fn routes(
         leading: watch::Receiver<Option<Leading>>,
         live: Live,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::front::Front;
 use crate::metrics::{Metrics, State as MetricsState, of_legs};
 
-/// The route of requests for what there is not.
+/// The route under which requests for unknown paths are counted.
 pub(super) const NO_ROUTE: &str = "none";
 
 /// Counts a request by the template of its route.
@@ -29,7 +29,7 @@ pub(super) async fn measure(
     response
 }
 
-/// The metrics, for anybody: they are only numbers, unless the configuration wants names.
+/// Serves the metrics to anybody: they contain only numbers, unless the configuration asks for names.
 pub(super) async fn metrics(State(front): State<Front>) -> Response {
     let leading = front.leading();
     let more = match &leading {

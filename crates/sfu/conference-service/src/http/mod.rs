@@ -39,21 +39,21 @@ pub use connections::{Connections, Peer};
 pub use failure::Failure;
 pub use front::{Front, Leading};
 
-/// The largest body of a request: a track with its session description is far below.
+/// The most bytes of a request's body. A track with its session description has far fewer.
 const BODY_MAX: usize = 64 * 1024;
 
-/// What requests are served from.
+/// What the service needs to serve requests.
 #[derive(Clone, Debug)]
 pub struct App {
     /// The conferences.
     pub core: Core,
-    /// The keys of tokens, and what else changes meanwhile.
+    /// The keys that verify tokens, and what else may change while the service runs.
     pub live: Live,
     /// Where hosts send media.
     pub media: Arc<Media>,
     /// What the switch has counted.
     pub activity: watch::Receiver<Arc<Activity>>,
-    /// Signs of participants.
+    /// Signs that participants are still there.
     pub presence: Presence,
     /// Counters for Prometheus.
     pub metrics: Arc<Metrics>,
@@ -62,13 +62,13 @@ pub struct App {
 }
 
 impl App {
-    /// What the switch has counted until now.
+    /// Returns what the switch has counted until now.
     pub(super) fn activity(&self) -> Arc<Activity> {
         Arc::clone(&self.activity.borrow())
     }
 }
 
-/// All routes, and their description.
+/// Returns all routes, and their description.
 pub fn routes_and_description(app: App) -> (Router, OpenApi) {
     let (router, mut description) = OpenApiRouter::<App>::default()
         .routes(routes!(conferences::list))
@@ -148,8 +148,8 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// The token of a request: of the header Authorization (RFC 6750), or, since browsers cannot set that for a WebSocket,
-/// the second of the subprotocols `bearer, TOKEN`.
+/// Returns the token of a request. It comes in the header Authorization (RFC 6750). Since browsers cannot set this
+/// header for a WebSocket, the token may also be the second of the subprotocols `bearer, TOKEN`.
 fn token_of(parts: &Parts) -> Result<&str, NotAllowed> {
     let header = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
     if let Some(text) = header("authorization") {

@@ -1,14 +1,15 @@
-//! The page for people: conferences in a browser. It is an ordinary client of the interface, without a build step and
-//! without anything from elsewhere.
+//! The page for people: conferences in a browser. It is an ordinary client of the HTTP interface. It needs no build
+//! step, and loads nothing from other servers.
 
 use axum::http::header;
 use axum::response::IntoResponse;
 
-/// Only the service's own files, and no frame around the page, in which its buttons could be clicked unseen.
+/// The page may load only the service's own files. No other page may put it into a frame, in which users could be led
+/// to click its buttons without seeing them.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The page.
+/// Serves the page.
 pub(super) async fn index() -> impl IntoResponse {
     file(
         "text/html; charset=utf-8",
@@ -16,12 +17,12 @@ pub(super) async fn index() -> impl IntoResponse {
     )
 }
 
-/// Its style sheet.
+/// Serves the page's style sheet.
 pub(super) async fn style() -> impl IntoResponse {
     file("text/css; charset=utf-8", include_str!("../page/page.css"))
 }
 
-/// Its script.
+/// Serves the page's script.
 pub(super) async fn script() -> impl IntoResponse {
     file(
         "text/javascript; charset=utf-8",

@@ -11,15 +11,16 @@ use crate::activity::Activity;
 use crate::counts;
 use crate::tokens::Caller;
 
-/// What is shown beside the model.
+/// What is shown in addition to the model.
 pub(super) type Shown<'s> = (&'s Media, &'s Activity);
 
-/// Whose legs a caller sees.
+/// What a caller sees of legs. A leg is a participant's connection by one UDP socket, which signs in with datagrams
+/// called hellos.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Legs {
     Hidden,
     Shown,
-    /// With the keys of hellos.
+    /// The legs are shown with the keys of their hellos.
     WithKeys,
 }
 

@@ -1,4 +1,4 @@
-//! Webhooks: others get events as requests, each hook in order and at its own pace.
+//! Webhooks: other programs get events as HTTP requests. Each hook gets its events in order and at its own pace.
 //!
 //! | step | what is lost if the service is killed after it |
 //! | --- | --- |
@@ -6,8 +6,8 @@
 //! | 2. The hook's queue has the event. | the same |
 //! | 3. The receiver has answered with a status from 200 to 299. | nothing |
 //!
-//! Nothing of this is stored, so a receiver reads conferences anew when it sees that the service has begun anew or that
-//! another one leads, and when it gets an event `lost`.
+//! The queues are not stored. So a receiver reads conferences anew when it sees that the service has begun anew or that
+//! another service leads, and when it gets an event `lost`.
 
 mod post;
 mod queue;
@@ -27,11 +27,11 @@ use crate::core::Core;
 use crate::live::Live;
 use crate::metrics::Metrics;
 
-/// Events that wait for one hook. Then the oldest is lost.
+/// The most events that wait for one hook. If one more comes, the oldest is lost.
 const QUEUE_MAX: usize = 10_000;
-/// How long an event is tried.
+/// How long the service tries to deliver an event.
 const GIVE_UP: Duration = Duration::from_secs(600);
-/// The pause after a first failure. It doubles with each further one.
+/// The pause after a first failure. It doubles with each further failure.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
@@ -40,11 +40,11 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 pub struct Webhook {
     /// An address with `http` or `https`.
     pub url: String,
-    /// The key of signatures.
+    /// The key that signs the events.
     pub secret: Vec<u8>,
-    /// The names of the events that it gets; `None`: all.
+    /// The names of the kinds of events that this hook gets; `None`: all kinds.
     pub events: Option<BTreeSet<String>>,
-    /// Certificates (DER) that may sign the receiver's; `None`: those that browsers trust.
+    /// Certificates (DER) that may sign the receiver's certificate; `None`: the certificates that browsers trust.
     pub authorities: Option<Vec<Vec<u8>>>,
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// Scheme, host and port, for the log: what follows may be secret.
+    /// Returns the scheme, host and port of the URL, for the log. The rest of the URL may be secret.
     #[must_use]
     pub fn host(&self) -> &str {
         let from = self.url.find("://").map_or(0, |at| at + 3);
@@ -69,7 +69,7 @@ impl Webhook {
     }
 }
 
-/// Serves the hooks that the configuration has, for ever. One that stays in it keeps its queue.
+/// Serves the hooks that the configuration has, for ever. A hook that stays in the configuration keeps its queue.
 pub async fn run(core: Core, mut live: Live, metrics: Arc<Metrics>) {
     let mut tasks = JoinSet::new();
     let mut running: Vec<(Webhook, tokio::task::AbortHandle)> = Vec::new();
@@ -130,7 +130,8 @@ async fn serve(core: Core, hook: Webhook, metrics: Arc<Metrics>) {
     }
 }
 
-/// Sends one event until it is taken, or until it is too old. Returns the conference of one that was given up.
+/// Sends one event until the receiver takes it, or until the event is too old. If the event was given up, returns its
+/// conference.
 async fn send(poster: &Poster, hook: &Webhook, metrics: &Metrics, next: Next) -> Option<Name> {
     let mut pause = RETRY_MIN;
     let mut has_failed = false;
@@ -155,7 +156,7 @@ async fn send(poster: &Poster, hook: &Webhook, metrics: &Metrics, next: Next) ->
     }
 }
 
-/// An event that says that others are missing.
+/// Makes an event that says that other events are missing.
 fn lost(conference: Name, time_ms: u64) -> Arc<Event> {
     Arc::new(Event {
         number: 0,

@@ -1,4 +1,4 @@
-//! One request of a hook.
+//! Makes one HTTP request for a hook.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,9 +50,9 @@ impl Poster {
     /// Sends an event once.
     ///
     /// # Errors
-    /// Nobody answers, or with another status than 200 to 299.
+    /// Nobody answers, or the answer has a status other than 200 to 299.
     pub(super) async fn post(&self, event: &Event) -> Result<(), String> {
-        // An event has only texts, numbers and names.
+        // An event has only texts, numbers and names, which JSON can express.
         let body = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());
         let time = (now_ms() / 1_000).to_string();
         let request = self
@@ -63,7 +63,8 @@ impl Poster {
             .header("reprise-signature", signature(&self.secret, &time, &body))
             .header("reprise-time", time);
         let (done, answer) = oneshot::channel();
-        // A thread of its own: a receiver that hangs takes none from others, and holds up no end of the process.
+        // Each request has a thread of its own, so that a receiver that hangs takes no thread from others, and does not
+        // delay the end of the process.
         let begun = std::thread::Builder::new()
             .name("webhook".to_owned())
             .spawn(move || {
@@ -84,7 +85,7 @@ impl Poster {
     }
 }
 
-/// HMAC-SHA256 over `TIME.BODY`, in hexadecimal digits.
+/// Returns the HMAC-SHA256 of `TIME.BODY`, in hexadecimal digits.
 fn signature(secret: &[u8], time: &str, body: &str) -> String {
     // Any key has a good length for HMAC.
     let mut mac =

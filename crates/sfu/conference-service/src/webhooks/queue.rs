@@ -1,4 +1,4 @@
-//! The events that wait for a hook. No I/O.
+//! The events that wait for a hook. This module does no I/O.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::lost;
 use crate::core::now_ms;
 
-/// Events in their order, and conferences of which some are missing.
+/// Events in their order, and the conferences of which some events are missing.
 pub(super) struct Queue {
     events: VecDeque<(Arc<Event>, Instant)>,
     lost: BTreeSet<Name>,
@@ -20,8 +20,8 @@ pub(super) struct Queue {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) event: Arc<Event>,
-    /// When it came. `None`: it says that others are missing, and is tried for ever, since nothing that is younger may
-    /// be sent before it.
+    /// When the event came. `None`: the event says that other events are missing. Such an event is tried for ever,
+    /// since no younger event may be sent before it.
     pub(super) queued: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl Queue {
         }
     }
 
-    /// Adds an event. If the queue is full, the oldest one goes, and the result is true.
+    /// Adds an event. If the queue is full, drops the oldest event first and returns true.
     pub(super) fn push(&mut self, event: Arc<Event>, now: Instant) -> bool {
         let is_full = self.events.len() >= self.n_max;
         if is_full && let Some((oldest, _)) = self.events.pop_front() {
@@ -49,7 +49,7 @@ impl Queue {
         self.lost.extend(conferences);
     }
 
-    /// Takes what is next: what is missing, then the oldest event.
+    /// Takes what is sent next: first an event for each conference of which events are missing, then the oldest event.
     pub(super) fn next(&mut self) -> Option<Next> {
         if let Some(conference) = self.lost.pop_first() {
             return Some(Next {

@@ -1,4 +1,4 @@
-//! What people do, each thing about as often as a deck of cards says.
+//! What people do in the simulated day. Actions are drawn like cards from a deck, which says how often each is done.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub enum Action {
     AskForWhatCannotBe,
 }
 
-/// Of each action, how many in a deck.
+/// How many cards of each action are in a deck.
 const DECK: [(Action, usize); 18] = [
     (Action::MakeConference, 2),
     (Action::EndConference, 1),
@@ -76,7 +76,7 @@ fn path_of((participant, track): &Path) -> TrackPath {
 }
 
 impl Day {
-    /// Something happens, if it can.
+    /// Does the next action of the deck, if that is possible.
     pub fn act(&mut self) {
         if self.deck.is_empty() {
             let cards = DECK.iter();
@@ -88,7 +88,7 @@ impl Day {
         let Some(action) = self.deck.pop() else {
             return;
         };
-        // Nobody for it: something else in the next second.
+        // If nobody can do this, something else happens in the next second.
         let _ = match action {
             Action::MakeConference => self.make_conference(),
             Action::EndConference => self.end_conference(),
@@ -139,7 +139,7 @@ impl Day {
         self.rng.choice(all)
     }
 
-    /// Participants whose hosts are on, of whom something is true.
+    /// Chooses a participant whose host is on and for whom `is` is true.
     pub fn somebody(&mut self, is: impl Fn(&Participant) -> bool) -> Option<Who> {
         let all = self.book.participants();
         let is_on = |who: &Who| self.hosts.get(who).is_some_and(|it| it.is_on);
@@ -268,7 +268,7 @@ impl Day {
         Some(())
     }
 
-    /// Takes a participant that has ended out of the book.
+    /// Takes a participant that has ended out of the book, in which the test's oracle keeps what must be.
     pub fn remove_participant(&mut self, who: &Who) {
         let inside = self.book.conferences.get_mut(&who.0).expect("it is there");
         let participant = inside.remove(&who.1).expect("it was there");
@@ -358,7 +358,7 @@ impl Day {
         Some(())
     }
 
-    /// A track gets other qualities, rates or another transport.
+    /// Gives a track other qualities, other rates or another transport.
     fn change_track(&mut self) -> Option<()> {
         let who = self.somebody(|it| !it.tracks.is_empty())?;
         let tracks = self.book.participant(&who)?.tracks.clone();
@@ -401,7 +401,7 @@ impl Day {
         Some(())
     }
 
-    /// Tracks in a participant's conference that are others'.
+    /// Returns the tracks in a participant's conference that other participants publish.
     fn tracks_of_others(&self, who: &Who) -> Vec<Path> {
         let others = self.book.conferences[&who.0].iter();
         let others = others.filter(|(other, _)| **other != who.1);
@@ -508,7 +508,7 @@ impl Day {
         let by = self
             .rng
             .choice([MutedBy::Publisher, MutedBy::Administrator])?;
-        // What is muted is soon unmuted, so that most is heard.
+        // A muted track is soon unmuted, so that most tracks are received.
         let muted = record.muted_by.is_none() && self.rng.u8(..4) > 0;
         let request = Request::Mute {
             conference: who.0.clone(),

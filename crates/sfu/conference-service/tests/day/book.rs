@@ -1,6 +1,6 @@
-//! The oracle's book: who is there, who publishes what, who has subscribed, what is muted and which sockets are signed in.
-//! It is kept from what happens, not from the service's model, and says where a packet must go, and what the switch must
-//! have.
+//! The oracle's book: who is there, who publishes what, who has subscribed, what is muted and which sockets are signed
+//! in. The test keeps the book from what happens, not from the service's model. The book says where a packet must go,
+//! and what the switch must have. A leg is a participant's connection by one UDP socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use conference_service::rows::{OwnAddress, Rows};
 
 use crate::frames::MEDIA_PORT;
 
-/// What a leg that publishes nothing may send, in kbit/s.
+/// The highest rate at which a leg that publishes nothing may send, in kbit/s.
 pub const REPORTS_KBPS: u32 = 256;
 const HELLO_LEN: usize = 66;
 
@@ -34,7 +34,7 @@ pub struct Participant {
     pub expires_s: u64,
     pub tracks: BTreeMap<Name, Track>,
     pub subscriptions: BTreeMap<Path, Subscription>,
-    /// Numbers, as the service gave them.
+    /// The legs' numbers, as the service gave them.
     pub legs: BTreeMap<Name, u16>,
 }
 
@@ -43,7 +43,7 @@ pub struct Track {
     pub kind: TrackKind,
     pub is_rtp: bool,
     pub muted_by: Option<MutedBy>,
-    /// The best one first.
+    /// The qualities, the best one first.
     pub qualities: Vec<Quality>,
 }
 
@@ -72,9 +72,9 @@ pub struct Bound {
 /// What must happen to a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// As the program's action is called.
+    /// The name of the program's action.
     pub verdict: &'static str,
-    /// The leg whose entry it hits, so that it counts for it.
+    /// The leg whose entry the packet hits, and to whose counters the packet is added.
     pub of: Option<u16>,
     /// Legs that get a copy.
     pub copies: BTreeSet<u16>,
@@ -85,7 +85,7 @@ pub fn key_of(place: &BindingRecord) -> SocketKey {
 }
 
 impl Track {
-    /// The quality of this name, else the best one.
+    /// Returns the quality with this name or, if there is none, the best quality.
     fn chosen(&self, name: Option<&Name>) -> &Quality {
         let named = self.qualities.iter().find(|it| Some(&it.name) == name);
         named.unwrap_or(&self.qualities[0])
@@ -93,7 +93,7 @@ impl Track {
 }
 
 impl Participant {
-    /// The names of the legs that its tracks and subscriptions need.
+    /// Returns the names of the legs that the participant's tracks and subscriptions need.
     pub fn leg_names(&self) -> BTreeSet<Name> {
         let qualities = self.tracks.values().flat_map(|it| &it.qualities);
         let sending = qualities.map(|it| it.leg.clone());
@@ -101,7 +101,7 @@ impl Participant {
         sending.chain(receiving).collect()
     }
 
-    /// What a leg sends.
+    /// Returns what a leg sends: a track's name, the track and its quality.
     pub fn sends(&self, leg: &Name) -> Option<(&Name, &Track, &Quality)> {
         self.tracks.iter().find_map(|(name, track)| {
             let quality = track.qualities.iter().find(|it| it.leg == *leg)?;
@@ -160,7 +160,7 @@ impl Book {
         Some(bound)
     }
 
-    /// The records that a store must have.
+    /// Returns how many records a store must have.
     pub fn n_records(&self) -> usize {
         let participants = self.conferences.values().map(BTreeMap::len);
         self.conferences.len() + participants.sum::<usize>() + self.bound.len()
@@ -172,13 +172,13 @@ impl Book {
         Some((bound, inside.get(&bound.participant)?))
     }
 
-    /// Adds a participant's leg, if it is signed in.
+    /// Adds the number of a participant's leg to `legs`, if the leg is signed in.
     fn add(&self, legs: &mut BTreeSet<u16>, participant: &Participant, leg: &Name) {
         let number = participant.legs.get(leg);
         legs.extend(number.filter(|it| self.bound.contains_key(it)));
     }
 
-    /// Whether a leg takes only RTP and RTCP, and how much in kbit/s.
+    /// Returns whether the switch takes only RTP and RTCP from a leg, and at which rate at most, in kbit/s.
     pub fn bounds_of(&self, leg: u16) -> (bool, u32) {
         let sent = self.owner(leg).and_then(|(bound, of)| of.sends(&bound.leg));
         sent.map_or((true, REPORTS_KBPS), |(_, track, quality)| {
@@ -186,7 +186,7 @@ impl Book {
         })
     }
 
-    /// Who gets the media that a leg sends.
+    /// Returns the legs that get the media that a leg sends.
     pub fn receivers(&self, leg: u16) -> BTreeSet<u16> {
         let mut legs = BTreeSet::new();
         let Some((bound, publisher)) = self.owner(leg) else {
@@ -209,7 +209,7 @@ impl Book {
         legs
     }
 
-    /// Who gets the reports on what a leg receives.
+    /// Returns the legs that get the reports on what a leg receives.
     pub fn publishers(&self, leg: u16) -> BTreeSet<u16> {
         let mut legs = BTreeSet::new();
         let Some((bound, receiver)) = self.owner(leg) else {
@@ -232,7 +232,7 @@ impl Book {
 
 /// What must happen.
 impl Book {
-    /// Which leg's entry a packet hits.
+    /// Returns the leg whose entry a packet hits.
     pub fn hit(&self, from: &BindingRecord, to_port: u16) -> Option<u16> {
         let is_own = |own: &OwnAddress| {
             (own.port, own.address, own.mac) == (from.port, from.own_address, from.own_mac)
@@ -243,7 +243,8 @@ impl Book {
         self.of_socket(&key_of(from))
     }
 
-    /// Where a datagram must go. `is_green`: whether the leg whose entry it hits has not sent too much.
+    /// Says what must happen to a datagram. `is_green` says whether the leg whose entry the datagram hits is within its
+    /// rate.
     pub fn fate(&self, from: &BindingRecord, to_port: u16, payload: &[u8], is_green: bool) -> Fate {
         let dropped = |verdict| Fate {
             verdict,
@@ -299,7 +300,7 @@ impl Book {
         }
     }
 
-    /// All that the switch must have, and nothing else.
+    /// Returns exactly the entries and groups that the switch must have.
     pub fn rows(&self) -> Rows {
         let mut rows = Rows::default();
         for own in &self.own_addresses {

@@ -1,6 +1,7 @@
-//! What a leg may still send, as far as the oracle knows: between a least and a most.
+//! How many bytes a leg (a participant's connection by one UDP socket) may still send. The test's oracle does not know
+//! the exact number, but a least and a greatest number.
 
-/// Bytes that a leg may send at once, at least.
+/// How many bytes every leg may send at once, however low its rate is.
 const BURST_MIN: u64 = 64 * 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +14,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Makes a full bucket.
     pub fn new(kbps: u32, now_s: u64) -> Bucket {
         let bytes_per_s = u64::from(kbps) * 125;
         let burst = (bytes_per_s / 10).max(BURST_MIN);
@@ -26,7 +27,8 @@ impl Bucket {
         }
     }
 
-    /// The entry may have been written again, which fills it, perhaps with another rate.
+    /// Must be called when the leg's entry may have been written again, perhaps with another rate: a write fills the
+    /// bucket.
     pub fn loosen(&mut self, kbps: u32, now_s: u64) {
         self.fill(now_s);
         let full = Bucket::new(kbps, now_s);
@@ -41,7 +43,7 @@ impl Bucket {
         };
     }
 
-    /// Nothing is known of it.
+    /// Must be called when nothing is known of the bucket any more.
     pub fn forget(&mut self) {
         (self.least, self.most) = (0, self.burst);
     }
@@ -52,7 +54,7 @@ impl Bucket {
             return;
         }
         let came = seconds * self.bytes_per_s;
-        // The switch adds whole bytes: a rounding may cost one.
+        // The switch adds whole bytes, so one byte may be lost by rounding.
         self.least = self.burst.min(self.least + came - 1);
         self.most = self.burst.min(self.most + came + 1);
         self.at_s = now_s;

@@ -11,11 +11,11 @@ pub struct Counts {
     /// Frames that came to a switch with a program.
     n_frames: u64,
     verdicts: BTreeMap<String, u64>,
-    /// Of each leg since its socket signed in: packets, bytes, and packets above the rate.
+    /// What each leg has sent since its socket signed in: packets, bytes, and packets above the rate.
     sent: BTreeMap<u16, (u64, u64, u64)>,
-    /// Of each leg since it signed in: packets.
+    /// How many packets each leg has received since it signed in.
     received: BTreeMap<u16, u64>,
-    /// Legs of which the oracle cannot know, so that it takes what is read next.
+    /// Legs whose counts the oracle cannot know. For them it takes over the counts of the next reading.
     unknown: BTreeSet<u16>,
     is_unknown: bool,
 }
@@ -50,17 +50,17 @@ impl Counts {
         self.unknown.retain(|leg| book.bound.contains_key(leg));
     }
 
-    /// The next reading says what this leg has counted.
+    /// Makes the oracle take over the counts that the next reading has for this leg.
     pub fn forget(&mut self, leg: u16) {
         self.unknown.insert(leg);
     }
 
-    /// The next reading says what everything has counted.
+    /// Makes the oracle take over all counts of the next reading.
     pub fn forget_all(&mut self) {
         self.is_unknown = true;
     }
 
-    /// Demands that a reading says what must have been counted.
+    /// Checks that a reading has the counts that the switch must have counted.
     pub fn compare(&mut self, reading: &Reading, book: &Book) {
         let legs: Vec<u16> = book.bound.keys().copied().collect();
         let read: Vec<u16> = reading.sockets.keys().copied().collect();

@@ -1,4 +1,5 @@
-//! The day: what happens in each second, and faults.
+//! The simulated day: what happens in each second, and faults. The book, which the test's oracle keeps, says what must
+//! be. A look is a reading of the switch's counters.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,25 +19,25 @@ use crate::switch::{Left, Switch};
 
 /// The service reads the counters each second. Here it does so less often, to save time.
 pub const LOOK_S: u64 = 5;
-/// The latest of the late looks.
+/// A look that comes late comes after this time at most.
 pub const LATE_S: u64 = 10;
-/// A host that is signed in says hello each second. Here it does so less often, to save time, but well within the time of
-/// silence.
+/// A host that is signed in says hello each second. Here it does so less often, to save time, but often enough that its
+/// socket is not signed out for being silent.
 const HELLO_S: u64 = 13;
 /// How long a sign-out waits, at most.
 pub const QUEUE_S: u64 = 4;
 const HOUR_S: u64 = 3_600;
 const SEEN_HELLOS_MAX: usize = 32;
 
-/// How long, and how hard.
+/// How long the simulated day is, how often faults come, and how often everything must happen.
 pub struct Length {
     pub seconds: u64,
     pub fault_every_s: u64,
-    /// Everything happens at least so often.
+    /// Each thing that can happen must happen at least this many times.
     pub times_min: u64,
 }
 
-/// What happened, how often.
+/// How often each thing has happened.
 #[derive(Default)]
 pub struct Statistics(BTreeMap<&'static str, u64>);
 
@@ -58,7 +59,7 @@ pub enum AtSwitch {
     Old(Box<Book>),
     /// No program.
     Nothing,
-    /// Some of the writes between these two.
+    /// The results of some, not all, of the writes that lead from the first of these books to the second.
     Between(Box<[Book; 2]>),
 }
 
@@ -92,7 +93,7 @@ pub struct Day {
     pub hosts: BTreeMap<(Name, Name), Host>,
     /// Sockets by leg.
     pub sockets: BTreeMap<u16, Socket>,
-    /// Sockets of legs that have ended, whose hosts do not know it yet.
+    /// Sockets of legs that have ended. The hosts of these sockets do not know yet that the legs have ended.
     pub zombies: Vec<(u64, u16, Socket)>,
     pub streams: BTreeMap<(Name, Name), Stream>,
     pub buckets: BTreeMap<u16, Bucket>,
@@ -113,13 +114,13 @@ pub struct Day {
     pub signed_out: BTreeSet<u16>,
     /// Sign-outs that wait, and until when.
     pub silent: Vec<(u64, Request)>,
-    /// Where sockets were that were last found silent.
+    /// For each leg whose socket was found silent, where this socket was.
     pub found_silent: BTreeMap<u16, BindingRecord>,
     faults: Vec<Fault>,
-    /// Since when the service is connected.
+    /// Since when the service is connected to the switch.
     pub healthy_s: u64,
     pub next_look_s: u64,
-    /// When the counters were last read, and when packets had hit the legs' entries until then.
+    /// When the counters were last read, and when, until then, a packet had last hit each leg's entry.
     pub last_look: (u64, BTreeMap<u16, u64>),
     pub service_is_down: bool,
     /// When the service begins again or connects again.
@@ -171,7 +172,7 @@ impl Day {
         day
     }
 
-    /// Lets the day pass, and says what happened in it.
+    /// Lets the day pass, and reports what happened in it.
     pub fn pass(mut self) {
         while self.now_s < self.length.seconds {
             self.second();
@@ -248,7 +249,7 @@ impl Day {
         self.connect();
     }
 
-    /// The service connects, and brings the switch to what the book says.
+    /// Makes the service connect, and brings the switch to what the book says.
     fn connect(&mut self) {
         let was = std::mem::replace(&mut self.at_switch, AtSwitch::Live);
         self.service.connect(&mut self.switch, self.now_s);
@@ -278,7 +279,7 @@ impl Day {
         self.read_back();
     }
 
-    /// Writes what has changed. Returns welcomes.
+    /// Writes to the switch what has changed. Returns the welcomes, the answers to hellos that have signed sockets in.
     pub fn flush(&mut self) -> Vec<Left> {
         if !self.is_connected() || !self.service.has_changes() {
             return Vec::new();
@@ -375,7 +376,7 @@ impl Day {
                 "leg {leg} is found silent after {silent_s} s"
             );
             self.found_silent.insert(leg, self.book.bound[&leg].place);
-            // Some wait, and others sign in meanwhile.
+            // Some sign-outs wait, and other sockets sign in meanwhile.
             let due_s = self.now_s + self.rng.u64(..QUEUE_S);
             self.silent.push((due_s, request));
         }

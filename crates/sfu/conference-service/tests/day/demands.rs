@@ -1,4 +1,5 @@
-//! What is demanded after each second, each minute and each hour.
+//! Checks what must be true after each second, each minute and each hour. The book, which the test's oracle keeps, says
+//! what must be.
 
 use conference_model::Model;
 use conference_service::rows::Rows;
@@ -6,12 +7,12 @@ use conference_service::rows::Rows;
 use crate::day::{AtSwitch, Day, LATE_S, LOOK_S, QUEUE_S};
 use crate::service::{GONE_S, SILENCE_S};
 
-/// Within this time a host whose way is free is signed in: it notices within `HELLO_S` that it is not, the service within
-/// a late look that the socket before is silent.
+/// A host that can reach the switch is signed in within this time. The host notices within `HELLO_S` that it is not
+/// signed in, and the service notices at the next reading, even a late one, that the former socket is silent.
 const SIGN_IN_S: u64 = 45;
 const READ_BACK_S: u64 = 60;
 
-/// All that must happen.
+/// Everything that must happen in a simulated day.
 pub const WHAT_HAPPENS: [&str; 50] = [
     "conferences made",
     "conferences ended",
@@ -66,7 +67,7 @@ pub const WHAT_HAPPENS: [&str; 50] = [
 ];
 
 impl Day {
-    /// What is demanded after each second.
+    /// Checks what must be true after each second.
     pub fn check(&mut self) {
         assert_eq!(
             self.service.store.len(),
@@ -116,7 +117,7 @@ impl Day {
         }
     }
 
-    /// Demands that the switch has exactly what the book says.
+    /// Checks that the switch has exactly what the book says.
     pub fn read_back(&mut self) {
         let mut there = Rows::default();
         let entities = self.switch.read(self.switch.tables.wildcards());
@@ -133,7 +134,7 @@ impl Day {
         );
     }
 
-    /// Demands that the model has the records of what is there, and that nothing else is left in it.
+    /// Checks that the model has the records that the book says, and nothing else.
     pub fn check_hour(&mut self) {
         let model = &self.service.model;
         let records: Vec<_> = model.records().collect();
@@ -144,7 +145,7 @@ impl Day {
             let text = format!("{model:#?}");
             let lines = text.lines().filter(|it| !it.contains("last_leg"));
             let mut lines: Vec<String> = lines.map(str::to_owned).collect();
-            // The order of a hash map is nobody's.
+            // The order of a hash map means nothing.
             lines.sort();
             lines
         };

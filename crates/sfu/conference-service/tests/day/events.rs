@@ -1,4 +1,4 @@
-//! What the service tells, and a reason for each event that nobody has asked for.
+//! Checks the events that the service sends, and demands a reason for each event that no request has caused.
 
 use conference_api::{EventKind, LeftReason, Name};
 
@@ -57,7 +57,7 @@ impl Day {
         match &before {
             Some(before) if key_of(&before.place) == key_of(&place) => {}
             Some(_) => {
-                // What was sent since the last reading nobody knows.
+                // Nobody knows what was sent since the last reading.
                 let (look_s, heard_s) = &self.last_look;
                 let silent_s = match heard_s.get(&leg) {
                     Some(heard_s) if self.bound_s[&leg] <= *look_s => look_s - heard_s,
@@ -74,7 +74,7 @@ impl Day {
                 self.counts.sends_anew(leg);
                 self.counts.receives_anew(leg);
                 if self.signed_out.contains(&leg) {
-                    // Signed out and in again between two writes: the switch does not see that.
+                    // The leg was signed out and in again between two writes, so the switch does not notice.
                     self.counts.forget(leg);
                 }
             }
@@ -121,7 +121,7 @@ impl Day {
         self.signed_out.insert(leg);
     }
 
-    /// A leg is not signed in any more.
+    /// Notes that a leg is not signed in any more.
     pub fn unbind(&mut self, leg: u16) {
         if self.book.unbind(leg).is_some() && matches!(self.at_switch, AtSwitch::Live) {
             self.buckets.remove(&leg);

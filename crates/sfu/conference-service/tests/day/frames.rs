@@ -14,7 +14,8 @@ struct Addresses {
     ports: [u16; 2],
 }
 
-/// What a socket sends to the switch. `with_checksum`: of UDP, which IPv4 may lack.
+/// Makes the frame in which a socket sends `payload` to the switch. `with_checksum` says whether it has a UDP checksum,
+/// which may be missing over IPv4.
 pub fn sent(from: &BindingRecord, to_port: u16, payload: &[u8], with_checksum: bool) -> Vec<u8> {
     let addresses = Addresses {
         macs: [from.mac, from.own_mac],
@@ -24,17 +25,17 @@ pub fn sent(from: &BindingRecord, to_port: u16, payload: &[u8], with_checksum: b
     datagram(&addresses, TTL, payload, with_checksum)
 }
 
-/// What the service sends to a socket.
+/// Makes the frame in which the service answers a socket.
 pub fn answer(to: &BindingRecord, payload: &[u8]) -> Vec<u8> {
     datagram(&back(to), TTL, payload, true)
 }
 
-/// A copy of a datagram as its receiver gets it.
+/// Makes the frame in which a receiver gets its copy of a datagram.
 pub fn copy(to: &BindingRecord, payload: &[u8], with_checksum: bool) -> Vec<u8> {
     datagram(&back(to), TTL - 1, payload, with_checksum)
 }
 
-/// The payload of a frame that this module could have made.
+/// Returns the payload of a frame, which must be of the kind that this module makes.
 pub fn payload(frame: &[u8]) -> &[u8] {
     let ip_len = if frame[12..14] == [0x08, 0x00] {
         20
@@ -106,7 +107,7 @@ fn datagram(addresses: &Addresses, ttl: u8, payload: &[u8], with_checksum: bool)
     frame
 }
 
-/// The sum of 16-bit words, the last one filled up with a zero.
+/// Returns the sum of the 16-bit words; an odd last byte is filled up with a zero.
 fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks(2);
     let words = words.map(|it| u64::from(it[0]) << 8 | u64::from(it.get(1).copied().unwrap_or(0)));

@@ -15,19 +15,19 @@ use crate::switch::N_PORTS;
 /// A participant's host.
 #[derive(Clone)]
 pub struct Host {
-    /// Where its next socket will be, but for the UDP port.
+    /// The host's next socket gets this address, with a UDP port of its own.
     pub base: BindingRecord,
     pub is_on: bool,
 }
 
-/// A host's socket for a leg.
+/// A host's socket for a leg. A leg is a participant's connection by one UDP socket.
 #[derive(Clone)]
 pub struct Socket {
     pub owner: (Name, Name),
     pub signing: SigningIn,
     pub place: BindingRecord,
     pub is_on: bool,
-    /// Since when it is there.
+    /// Since when the socket exists.
     pub since_s: u64,
     /// Whether the last hello was answered.
     pub is_answered: bool,
@@ -40,7 +40,7 @@ pub struct Places {
     udp_ports: BTreeMap<IpAddr, u16>,
 }
 
-/// The switch's addresses: one of each family on each port.
+/// Returns the switch's addresses: one IPv4 and one IPv6 address on each port.
 pub fn own_addresses() -> Vec<OwnAddress> {
     let of_port = |port: u16| {
         let number = u8::try_from(port).expect("a few ports");
@@ -65,7 +65,8 @@ impl Places {
         }
     }
 
-    /// A host's place on any port, in either family. Some are behind a router, whose MAC others have, too.
+    /// Makes the address of a host on a random port of the switch, over IPv4 or IPv6. Some hosts are behind a router,
+    /// whose MAC address other hosts have, too.
     pub fn host(&mut self, rng: &mut Rng) -> BindingRecord {
         self.n_given += 1;
         let own = &self.own_addresses[rng.usize(..self.own_addresses.len())];
@@ -94,7 +95,7 @@ impl Places {
         }
     }
 
-    /// A new socket of a host.
+    /// Makes the address of a new socket of a host.
     pub fn socket(&mut self, base: &BindingRecord) -> BindingRecord {
         let last = self.udp_ports.entry(base.address).or_insert(39_999);
         *last += 1;

@@ -1,9 +1,10 @@
 //! A day of a conference service in virtual time: people come, publish, subscribe, mute and go, hosts vanish and move,
-//! packets are forged, the switch and the service are restarted. The service's model, rows, sign-in and activity drive a
-//! switch in memory that runs `p4/conference.p4`. An oracle ([`book`]) says of each packet where it must go, and once a
-//! second what the switch and the store must have.
+//! packets are forged, the switch and the service are restarted. The service's own code for the model, the switch's
+//! entries, sign-in and activity drives a switch in memory that runs `p4/conference.p4`. An oracle ([`book`]) says of
+//! each packet where it must go, and once a second what the switch and the store must have.
 //!
-//! All is random from a seed, which is printed; `REPRISE_SEED` gives it again.
+//! Everything is drawn at random from a seed, which is printed. `REPRISE_SEED` sets the seed, so that a day can be
+//! repeated.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

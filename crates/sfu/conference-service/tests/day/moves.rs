@@ -24,7 +24,8 @@ impl Day {
         }
     }
 
-    /// Hosts that do not know that their legs have ended say hello and send. Nobody answers, and nobody gets it.
+    /// Hosts that do not know that their legs have ended say hello and send. Nobody answers, and nobody gets what they
+    /// send.
     pub fn say_hellos_of_zombies(&mut self) {
         for at in 0..self.zombies.len() {
             let (_, leg, socket) = &mut self.zombies[at];
@@ -45,8 +46,8 @@ impl Day {
         }
     }
 
-    /// What its legs are after a request, as the service answers it: those that the book says. Sockets for new ones are
-    /// made.
+    /// Checks that a participant's legs, as the service has them after a request, are the legs that the book says. The
+    /// book is what the test's oracle knows. Makes sockets for new legs.
     pub fn meet_legs(&mut self, who: &Who) {
         let record = self.service.model.participant(&who.0, &who.1);
         let given = record.expect("it is there").legs.clone();
@@ -94,7 +95,7 @@ impl Day {
         self.book.participant_mut(who).legs = legs.collect();
     }
 
-    /// An address that its host has left without signing out, and that a router gives to the next one.
+    /// Chooses an address that its host has left without signing out, so that a router may give it to the next host.
     fn place_of_somebody_away(&mut self) -> Option<BindingRecord> {
         let away = self.sockets.iter().filter(|(_, it)| !it.is_on);
         let bound = away.filter_map(|(leg, _)| Some(self.book.bound.get(leg)?.place));
@@ -124,14 +125,14 @@ impl Day {
         if let Some(heard_s) = heard_s
             && self.rng.bool()
         {
-            // Just when its sockets are signed out for their silence.
+            // The host comes back just when its sockets are signed out for their silence.
             let back_s = heard_s + SILENCE_S + self.rng.u64(..6);
             self.returns.push((back_s, who));
         }
         Some(())
     }
 
-    /// Hosts whose time it is come back.
+    /// Lets those hosts come back that are to return by now.
     pub fn return_hosts(&mut self) {
         let now_s = self.now_s;
         let (due, later) = std::mem::take(&mut self.returns)
@@ -166,7 +167,8 @@ impl Day {
         Some(())
     }
 
-    /// All sockets of a host get other addresses. Its program is another process, or knows nothing of it.
+    /// All sockets of a host get other addresses. Its program is a new process then, or the same one, which does not
+    /// notice the move.
     fn settle_elsewhere(&mut self, who: &Who) {
         let base = self.places.host(&mut self.rng);
         let is_new_process = self.rng.bool();
@@ -185,7 +187,7 @@ impl Day {
         }
     }
 
-    /// A host uses the socket of one leg for another one.
+    /// Makes a host use the socket of one leg for another leg.
     pub fn use_for_another_leg(&mut self) -> Option<()> {
         let who = self.somebody(|it| it.legs.len() > 1)?;
         let legs = self.legs_of(&who);

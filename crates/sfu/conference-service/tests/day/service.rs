@@ -1,5 +1,6 @@
 //! The service without sockets, clocks and disks: what `core`, `driver` and `housekeeping` do, in their order, with the
-//! same model, rows, sign-in and activity. A store is a map of texts.
+//! same model, rows, sign-in and activity. A store is a map of texts. A leg is a participant's connection by one UDP
+//! socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,9 +21,9 @@ use tokio::time::Instant;
 
 use crate::switch::{Left, Switch};
 
-/// As in the default configuration.
+/// After how many seconds a silent socket is signed out, as in the default configuration.
 pub const SILENCE_S: u64 = 30;
-/// As in the default configuration.
+/// After how many seconds a participant that gives no sign of life is removed, as in the default configuration.
 pub const GONE_S: u64 = 60;
 /// The wall clock when the day begins, in milliseconds since 1970.
 pub const DAWN_MS: u64 = 1_795_824_000_000;
@@ -54,7 +55,7 @@ pub struct Service {
 pub struct CutOff;
 
 impl Service {
-    /// A process begins with what the store has.
+    /// Begins a process of the service with the records that the store has.
     pub fn begin(
         store: Store,
         own_addresses: Vec<OwnAddress>,
@@ -99,7 +100,7 @@ impl Service {
         self.dawn + Duration::from_secs(now_s)
     }
 
-    /// Makes a change: in the model, in the store, then events.
+    /// Makes a change in the model, then in the store, and then adds its events.
     pub fn ask(&mut self, request: &Request, now_s: u64) -> Result<(), Refusal> {
         let keys = &mut self.keys;
         let mut new_key = || std::array::from_fn(|_| keys.u8(..));
@@ -120,19 +121,20 @@ impl Service {
         Ok(())
     }
 
-    /// A participant's token makes a request.
+    /// Notes that a participant's token makes a request.
     pub fn seen(&self, conference: &Name, participant: &Name, now_s: u64) {
         self.presence
             .request(conference, participant, self.instant(now_s));
     }
 
-    /// Connects to a switch in any state, and brings it to what the conferences need. Sets no limits for hellos: these are
-    /// thousands of writes, and nobody here says so many.
+    /// Connects to a switch, and gives it the entries that the conferences need, whatever entries it has before. Sets
+    /// no limits for hellos: that would take thousands of writes, and no host in this test says so many hellos that a
+    /// limit would matter.
     pub fn connect(&mut self, switch: &mut Switch, now_s: u64) {
         if switch.set_program() {
             self.activity = self.activity.counting_anew();
         }
-        // What came while nobody was connected went nowhere.
+        // Frames for the controller that came while nobody was connected are lost.
         switch.packet_ins();
         let mut there = Rows::default();
         there.add_read(&switch.tables, &switch.read(switch.tables.wildcards()));
@@ -152,7 +154,7 @@ impl Service {
         self.is_connected = true;
     }
 
-    /// The connection to the switch ends.
+    /// Ends the connection to the switch.
     pub fn disconnect(&mut self) {
         self.is_connected = false;
         self.activity = self.activity.away();
@@ -163,8 +165,8 @@ impl Service {
         !self.touched.is_empty()
     }
 
-    /// Writes what touched legs need now. Returns the legs, and welcomes that may go now. With `cut_off` only some of the
-    /// writes are done, and the connection is lost.
+    /// Writes the entries that touched legs need now. Returns these legs, and the welcomes (answers to hellos) that may
+    /// be sent now. With `cut_off` only some of the writes are done, and the connection is lost.
     pub fn rewrite(
         &mut self,
         switch: &mut Switch,
@@ -198,7 +200,7 @@ impl Service {
         Ok((touched, go.into_values().collect()))
     }
 
-    /// A frame for the controller. Returns an answer to send at once; a welcome of a new socket waits for
+    /// Handles a frame for the controller. Returns an answer to send at once; a welcome of a new socket waits for
     /// [`Service::rewrite`].
     pub fn packet_in(&mut self, port: u16, frame: &[u8], now_s: u64) -> Option<Left> {
         let frame = HelloFrame::parse(port, frame).expect("a datagram");
@@ -248,7 +250,7 @@ impl Service {
         reading
     }
 
-    /// What signs sockets out that were silent at the last look.
+    /// Returns requests that sign out the sockets that were silent at the last reading of the counters.
     pub fn silent(&self) -> Vec<Request> {
         self.activity.silent(&self.model, SILENCE_S * 1_000)
     }

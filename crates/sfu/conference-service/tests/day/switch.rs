@@ -19,12 +19,12 @@ use testkit::repository::root;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
 
-/// Ports of the switch, from 0 on.
+/// How many ports the switch has. They are numbered from 0 on.
 pub const N_PORTS: u16 = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 const PACKET_INS_MAX: usize = 1_024;
 
-/// A frame that left, and by which port.
+/// The port by which a frame left, and the frame.
 pub type Left = (u16, Vec<u8>);
 
 /// A switch that can be restarted.
@@ -40,7 +40,7 @@ pub struct Switch {
     process: Process,
 }
 
-/// What a restart ends.
+/// What ends when the switch is restarted.
 struct Process {
     memory: Arc<MemoryLoop>,
     server: Server,
@@ -63,7 +63,7 @@ impl Process {
 }
 
 impl Switch {
-    /// Compiles the program, and starts a switch that has none yet.
+    /// Compiles the program, and starts a switch that has no program yet.
     pub fn start() -> Switch {
         let folder = root().join("p4");
         let load = |path: &str| std::fs::read_to_string(folder.join(path)).ok();
@@ -85,7 +85,7 @@ impl Switch {
         }
     }
 
-    /// Ends the switch's process. The new one has no program.
+    /// Ends the switch's process and starts a new one, which has no program.
     pub fn restart(&mut self) {
         self.process = Process::start();
     }
@@ -108,14 +108,14 @@ impl Switch {
         self.process.memory.advance(SECOND_NS);
     }
 
-    /// A frame arrives. Returns what leaves because of it.
+    /// Lets a frame arrive at a port. Returns the frames that leave because of it.
     pub fn receive(&self, port: u16, frame: &[u8]) -> Vec<Left> {
         self.process.memory.receive(port, frame);
         let transmitted = self.process.memory.transmitted().into_iter();
         transmitted.map(|it| (it.port.0, it.frame)).collect()
     }
 
-    /// Sends a frame of the controller.
+    /// Sends a frame that the controller gives to the switch. Returns the frames that leave.
     pub fn packet_out(&self, port: u16, frame: &[u8]) -> Vec<Left> {
         let with_header = [&(port << 7).to_be_bytes()[..], frame].concat();
         self.receive(CPU_PORT, &with_header)
@@ -131,7 +131,7 @@ impl Switch {
         frames
     }
 
-    /// Writes in pieces as the service does, each as a whole.
+    /// Writes in batches, as the service does. Each batch is written as a whole.
     pub fn write(&self, updates: &[Update]) {
         for batch in batches(updates) {
             let request = WriteRequest {
@@ -146,7 +146,7 @@ impl Switch {
         }
     }
 
-    /// How many copies were dropped since they had no receiver.
+    /// How many multicast copies of packets were dropped because they had no receiver.
     pub fn n_without_receiver(&self) -> u64 {
         let of = self.without_receiver.clone();
         let read = self.read(vec![of.count(0)]);

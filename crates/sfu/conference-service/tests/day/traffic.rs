@@ -1,4 +1,4 @@
-//! Packets, and what must come of them.
+//! Sends packets, and checks what happens to them.
 
 use std::time::Duration;
 
@@ -11,18 +11,19 @@ use crate::frames::{self, MEDIA_PORT};
 use crate::service::DAWN_MS;
 use crate::switch::Left;
 
-/// Exchanges of hellos in a second, at most: a hello, one with the nonce, and those after it.
+/// The most hellos that a host says in a second: a first hello, a second one with the nonce that it got, and those that
+/// may follow.
 const HELLOS_MAX: usize = 4;
-/// How many sockets are drawn to find one that somebody receives.
+/// How many sockets are drawn to find one whose packets somebody receives.
 const TRIES: usize = 4;
-/// Packets of 1,400 bytes that are more than any leg may send at once.
+/// This many packets of 1,400 bytes are more than any leg may send at once.
 const FLOOD: usize = 60;
 
 fn is_hello(payload: &[u8]) -> bool {
     payload.len() == hello::LEN && payload.starts_with(b"RH")
 }
 
-/// What must leave.
+/// Returns the frames that must leave the switch.
 fn expected(
     book: &Book,
     fate: &Fate,
@@ -111,7 +112,8 @@ impl Day {
         Some((left, is_for_controller))
     }
 
-    /// Sends while the switch has only some of the last writes: nobody gets a copy who is due none before and after them.
+    /// Sends a packet while the switch has done only some of the last writes. A receiver that must get no copy before
+    /// these writes, and none after them, must get none now.
     fn send_between(&mut self, from: &BindingRecord, to_port: u16, payload: &[u8], sum: bool) {
         let AtSwitch::Between(books) = &self.at_switch else {
             return;
@@ -169,7 +171,7 @@ impl Day {
         Some(came)
     }
 
-    /// A host says its hello, and others as the answers want them.
+    /// Makes a host say its hello, and further hellos as the answers demand.
     pub fn say_hello(&mut self, leg: u16) {
         let wall_ms = DAWN_MS + self.now_s * 1_000;
         let now = Duration::from_secs(self.now_s);
@@ -205,7 +207,7 @@ impl Day {
         }
     }
 
-    /// A socket that was answered is signed in.
+    /// Demands that a socket that got an answer is signed in.
     fn expect_signed_in(&self, leg: u16) {
         let book = match &self.at_switch {
             AtSwitch::Old(book) => book,
@@ -219,7 +221,7 @@ impl Day {
         );
     }
 
-    /// Somebody else's hello: no more comes of it than a challenge.
+    /// Says somebody else's hello, and demands that it leads to no more than a challenge.
     fn say_what_must_not_sign_in(&mut self, from: &BindingRecord, bytes: &[u8], is_signed: bool) {
         let before = self.book.bound.clone();
         let Some(came) = self.say(from, bytes) else {
@@ -263,12 +265,12 @@ impl Day {
         (0..len).map(|_| self.rng.u8(..)).collect()
     }
 
-    /// Some sockets send something.
+    /// Makes some sockets send something.
     pub fn send_media(&mut self) {
         for _ in 0..self.rng.usize(..4) {
             let on = self.sockets.iter().filter(|(_, it)| it.is_on);
             let on: Vec<u16> = on.map(|(leg, _)| *leg).collect();
-            // Rather one that somebody receives.
+            // Prefers a leg that somebody receives.
             let some = (0..TRIES).filter_map(|_| self.rng.choice(on.iter().copied()));
             let some: Vec<u16> = some.collect();
             let received = some.iter().find(|it| !self.book.receivers(**it).is_empty());
@@ -288,7 +290,7 @@ impl Day {
         }
     }
 
-    /// A leg sends more than it may.
+    /// Makes a leg send more than it may.
     pub fn flood(&mut self) -> bool {
         let now_s = self.now_s;
         let buckets = self.buckets.iter_mut();
@@ -306,7 +308,7 @@ impl Day {
         true
     }
 
-    /// Somebody forges a packet. The oracle says what must come of it: nothing for others.
+    /// Sends a forged packet. As the oracle says what must happen to it, others must get nothing.
     pub fn attack(&mut self) {
         let bound: Vec<u16> = self.book.bound.keys().copied().collect();
         let Some(victim) = self.rng.choice(bound) else {
@@ -340,7 +342,7 @@ impl Day {
             MEDIA_PORT
         };
         if place == victim_place {
-            // The switch cannot tell this one from the victim, but for hellos.
+            // The switch cannot tell these packets from the victim's, except for hellos.
             let key = std::array::from_fn(|_| self.rng.u8(..));
             let bytes = self.forged(victim.into(), &key);
             self.say_what_must_not_sign_in(&place, &bytes, false);

@@ -1,4 +1,4 @@
-//! A store in etcd (v3), for a service that stands by when another one leads.
+//! A store in etcd (v3). Several services can share it: one leads, and the others wait until they may lead.
 //!
 //! | key | value |
 //! | --- | --- |
@@ -8,9 +8,10 @@
 //! | `PREFIX/records/KEY` | a record |
 //!
 //! Each write is a transaction. It compares that the leader's key has the create revision of this service, so a service
-//! that has been replaced can write nothing. It also compares the key's modification revision with that of the
-//! service's write before, and writes the key again. A write whose answer was lost may still be on its way: reading
-//! everything writes the leader's key first, and then that write cannot be done any more.
+//! that has been replaced can write nothing. It also compares the modification revision of the leader's key with the
+//! one that this service's previous write left, and writes the leader's key again. A write whose answer was lost may
+//! still be on its way. Therefore, whoever reads everything first writes the leader's key; then the late write cannot
+//! be done any more.
 
 mod nodes;
 mod transactions;
@@ -33,9 +34,9 @@ use self::nodes::{CALL, CallError, Nodes};
 use crate::{Existing, StoreError, Write};
 
 const FORMAT: u32 = 1;
-/// The format's key during a restore: no service leads then.
+/// The value of the format's key during a restore. While it is there, no service leads.
 const RESTORING: &str = "restoring";
-/// After so many seconds without a sign of life, another service may lead.
+/// When the leader has given no sign of life for this many seconds, another service may lead.
 const TTL_S: i64 = 5;
 const TTL: Duration = Duration::from_secs(5);
 /// How often the lease is kept alive.
@@ -44,7 +45,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE_RETRY: Duration = Duration::from_millis(100);
 /// How often a service that stands by looks whether another one leads.
 const LOOK: Duration = Duration::from_millis(500);
-/// Records that are read at once. Fewer, if they are larger than the 4 MiB that the client takes.
+/// How many records are read at once. Fewer are read if their answer would be larger than the 4 MiB that the client
+/// takes.
 const PAGE: i64 = 1_024;
 
 /// Where the store is.
@@ -58,7 +60,7 @@ pub struct EtcdConfig {
     pub tls: Option<EtcdTls>,
 }
 
-/// A store in etcd, of the service that leads. Clones are the same one.
+/// A store in etcd, of the service that leads. All clones share one store.
 #[derive(Clone)]
 pub struct Etcd {
     leader: Arc<Leader>,
@@ -83,25 +85,25 @@ impl std::fmt::Debug for Etcd {
     }
 }
 
-/// Why somebody leads.
+/// For what purpose a process leads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Serve,
     Restore,
 }
 
-/// What an attempt to lead came to.
+/// The outcome of an attempt to lead.
 enum Attempt {
     Leads(Etcd),
-    /// The value of the leader's key.
+    /// Another process leads. This is the value of the leader's key, which says who leads.
     StandsBy(String),
 }
 
 impl Etcd {
-    /// Waits until this service leads, for ever if another one does, or if etcd does not answer.
+    /// Waits until this service leads: for ever, if another service goes on leading or etcd does not answer.
     ///
     /// # Errors
-    /// The settings cannot be, or the records are of another version.
+    /// The settings are not possible, or the records are of another version.
     pub async fn lead(config: &EtcdConfig) -> Result<Etcd, StoreError> {
         let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
         let mut was = String::new();
@@ -112,7 +114,7 @@ impl Etcd {
                 Err(error @ (StoreError::Failed(_) | StoreError::NoLeader)) => error.to_string(),
                 Err(error) => return Err(error),
             };
-            // A leader of a week is one line.
+            // A service that stands by for a week logs one line.
             if now != was {
                 tracing::info!(why = %now, "this service stands by");
                 was = now;
@@ -121,10 +123,10 @@ impl Etcd {
         }
     }
 
-    /// Leads for a restore, if nobody leads.
+    /// Becomes the leader in order to restore a backup, if nobody leads.
     ///
     /// # Errors
-    /// A service leads, the settings cannot be, the records are of another version, or etcd does not answer.
+    /// A service leads, the settings are not possible, the records are of another version, or etcd does not answer.
     pub async fn for_restore(config: &EtcdConfig) -> Result<Etcd, StoreError> {
         let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
         match attempt(&nodes, &config.prefix, Purpose::Restore).await? {
@@ -133,7 +135,7 @@ impl Etcd {
         }
     }
 
-    /// Writes records in the place of all that there are.
+    /// Replaces all records of the store by the given ones.
     ///
     /// | step | if it is killed after it |
     /// | --- | --- |
@@ -142,7 +144,7 @@ impl Etcd {
     /// | 3. The format's key says the format. | it is done |
     ///
     /// # Errors
-    /// There are records and they are not to be replaced; or etcd does not answer.
+    /// The store has records, and they are not to be replaced; or etcd does not answer.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -170,13 +172,13 @@ impl Etcd {
         Ok(())
     }
 
-    /// A number that is greater with each leader.
+    /// Returns the term, a number that is greater with each new leader.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.leader.term.load(Ordering::Relaxed)
     }
 
-    /// Makes the term at least `at_least`; the next leader's is greater.
+    /// Makes the term at least `at_least`. The next leader's term is greater.
     ///
     /// # Errors
     /// Another service leads, or etcd does not answer.
@@ -195,8 +197,8 @@ impl Etcd {
         Ok(())
     }
 
-    /// All records, in the order of their keys, as they are at one revision. No write from before this call is done
-    /// after it.
+    /// Reads all records, in the order of their keys, as they are at one revision. No write that began before this call
+    /// is done after it.
     ///
     /// # Errors
     /// Another service leads, or etcd does not answer.
@@ -205,8 +207,8 @@ impl Etcd {
         self.leader.records_at(revision).await
     }
 
-    /// Writes groups of writes, in their order. All writes of a group are done, or none. So many groups as have room
-    /// go into one transaction (1.5 MiB, 64,000 writes); so after an error those of earlier transactions are done.
+    /// Writes groups of writes, in their order. All writes of a group are done, or none. As many groups as fit go into
+    /// one transaction (1.5 MiB, 64,000 writes); so after an error the groups of earlier transactions are written.
     ///
     /// # Errors
     /// Another service leads. Or a group has no room in a transaction: then nothing was written. Or etcd does not
@@ -231,7 +233,7 @@ impl Etcd {
     /// Refuses a group that no transaction has room for.
     ///
     /// # Errors
-    /// It has more writes or bytes than etcd takes at once.
+    /// The group has more writes or bytes than etcd takes at once.
     pub fn check_group(&self, group: &[Write]) -> Result<(), StoreError> {
         transactions::check(&self.leader.records(), group)
     }
@@ -252,7 +254,7 @@ impl Etcd {
     /// Waits until this service does not lead any more, or cannot know whether it does.
     pub async fn lost(&self) {
         let mut is_lost = self.is_lost.clone();
-        // The sender is in what this has.
+        // This cannot fail: the sender lives as long as `self`.
         let _ = is_lost.wait_for(|is_lost| *is_lost).await;
     }
 
@@ -285,13 +287,13 @@ impl Leader {
         TxnOp::put(term_key(&self.prefix), term.to_string(), None)
     }
 
-    /// Writes the leader's key again, with its value and lease.
+    /// Returns the operation that writes the leader's key again, with its value and lease.
     fn touch(&self) -> TxnOp {
         let options = PutOptions::new().with_lease(self.lease);
         TxnOp::put(self.key(), who(), Some(options))
     }
 
-    /// One transaction; the revision after it.
+    /// Makes one transaction. Returns the revision after it.
     async fn write(&self, before: i64, mut operations: Vec<TxnOp>) -> Result<i64, StoreError> {
         let is_next = Compare::mod_revision(self.key(), CompareOp::Equal, before);
         operations.push(self.touch());
@@ -314,7 +316,7 @@ impl Leader {
         Err(self.lose())
     }
 
-    /// Makes writes that are still on their way impossible; the revision after that.
+    /// Makes sure that writes that are still on their way cannot be done any more. Returns the revision after that.
     async fn fence(&self) -> Result<i64, StoreError> {
         let mut last = self.last.lock().await;
         *last = None;
@@ -355,7 +357,7 @@ impl Leader {
                 async move { client.get(from, Some(options)).await }
             });
             let mut answer = match sent.await {
-                // Larger than the client takes.
+                // The answer is larger than the client takes.
                 Err(error) if error.code() == Some(Code::OutOfRange) && page > 1 => {
                     page /= 2;
                     continue;
@@ -373,7 +375,7 @@ impl Leader {
             if !is_more {
                 return Ok(records);
             }
-            // The next key after the last one.
+            // Reading goes on at the first key after the last one that was read.
             from.push(0);
         }
     }
@@ -406,7 +408,7 @@ async fn attempt(
             revoke(nodes, lease).await;
             Ok(Attempt::StandsBy("another service".to_owned()))
         }
-        // The key may be there all the same. It ends with the lease.
+        // The leader's key may have been written all the same. It is removed when the lease ends.
         Err(error) => {
             revoke(nodes, lease).await;
             Err(error)
@@ -450,7 +452,7 @@ async fn begin_term(
         last: Mutex::new(None),
         is_lost: Arc::new(is_lost),
     };
-    // Before the switch hears of this term.
+    // The term is stored before the switch hears of it.
     let mut operations = vec![leader.put_term(term)];
     match found(&answer, 0) {
         None => operations.push(TxnOp::put(format, FORMAT.to_string(), None)),
@@ -485,7 +487,8 @@ async fn keep_alive(
     asked: Instant,
     is_lost: Arc<watch::Sender<bool>>,
 ) {
-    // The lease lives at least so long after the request that etcd answered.
+    // When etcd has answered a request to keep the lease alive, the lease lives at least for its whole time from the
+    // moment at which this request was made.
     let mut alive = asked;
     let mut pause = KEEP_ALIVE;
     loop {
@@ -519,7 +522,7 @@ async fn keep_alive(
     }
 }
 
-/// Ends a lease. One that cannot be reached ends by itself.
+/// Ends a lease. If etcd cannot be reached, the lease ends by itself.
 async fn revoke(nodes: &Nodes, lease: i64) {
     let revoked = nodes.read(|mut client| async move { client.lease_revoke(lease).await });
     if let Err(error) = revoked.await
@@ -549,7 +552,7 @@ fn outcome_not_known() -> StoreError {
     StoreError::Failed(why.to_owned())
 }
 
-/// Who this is, for people.
+/// Returns a text that tells people which process this is.
 fn who() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("process {} on {}", std::process::id(), host.trim())
@@ -561,7 +564,7 @@ fn revision_of(answer: &TxnResponse) -> i64 {
         .map_or(0, etcd_client::ResponseHeader::revision)
 }
 
-/// What an operation of a transaction, a get, has found; they are numbered from 0 on.
+/// Returns what a get operation of a transaction has found. The operations are numbered from 0 on.
 fn found(answer: &TxnResponse, number: usize) -> Option<KeyValue> {
     match answer.op_responses().into_iter().nth(number)? {
         TxnOpResponse::Get(mut got) => got.take_kvs().pop(),
@@ -574,7 +577,7 @@ fn text(bytes: Vec<u8>) -> Result<String, StoreError> {
         .map_err(|error| StoreError::Failed(format!("expected a text in UTF-8: {error}")))
 }
 
-/// The end of the range of all keys with a prefix that ends with an ASCII character.
+/// Returns the end of the range of all keys with a prefix. The prefix must end with an ASCII character.
 fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     if let Some(last) = end.last_mut() {
@@ -629,7 +632,7 @@ mod tests {
         let old = Etcd::lead(&config).await.expect("it leads");
         let before = old.leader.last.lock().await.expect("it is known");
         let late = || vec![TxnOp::put("/reprise/records/a", "late", None)];
-        // Without the old one's knowing.
+        // The lease ends without the old leader's knowledge.
         revoke(&old.leader.nodes, old.leader.lease).await;
         let refused = old.leader.write(before, late()).await;
         assert!(matches!(refused, Err(StoreError::NoLeader)), "{refused:?}");
@@ -728,13 +731,13 @@ mod tests {
             matches!(refused, Err(StoreError::NotEmpty(1))),
             "{refused:?}"
         );
-        // Stopped after its first step.
+        // The restore is stopped after its first step.
         restore.put_format(RESTORING).await.expect("written");
         restore.resign().await;
         let refused = Etcd::lead(&config).await.expect_err("not whole");
         assert!(matches!(refused, StoreError::HalfRestored(_)), "{refused}");
         let again = Etcd::for_restore(&config).await.expect("it leads");
-        // More than one transaction holds.
+        // These are more records than one transaction holds.
         let all = records(200);
         again
             .restore(all.clone(), Existing::Replaced)

@@ -1,4 +1,4 @@
-//! Calls of etcd's nodes: one node at a time, the next one when that fails.
+//! Calls etcd's nodes: one node at a time, and the next node when a call fails.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,9 +18,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// Files for TLS, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcdTls {
-    /// The certificates that sign those of the nodes.
+    /// The certificates that sign the nodes' certificates.
     pub ca: PathBuf,
-    /// The service's certificate and its key, if the nodes ask for one.
+    /// The service's certificate and its key, if the nodes ask for a certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Nodes {
 
 /// Which node is called.
 struct Current {
-    /// How often another one was taken before.
+    /// How often the service has changed to another node.
     n_taken: usize,
     client: Option<Client>,
 }
@@ -71,7 +71,7 @@ impl std::fmt::Display for CallError {
 }
 
 impl CallError {
-    /// The code of gRPC, if the node sent one.
+    /// Returns the gRPC status code, if the node sent one.
     pub(super) fn code(&self) -> Option<Code> {
         match &self.error {
             Some(Error::GRpcStatus(status)) => Some(status.code()),
@@ -79,7 +79,7 @@ impl CallError {
         }
     }
 
-    /// Whether another node may do better.
+    /// Whether the call may succeed at another node.
     fn is_of_node(&self) -> bool {
         match &self.error {
             None | Some(Error::TransportError(_) | Error::IoError(_) | Error::WatchError(_)) => {
@@ -108,7 +108,7 @@ impl Nodes {
     pub(super) fn new(endpoints: &[String], tls: Option<&EtcdTls>) -> Result<Nodes, StoreError> {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT)
-            // A node that has lost the others says so at once.
+            // With this setting, a node that has lost contact with the other nodes says so at once.
             .with_require_leader(true);
         if let Some(tls) = tls {
             options = options.with_tls(tls.options()?);
@@ -127,7 +127,7 @@ impl Nodes {
         })
     }
 
-    /// One call. If it fails, nobody knows whether it was done.
+    /// Makes one call. If it fails, nobody knows whether it was done.
     pub(super) async fn call<T, A: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Duration,
@@ -155,7 +155,7 @@ impl Nodes {
         Err(error)
     }
 
-    /// A call that may be made twice: of each node once, until one answers.
+    /// Makes a call that may be made twice: asks each node once, until one answers.
     pub(super) async fn read<T, A: Future<Output = Result<T, Error>>>(
         &self,
         call: impl Fn(Client) -> A,
@@ -182,8 +182,8 @@ impl Nodes {
         Ok((n_taken, client))
     }
 
-    /// Leaves a node, if no other call has left it before. Its connection is not used again: it may be one on which
-    /// nothing comes any more.
+    /// Changes from a node to another one, unless another call has done so before. The connection to the former node is
+    /// not used again, since perhaps nothing comes over it any more.
     async fn take_another(&self, n_taken: usize) {
         let mut current = self.current.lock().await;
         if current.n_taken == n_taken {

@@ -1,4 +1,4 @@
-//! How writes become transactions that etcd takes. Nothing is sent here.
+//! Packs writes into transactions that etcd takes. This module sends nothing.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,24 @@ use etcd_client::{Txn, TxnOp};
 
 use crate::{StoreError, Write};
 
-/// Operations of one level of a transaction. etcd takes 128 along a path from the outermost to the innermost level
-/// (`--max-txn-ops`): three levels, and the leader's key beside the outermost one.
+/// The most operations of one level of a transaction. etcd takes 128 operations along a path from the outermost to the
+/// innermost level (`--max-txn-ops`). Such a path has the operations of three levels, and one more operation, on the
+/// leader's key, in the outermost level.
 const LEVEL_MAX: usize = 40;
-/// Writes of a transaction: three levels.
+/// The most writes of a transaction, in three levels.
 pub(super) const WRITES_MAX: usize = LEVEL_MAX * LEVEL_MAX * LEVEL_MAX;
-/// Bytes of a transaction. etcd takes 1.5 MiB with its own envelope (`--max-request-bytes`).
+/// The most bytes of a transaction. etcd takes 1.5 MiB, including its own envelope around the transaction
+/// (`--max-request-bytes`).
 pub(super) const BYTES_MAX: usize = 3 * 512 * 1024 - 16 * 1024;
-/// What the fields around a key and its value take in a message, at most: five tags with lengths of up to four bytes,
-/// for each of the three levels.
+/// How many bytes the fields around a key and its value take in a message, at most: five tags with lengths of up to
+/// four bytes, for each of the three levels.
 const AROUND: usize = 75;
 
-/// The writes of one transaction, the last one of each key. etcd refuses a transaction that writes a key twice.
+/// The writes of one transaction. Of several writes of a key, only the last one is kept, since etcd refuses a
+/// transaction that writes a key twice.
 pub(super) type Batch = BTreeMap<String, Option<String>>;
 
-/// Refuses a group that no transaction has room for.
+/// Refuses a group, whose writes must all be done in one transaction, if no transaction has room for it.
 pub(super) fn check(prefix: &str, group: &[Write]) -> Result<(), StoreError> {
     let n_bytes: usize = group.iter().map(|it| len_of(prefix, it)).sum();
     if group.len() <= WRITES_MAX && n_bytes <= BYTES_MAX {
@@ -34,7 +37,8 @@ pub(super) fn check(prefix: &str, group: &[Write]) -> Result<(), StoreError> {
     })
 }
 
-/// Puts groups into as few batches as hold them, in their order. A group is in one batch.
+/// Puts groups into batches, in the order of the groups, and as many groups into each batch as it can hold. All writes
+/// of a group are in the same batch.
 pub(super) fn pack(prefix: &str, groups: Vec<Vec<Write>>) -> Result<Vec<Batch>, StoreError> {
     for group in &groups {
         check(prefix, group)?;
@@ -56,7 +60,8 @@ pub(super) fn pack(prefix: &str, groups: Vec<Vec<Write>>) -> Result<Vec<Batch>, 
     Ok(batches)
 }
 
-/// A batch as operations of one transaction: as they are, or in transactions without conditions inside of it.
+/// Makes the operations of one transaction from a batch: the writes themselves, or nested transactions without
+/// conditions that contain the writes.
 pub(super) fn operations(prefix: &str, batch: Batch) -> Vec<TxnOp> {
     let writes = batch.into_iter();
     let operations = writes.map(|(key, value)| {

@@ -93,9 +93,9 @@ pub enum ProgramError {
 /// A group's received and transmitted counts.
 #[derive(Clone, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct GroupTotals {
-    /// Received from the presenter.
+    /// What was received from the presenter.
     pub received: Count,
-    /// Sent to each viewer, in the group's order.
+    /// What was sent to each viewer, in the group's order.
     pub viewers: Vec<Count>,
 }
 
@@ -159,7 +159,7 @@ impl SfuProgram {
     /// Recognises the SFU program that a P4Info describes.
     ///
     /// # Errors
-    /// It is neither of the two programs, or its objects have other shapes.
+    /// The program is neither of the two SFU programs, or its objects have other shapes.
     pub fn detect(p4info: &P4Info) -> Result<SfuProgram, ProgramError> {
         let has_table = |name| objects::table_info(p4info, name).is_ok();
         let has_groups = Array::register(p4info, "groups").is_ok();
@@ -183,7 +183,7 @@ impl SfuProgram {
         })
     }
 
-    /// Name of the program's way to make copies.
+    /// Returns the name of the way in which the program copies a presenter's packets for the viewers.
     pub fn name(&self) -> &'static str {
         match &self.kind {
             Kind::Recirculation(_) => "recirculation",
@@ -199,7 +199,7 @@ impl SfuProgram {
         }
     }
 
-    /// The state of a switch that this program was just loaded into.
+    /// Returns the state of a switch into which this program has just been loaded.
     pub fn empty(&self) -> Snapshot {
         let layout = match &self.kind {
             Kind::Recirculation(_) => Layout::Recirculation(recirculation::Layout::default()),
@@ -293,8 +293,8 @@ impl SfuProgram {
         })
     }
 
-    /// The received and transmitted counts of every group of the snapshot. The snapshot has the
-    /// received counts; the transmitted ones may need a read.
+    /// Returns the received and transmitted counts of every group of the snapshot. The snapshot has the received
+    /// counts; the transmitted counts may have to be read from the switch.
     ///
     /// # Errors
     /// A read failed.
@@ -326,8 +326,8 @@ impl SfuProgram {
         Ok(totals.collect())
     }
 
-    /// The steps from the snapshot to the desired conference; empty if the switch is already there
-    /// and an interrupted change left nothing over.
+    /// Returns the steps that change the switch from the snapshot to the desired conference. There are none if the
+    /// switch already has the desired conference and an interrupted change left nothing over.
     ///
     /// # Errors
     /// Viewers are on a port on which the switch has no IP address, the program's tables or counters are too small for
@@ -362,8 +362,8 @@ impl SfuProgram {
         })
     }
 
-    /// The step that adds an address, beside the addresses in force, as the source of ARP requests.
-    /// The next change deletes the added address or makes it an own address.
+    /// Returns the step that adds an address as the source of ARP requests, beside the addresses in force. The next
+    /// change deletes the added address or makes it an own address.
     pub fn ask_from(&self, snapshot: &Snapshot, own: &OwnAddress) -> Plan {
         let mut plan = Plan::default();
         let update = self.own_addresses.ask_from(&snapshot.addresses, own);
@@ -428,8 +428,8 @@ impl Snapshot {
     }
 }
 
-/// Refuses viewers on a port without an own address, if the desired conference has more of them
-/// than the current one. So a command may remove some of them and leave others for the next.
+/// Refuses viewers on a port without an own address, if the desired conference has more such viewers than the current
+/// one. So a command may remove some of these viewers and leave the rest to the next command.
 fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), PlanError> {
     let now = unserved(current);
     for (port, n_viewers) in unserved(desired) {
@@ -444,7 +444,8 @@ fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), Pla
     Ok(())
 }
 
-/// Number of viewers on each port without an own address; key `None`: the SFU has no own address.
+/// Returns the number of viewers on each port without an own address. The key `None` means that the SFU has no own
+/// address at all.
 fn unserved(conference: &Conference) -> BTreeMap<Option<u16>, usize> {
     let own = conference.addresses();
     let mut unserved = BTreeMap::new();
@@ -470,8 +471,8 @@ struct Changes {
 }
 
 impl Changes {
-    /// Appends the steps before the groups change. After these steps no packet of a presenter that
-    /// leaves its group is in the switch.
+    /// Appends the steps that come before the groups change. After these steps no packet of a presenter that leaves its
+    /// group is in the switch.
     fn begin(&mut self, plan: &mut Plan) {
         plan.write(Stage::Address, std::mem::take(&mut self.address.before));
         let steps = &mut self.presenters;
@@ -481,8 +482,7 @@ impl Changes {
         plan.drain();
     }
 
-    /// Appends the steps after the groups have changed. After these steps no packet sees the old
-    /// version.
+    /// Appends the steps that come after the groups have changed. After these steps no packet sees the old version.
     fn end(self, plan: &mut Plan) {
         plan.write(Stage::Link, self.presenters.link);
         plan.write(Stage::Address, self.address.after);

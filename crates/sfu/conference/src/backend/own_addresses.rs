@@ -44,7 +44,7 @@ struct OwnEntry {
 /// The metadata that the controller gives an entry. The default is stored as empty metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 struct Mark {
-    /// Higher for a later address.
+    /// A later address has a higher generation.
     generation: u64,
     /// The address is only a source of ARP requests.
     asking: bool,
@@ -109,7 +109,7 @@ impl OwnAddresses {
         entries
     }
 
-    /// The updates after which the switch has exactly the desired addresses.
+    /// Returns the updates after which the switch has exactly the desired addresses.
     pub(super) fn updates(
         &self,
         entries: &Entries,
@@ -154,8 +154,8 @@ impl OwnAddresses {
         updates
     }
 
-    /// The update that adds an address as the source of ARP requests, beside the addresses in force; `None` if the
-    /// switch already has the address.
+    /// Returns the update that adds an address as the source of ARP requests, beside the addresses in force; `None` if
+    /// the switch already has the address.
     pub(super) fn ask_from(&self, entries: &Entries, own: &OwnAddress) -> Option<Update> {
         let mut entries = entries.own.iter();
         let there = entries.any(|entry| key(&entry.address) == key(own));
@@ -204,8 +204,8 @@ fn port_updates(
 }
 
 impl Entries {
-    /// The addresses in force: for each port the latest address that is not only a source of ARP requests. If the
-    /// program serves one port only, this is one address in all.
+    /// Returns the addresses in force: for each port, the latest address that is not only a source of ARP requests. If
+    /// the program serves one port only, returns at most one address.
     pub(super) fn in_force(&self) -> BTreeMap<u16, OwnAddress> {
         let mut latest: BTreeMap<u16, OwnEntry> = BTreeMap::new();
         for entry in self.own.iter().filter(|entry| !entry.mark.asking) {

@@ -148,8 +148,8 @@ impl Presenters {
         })
     }
 
-    /// The maximum number of groups. Half of the table is reserved for presenters that replace
-    /// others, and one entry is reserved for the head.
+    /// Returns the maximum number of groups. Half of the table is reserved for presenters that replace others, and one
+    /// entry is reserved for the head.
     pub(super) fn groups_max(&self) -> usize {
         self.table.size.saturating_sub(1) / 2
     }
@@ -200,7 +200,7 @@ impl Presenters {
         complete.then_some(Found::Entry((address, udp_port), entry))
     }
 
-    /// The updates that lead from the entries to the desired presenters.
+    /// Returns the updates that lead from the entries to the desired presenters.
     pub(super) fn steps(&self, entries: &Entries, change: &Transition<'_>) -> Steps {
         let groups = change.desired.groups().iter();
         let desired: BTreeMap<Key, Link> = groups

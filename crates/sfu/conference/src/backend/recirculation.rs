@@ -25,14 +25,14 @@ pub(super) struct Objects {
     viewer_copies: Array,
 }
 
-/// Bit of a `viewer_ids` cell: the MAC was looked up. The program ignores it.
+/// The bit of a `viewer_ids` cell that says that the viewer's MAC was looked up. The P4 program ignores this bit.
 const LOOKED_UP: u32 = 1 << 31;
 
 /// Where the switch stores each group.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
     groups: BTreeMap<GroupId, Placed>,
-    /// The port of the clone session; `Some(None)` if the session has not exactly one port.
+    /// The port of the clone session; `Some(None)` if the session has no port or several.
     session: Option<Option<u16>>,
 }
 
@@ -231,7 +231,7 @@ impl Objects {
 }
 
 impl Layout {
-    /// The viewers of each group, in the order of the copies.
+    /// Returns the viewers of each group, in the order of the copies.
     pub(super) fn viewers(&self) -> BTreeMap<GroupId, Vec<Viewer>> {
         let of_group = |placed: &Placed| placed.slots.iter().map(Slot::viewer).collect();
         let groups = self.groups.iter();
@@ -246,7 +246,7 @@ impl Layout {
 }
 
 impl Slot {
-    /// The value of its `viewer_ids` cell.
+    /// Returns the value of the slot's `viewer_ids` cell.
     fn cell(&self) -> u32 {
         self.id | if self.looked_up { LOOKED_UP } else { 0 }
     }
@@ -262,8 +262,8 @@ impl Slot {
     }
 }
 
-/// The update that sets the clone session's port to that of the SFU's own address, and whether the
-/// update creates the session. `None` if the session has this port already.
+/// Returns the update that sets the clone session's port to the port of the SFU's own address, and before it whether
+/// the update creates the session. Returns `None` if the session has this port already.
 fn session_update(layout: &Layout, desired: &Conference) -> Option<(bool, Update)> {
     let port = desired.address().map(|address| address.port);
     let session = |port| entities::clone_session(CLONE_SESSION, port);
@@ -287,7 +287,7 @@ async fn read_cells<T: Target>(
     Ok(values.collect())
 }
 
-/// Collects writes until the plan needs a drain.
+/// Collects writes until the plan needs a drain, a wait after which no packet sees the old state.
 struct Planner<'a> {
     objects: &'a Objects,
     plan: Plan,
@@ -395,8 +395,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The group's viewers with their counters. A viewer that stays keeps its counter. A new viewer
-    /// gets a free one, which is set to 0 before any packet uses it.
+    /// Returns the group's viewers with their counters. A viewer that stays keeps its counter. A new viewer gets a free
+    /// counter, which is set to 0 before any packet uses it.
     fn slots_for(&mut self, id: GroupId, viewers: &[Viewer]) -> Result<Vec<Slot>, PlanError> {
         let known: HashMap<Ipv4Addr, u32> = self
             .placed
@@ -440,8 +440,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Allocates a block: at once if there is room, else after a drain, else after other groups were
-    /// moved closer together.
+    /// Allocates a block. If there is no room, first writes what is pending and drains, which frees old blocks. If
+    /// there is still no room, also moves other groups closer together.
     fn room(&mut self, len: u32, id: GroupId) -> Result<Block, PlanError> {
         if let Some(block) = self.pool.allocate(len, id) {
             return Ok(block);

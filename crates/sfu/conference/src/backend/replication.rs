@@ -1,5 +1,5 @@
-//! `sfu.p4`: a group is a multicast group and a viewer one of its replicas. The group and the
-//! replica's instance (rid) are the key of the viewer's entry.
+//! `sfu.p4`: a group is a multicast group, and a viewer is one of the group's replicas. The key of a viewer's entry
+//! consists of the group and the replica's instance (rid).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -65,7 +65,7 @@ impl Objects {
         }
     }
 
-    /// The wildcards for what [`Objects::read`] parses.
+    /// Returns the wildcards that read what [`Objects::read`] parses.
     pub(super) fn wildcards(&self) -> Vec<Entity> {
         vec![self.viewers.wildcard(), entities::any_multicast_group()]
     }
@@ -132,8 +132,8 @@ impl Objects {
         plan
     }
 
-    /// Deletes everything that no packet can see after the first drain: what an interrupted change left, and groups
-    /// whose stream was just removed.
+    /// Returns the updates that delete everything that no packet can see after the first drain: what an interrupted
+    /// change left, and groups whose stream was just removed.
     fn leftovers(&self, layout: &Layout, gone: &[(&GroupId, &Copies)]) -> Vec<Update> {
         let orphans = layout.orphans.iter().map(|id| delete_group(*id));
         let stale = layout.stale.iter().map(|key| self.delete_entry(*key));
@@ -204,8 +204,8 @@ impl Objects {
         });
     }
 
-    /// Inserts a viewer's entry. If the viewer had an entry before, the new one starts with that
-    /// entry's count as last read.
+    /// Returns the update that inserts a viewer's entry. If the viewer had an entry before, the new entry starts with
+    /// the count that was last read from the old entry.
     fn insert_entry(
         &self,
         (group, rid): (u16, u16),
@@ -240,7 +240,7 @@ impl Objects {
 }
 
 impl Layout {
-    /// The viewers of each group, in the order of the copies.
+    /// Returns the viewers of each group, in the order of the copies.
     pub(super) fn viewers(&self) -> BTreeMap<GroupId, Vec<Viewer>> {
         let groups = self.groups.iter();
         groups
@@ -289,8 +289,8 @@ fn delete_group(id: u16) -> Update {
     entities::delete(entities::multicast_group(id, []))
 }
 
-/// Whether both viewers have the same entry of `viewers`. Their ports may differ: the multicast
-/// group stores the port, not the entry.
+/// Whether both viewers have the same entry of `viewers`. Their ports may differ: the port is stored in the multicast
+/// group, not in the entry.
 fn is_one_entry(one: &Viewer, other: &Viewer) -> bool {
     let port = other.port;
     Viewer { port, ..*one } == *other
@@ -307,13 +307,13 @@ fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
             LOOKED_UP => true,
             _ => return None,
         },
-        // `copies_of` sets the port to that of the replica.
+        // `copies_of` sets the port to the replica's port.
         port: None,
     };
     Some(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))
 }
 
-/// Finds the viewer of every replica, and removes its entry from `entries`.
+/// Finds the viewer of every replica, and removes the viewer's entry from `entries`.
 fn copies_of(
     id: GroupId,
     group: &MulticastGroupEntry,

@@ -244,7 +244,7 @@ fn several_own_addresses_are_a_list_and_viewers_are_on_their_ports() {
         "where it answered, and where the file says"
     );
     assert!(viewers.iter().all(|viewer| viewer.looked_up));
-    // The second time the switch knows everything.
+    // The second time, the switch has the MACs of all viewers.
     assert!(file.unknown_macs(&conference).is_empty());
     assert_eq!(read(&conference, &BTreeMap::new()).unwrap(), conference);
 }
@@ -306,7 +306,7 @@ groups:
     let file = File::parse(text).unwrap();
     let current = file.conference(capabilities(), &empty, &BTreeMap::new());
     let current = current.unwrap();
-    // The viewers of before, without a MAC, and the same hosts in groups in which they were not.
+    // The same viewers as before, but without a MAC, and the same hosts in groups in which they were not.
     let text = "\
 sfu: {port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}
 groups:

@@ -173,7 +173,7 @@ impl MessageFormatter for Words {
     }
 }
 
-/// Replaces serde's name for a kind of value.
+/// Replaces serde's name for a kind of value by a name that readers of YAML know.
 fn came(unexpected: &str) -> &str {
     match unexpected {
         "unit value" => "nothing",

@@ -37,7 +37,7 @@ fn small(udp_ports: bool) -> Conference {
     })
 }
 
-/// Group 4, presenter 4, viewers 5, 6, 7.
+/// Makes a conference with group 4, the presenter with number 4, and viewers with numbers 5, 6 and 7.
 fn conference(udp_ports: bool) -> Conference {
     let mut conference = small(udp_ports);
     conference

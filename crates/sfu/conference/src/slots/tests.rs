@@ -80,7 +80,7 @@ fn next(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Every slot is in exactly one of: a free run, a block in use, an unlinked block.
+/// Checks that every slot is in exactly one of these: a free run, a block in use, an unlinked block.
 fn check_disjoint(pool: &Slots) {
     let mut owners = vec![0u8; pool.size as usize];
     let free = pool.free.iter().map(|(base, len)| (*base, *len));
@@ -166,7 +166,8 @@ fn half_a_pool_can_always_be_used_whatever_came_before() {
 
 #[test]
 fn large_blocks_with_gaps_shorter_than_a_block_cannot_come_about() {
-    // Four blocks of 16 in 128 slots with gaps of 12 or 13 would be stuck; the reserve prevents it.
+    // Four blocks of 16 in 128 slots with gaps of 12 or 13 cannot be moved. Allocation, which keeps the reserve, never
+    // makes such a pool.
     let mut pool = Slots::new(128, 16);
     for base in [12, 41, 70, 99] {
         pool.occupy(block(base, 16), GroupId(base as u16)).unwrap();

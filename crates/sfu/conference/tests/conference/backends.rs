@@ -1,6 +1,5 @@
-//! Both backends against a strict switch in memory with packets under way: a packet sees one
-//! version, whatever changes, in whatever order the switch executes a batch, and wherever the batch
-//! stops.
+//! Tests both backends with a strict switch in memory that has packets under way. A packet must see one version,
+//! whatever changes, in whatever order the switch executes a batch, and wherever the batch stops.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -89,7 +88,7 @@ impl Bench {
             .expect("allowed here")
     }
 
-    /// The packets of each viewer of group 1.
+    /// Returns how many packets were sent to each viewer of group 1.
     async fn packets(&mut self) -> Vec<u64> {
         let snapshot = self.read().await;
         let totals = self.program.totals(&mut self.switch, &snapshot).await;
@@ -98,8 +97,7 @@ impl Bench {
         viewers.map(|count| count.packets).collect()
     }
 
-    /// Plans and executes a change. The switch is then as desired, and a second run changes
-    /// nothing.
+    /// Plans and executes a change. Checks that the switch is then as desired, and that a second run changes nothing.
     async fn bring(&mut self, desired: &Conference) {
         let before = self.program.settle(&mut self.switch).await;
         let before = before.expect("allowed here");
@@ -154,7 +152,7 @@ fn mutate(conference: &mut Conference, random: &mut Random) {
         8..10 => drop(conference.remove_viewer(id, ip(200, host), None)),
         10 => drop(conference.delete_group(id)),
         _ => {
-            // Another MAC for a viewer, at its old place.
+            // A viewer gets another MAC, but keeps its place in the group.
             let Some(group) = conference.groups().get(&id).cloned() else {
                 return;
             };

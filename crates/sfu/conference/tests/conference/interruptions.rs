@@ -1,5 +1,5 @@
-//! Every kind of change, stopped after every step: packets see each group in its old or its new
-//! state, the state can be read, and the next command continues from it.
+//! Stops every kind of change after every step. Packets must see each group in its old or its new state, the state must
+//! be readable, and the next command must be able to continue from it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ const OWN: OwnAddress = OwnAddress {
     mac: Mac([2, 0, 0, 0, 1, 0]),
 };
 
-/// An own address on a second port, if the program supports several.
+/// An own address on a second port, if the program supports several ports.
 const OWN3: OwnAddress = OwnAddress {
     port: 3,
     ip: Ipv4Addr::new(10, 250, 3, 1),
@@ -41,9 +41,9 @@ const BEFORE: &[Spec] = &[
 struct Kind {
     name: &'static str,
     address: OwnAddress,
-    /// More own addresses on other ports, if the program supports several.
+    /// More own addresses on other ports, if the program supports several ports.
     more: &'static [OwnAddress],
-    /// Viewers on port 3, if the program supports several.
+    /// Hosts of viewers on port 3, if the program supports several ports.
     far: &'static [u16],
     groups: &'static [Spec],
     /// Hosts whose MAC changes.
@@ -169,7 +169,7 @@ impl Bench {
         bench
     }
 
-    /// What a command does: settles, plans, writes.
+    /// Does what a command does: settles, plans and writes.
     async fn command(&mut self, desired: &Conference) -> Result<(), String> {
         let settled = self.program.settle(&mut self.switch).await;
         let settled = settled.map_err(|error| error.to_string())?;
@@ -182,7 +182,7 @@ impl Bench {
         self.program.read(&mut self.switch).await.expect("readable")
     }
 
-    /// Runs a command that is cut off; `false`: it finished before.
+    /// Runs a command and cuts it off. Returns `false` if the command finished before.
     async fn cut_off(&mut self, desired: &Conference, fault: Fault) -> bool {
         self.switch.fault = Some(fault);
         let done = self.command(desired).await;
@@ -193,7 +193,7 @@ impl Bench {
         done.is_err()
     }
 
-    /// Checks that no packet saw anything but an allowed state, and that every group can be read.
+    /// Checks that packets saw only allowed states, and that every group can be read.
     async fn check(&mut self, allowed: &[&Conference], at: &str) -> Conference {
         assert_eq!(self.switch.violations, [""; 0], "{at}");
         self.check_seen(allowed, at);
@@ -280,7 +280,8 @@ impl Bench {
     }
 }
 
-/// The goal of a command other than the interrupted one: one more viewer in the first group.
+/// Returns a conference that a command other than the interrupted one may want: it has one more viewer in the first
+/// group.
 fn something_else(conference: &Conference) -> Conference {
     let mut conference = conference.clone();
     let several_ports = conference.capabilities().several_ports;
@@ -399,7 +400,7 @@ async fn random_changes_cut_off_at_random_never_lose_a_group() {
             allowed.push(new.clone());
             let stopped = bench.cut_off(&new, fault).await;
             let at = format!("{}, round {round}, {}", bench.program.name(), kind.name);
-            // Until a command completes, the switch may still hold what the first one left.
+            // Until a command completes, the switch may still hold what the first interrupted command left.
             let allowed_now: Vec<&Conference> = allowed.iter().collect();
             let between = bench.check(&allowed_now, &at).await;
             if !stopped {
@@ -482,7 +483,7 @@ impl Target for Busy {
 async fn a_steady_reading_is_no_half_of_what_somebody_else_writes_meanwhile() {
     let (mut n_torn, mut n_steady) = (0, 0);
     for p4info in both() {
-        // Every kind of change, one after the other, as a list of writes.
+        // This makes every kind of change, one after the other, to get the list of their writes.
         let mut bench = Bench::new(&p4info, 6).await;
         let before = bench.switch.log.len();
         let mut allowed = vec![bench.read().await.conference];

@@ -1,4 +1,4 @@
-//! The controller against a switch in memory, against P4Runtime's server, and with faults between two steps.
+//! Tests the controller with a switch in memory, with the P4Runtime server, and with faults between two steps.
 #![allow(
     clippy::panic,
     clippy::too_many_lines,

@@ -1,4 +1,4 @@
-//! MAC addresses found by ARP, through a P4Runtime server on loopback.
+//! Tests how MAC addresses are found by ARP, through a P4Runtime server on loopback.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
-//! The controller against the real P4Runtime server and data plane: it reads back what it wrote,
-//! after every change. The programs are skeletons with the objects of the SFU programs and no
-//! packet processing; other tests check what packets see.
+//! Tests the controller with the real P4Runtime server and data plane: after every change, the controller reads back
+//! what it wrote. The programs are skeletons with the objects of the SFU programs and no packet processing; other tests
+//! check what packets see.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ use testkit::p4runtime::{self, DEVICE_ID};
 use testkit::sfu::{Random, programs};
 use testkit::text::assert_has;
 
-/// A program's skeleton in BMv2 JSON: every table, register and counter of the P4Info.
+/// Returns a program's skeleton in BMv2 JSON. It has every table, register and counter of the P4Info.
 fn skeleton(p4info: &P4Info) -> String {
     let bridge = include_str!("../../../../control/p4runtime-server/tests/fixture/bridge.json");
     let mut program: Value = serde_json::from_str(bridge).expect("JSON");
@@ -118,7 +118,7 @@ fn table_json(p4info: &P4Info, idx: usize, table: &Table) -> Value {
     value
 }
 
-/// The real server in this process; it ends with the test's runtime.
+/// Starts the real server in this process. The server ends with the test's runtime.
 async fn serve() -> String {
     let (_, server) = p4runtime::server(4);
     p4runtime::serve(server).await

@@ -22,7 +22,8 @@ enum Found<'s> {
     Direct(&'s config::Table),
 }
 
-/// Finds an array, or the direct counter or meter of a table, by its own name or by the table's.
+/// Finds an array of counters or meters by its name, or a table's direct counter or meter by its own name or by the
+/// table's name.
 fn counted<'s>(schema: &'s Schema, kind: &str, name: &str) -> Parsed<Found<'s>> {
     let (array, direct) = match kind {
         "counter" => (

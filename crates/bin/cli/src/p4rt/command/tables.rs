@@ -78,7 +78,7 @@ pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
     }
 }
 
-/// Reads all entries of each table, the default entry last.
+/// Returns what a read must ask for to get all entries of each table, with the default entry last.
 pub(super) fn all_tables(schema: &Schema) -> Parsed<Vec<entity::Entity>> {
     schema.expect_names()?;
     let mut all = Vec::new();
@@ -116,8 +116,8 @@ fn default_of(table_id: u32) -> entity::Entity {
     entity::Entity::TableEntry(default_entry(table_id))
 }
 
-/// Parses the name of a profile and the id of an object in it. Returns both ids; 0 stands for a missing one, and means
-/// any.
+/// Parses the name of a profile and the id of an object in it. Returns the ids of both. If one is missing in the line,
+/// its id is 0, which means any.
 fn of_profile(schema: &Schema, items: &mut Items, what: &str) -> Parsed<(u32, u32)> {
     let Some(name) = items.word() else {
         return Ok((0, 0));

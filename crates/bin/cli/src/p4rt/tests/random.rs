@@ -28,7 +28,7 @@ impl Random {
         self.next() % n
     }
 
-    /// A value of `bits` bits; 0 means text.
+    /// Makes a random value of `bits` bits, or a text if `bits` is 0.
     pub(super) fn value(&mut self, bits: u32) -> Vec<u8> {
         if bits == 0 {
             const TEXTS: &[&str] = &[
@@ -54,7 +54,7 @@ impl Random {
         and(&bytes, &ones(bits, bits))
     }
 
-    /// A field's match; `None`: anything.
+    /// Makes a random match for a field. `None` matches anything.
     pub(super) fn field(&mut self, field: &config::MatchField) -> Option<FieldMatch> {
         let bits = u32::try_from(field.bitwidth).expect("a width");
         let value = self.value(bits);

@@ -156,7 +156,7 @@ fn value_set(random: &mut Random) -> Entity {
             .filter_map(|it| random.field(it))
             .collect(),
     });
-    // A member that matches anything has no text.
+    // Leave out a member that matches anything: it has no text.
     let members = members.filter(|it| !it.r#match.is_empty()).collect();
     entity_of(entity::Entity::ValueSetEntry(ValueSetEntry {
         value_set_id: id_of(set.preamble.as_ref()),

@@ -226,7 +226,7 @@ pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<Ac
     })
 }
 
-/// Parses a group of an action profile: `spread 5 {1, 2 weight=3 watch=1} max_size=4` is group 5 of `spread`, of
+/// Parses a group of an action profile: `spread 5 {1, 2 weight=3 watch=1} max_size=4` is group 5 of `spread`, with
 /// members 1 and 2; member 2 has weight 3, and takes part only while port 1 is up.
 pub fn group(schema: &Schema, items: &mut Items, has_members: bool) -> Parsed<ActionProfileGroup> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;

@@ -24,7 +24,7 @@ impl Items {
         }
     }
 
-    /// Adds remarks, and empties `notes`.
+    /// Moves the remarks from `notes` to the remarks about this line.
     pub fn note(&mut self, notes: &mut Vec<String>) {
         self.notes.append(notes);
     }
@@ -55,7 +55,7 @@ impl Items {
         Some(text)
     }
 
-    /// Takes a word that must be there.
+    /// Takes the next item, which must be a single word.
     pub fn expect_word(&mut self, what: &str) -> Parsed<String> {
         match self.word() {
             Some(word) => Ok(word),
@@ -151,7 +151,7 @@ pub fn hex_of(name: &str, value: &Value) -> Parsed<Vec<u8>> {
     bytes.map_err(|_| wrong())
 }
 
-/// Takes the members of a `{...}` set.
+/// Takes the next item, which must be a set `{...}`, and returns the set's members.
 pub fn set(items: &mut Items, what: &str) -> Parsed<Vec<Vec<Item>>> {
     match items.next() {
         Some(Item::Value(Value::Set(members))) => Ok(members),

@@ -8,7 +8,8 @@ use super::{Items, Key, set};
 use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::words::{Item, Value};
 
-/// Parses the members of a value set: `{0x800, 0x86dd}`, with several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
+/// Parses the members of a value set: `{0x800, 0x86dd}` or, if members have several fields, `{ether_type=0x800&&&0xff00
+/// port=3, ...}`.
 pub fn value_set_members(
     schema: &Schema,
     set: &config::ValueSet,
@@ -108,7 +109,7 @@ fn struct_like(schema: &Schema, value: &Value, spec: Option<&TypeSpec>) -> Parse
     Ok(P4StructLike { members })
 }
 
-/// The header of packet-in or packet-out.
+/// Finds the header of packet-in or packet-out. Returns `None` if the program has no such header.
 pub fn packet_header<'s>(
     schema: &'s Schema,
     name: &str,

@@ -1,4 +1,5 @@
-//! The service's HTTP: whether it is a conference service and ready, its clock, and what it says to a token.
+//! Checks the service over HTTP: whether it is a conference service, whether it is ready, how far its clock differs
+//! from this machine's, and whether it accepts a token.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,12 +15,13 @@ use super::reach::{Authorities, Target};
 
 /// How long a request may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A difference of the clocks that may be the answer's way and the header's whole seconds.
+/// The clocks may seem to differ by up to this many seconds even if both are right: the answer takes time to travel,
+/// and the header has whole seconds only.
 const CLOCK_MAX_S: i64 = 2;
-/// The longest text of others that is shown.
+/// Maximum number of characters that are shown of a text that the service sends.
 const SHOWN_CHARS: usize = 200;
 
-/// Requests to the service.
+/// Sends requests to the service.
 pub(super) struct Service {
     url: String,
     agent: ureq::Agent,
@@ -29,7 +31,8 @@ pub(super) struct Service {
 struct Answer {
     status: u16,
     body: Vec<u8>,
-    /// By how many seconds the service's clock is ahead of this machine's; `None` without its header.
+    /// By how many seconds the service's clock is ahead of this machine's; `None` if the answer has no header with the
+    /// time.
     clock_ahead_s: Option<i64>,
 }
 
@@ -63,7 +66,8 @@ impl Service {
         }
     }
 
-    /// Whether it is a conference service; by how many seconds its clock is ahead of this machine's.
+    /// Checks whether a conference service answers. Returns by how many seconds the service's clock is ahead of this
+    /// machine's.
     pub(super) fn look(&self, findings: &mut Vec<Finding>) -> Option<i64> {
         let what = "service";
         let health = match self.get("/healthz") {
@@ -101,7 +105,8 @@ impl Service {
         }
     }
 
-    /// Whether the service believes a token; `now_s` is the service's time, in seconds since 1970.
+    /// Checks whether the service accepts a token, and returns whether it does. `now_s` is the service's time, in
+    /// seconds since 1970.
     pub(super) fn look_at_token(
         &self,
         token: &str,
@@ -149,12 +154,12 @@ impl Service {
         true
     }
 
-    /// A conference, with what the token's bearer may see.
+    /// Reads a conference, as far as the token's bearer may see it.
     pub(super) fn conference(&self, name: &Name) -> Result<Conference, String> {
         self.content(self.get(&format!("/v1/conferences/{name}")))
     }
 
-    /// Writes, and reads the answer.
+    /// Sends a PUT request with this body, and reads the answer.
     pub(super) fn put<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -201,7 +206,8 @@ fn answer_of(
     })
 }
 
-/// By how many seconds a clock is ahead that showed `date`, cut to whole seconds, at some time between two of ours.
+/// Returns by how many seconds another clock is ahead of ours. The other clock showed `date`, cut to whole seconds, at
+/// some moment between our times `sent` and `received`.
 fn ahead_s(date: SystemTime, sent: SystemTime, received: SystemTime) -> i64 {
     let seconds = |time: SystemTime| {
         let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH);
@@ -237,7 +243,7 @@ fn clock(ahead_s: Option<i64>) -> Finding {
     )
 }
 
-/// What a token says; nobody checks its signature here.
+/// Decodes the claims of a token, without a check of its signature.
 pub(super) fn claims(token: &str) -> Result<Claims, String> {
     let parts: Vec<&str> = token.trim().split('.').collect();
     let [_, claims, _] = parts[..] else {

@@ -1,7 +1,9 @@
-//! The way of the media: whether a hello from this machine comes to the switch, and the service's answer back.
+//! Checks the way of the media: whether a hello (a UDP message) from this machine reaches the switch, and whether the
+//! service's answer comes back.
 //!
-//! The hello is the first one of a socket that would sign in. Its answer, the challenge, is never answered, so nothing is
-//! signed in, and a socket that is stays so.
+//! A hello is the first message that a socket sends to sign in for a leg, which is one UDP socket's connection of a
+//! participant to the service. The service answers with a challenge. This check does not reply to the challenge, so it
+//! signs in no socket. A socket that is already signed in stays signed in.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -27,16 +29,16 @@ const PAUSES: [Duration; 4] = [
 ];
 const WHAT: &str = "media";
 
-/// What is known of the media's way.
+/// What the check has found about the way of the media.
 #[derive(Debug, Default)]
 pub(super) struct Media {
-    /// Where it goes to.
+    /// The addresses to which this machine sends media.
     pub(super) addresses: Vec<SocketAddr>,
     /// Whether an answer has come back; `None` if nothing was sent.
     pub(super) has_answered: Option<bool>,
 }
 
-/// Says hello for a leg of the token's participant.
+/// Sends hellos for a leg of the token's participant.
 pub(super) fn look(service: &Service, token: &str, findings: &mut Vec<Finding>) -> Media {
     match leg_of(service, token) {
         Ok(leg) => of_leg(&leg, findings),
@@ -51,7 +53,7 @@ pub(super) fn look(service: &Service, token: &str, findings: &mut Vec<Finding>) 
     }
 }
 
-/// A leg of the participant, with its key; or why there is none, and what to do.
+/// Finds a leg of the participant, with its key. If there is none, returns the reason and what the user can do.
 fn leg_of(service: &Service, token: &str) -> Result<Leg, (String, &'static str)> {
     const JOIN: &str = "run this again while `reprise join`, or your program, takes part";
     let claims = claims(token).map_err(|error| (error, JOIN))?;
@@ -87,7 +89,8 @@ enum Write {
     Track(TrackSpec),
 }
 
-/// A write that asks for what a participant has already: its path below the participant, and its content.
+/// Makes a write request that asks for what a participant has already. Returns the request's path below the
+/// participant, and its content.
 fn repeated(participant: &Participant) -> Option<(String, Write)> {
     if let Some(subscription) = participant.subscriptions.first() {
         let Subscription { path, quality, leg } = subscription;
@@ -99,7 +102,8 @@ fn repeated(participant: &Participant) -> Option<(String, Write)> {
         return Some((path, Write::Subscription(spec)));
     }
     let legs = participant.legs.as_ref()?;
-    // What is shown of a track lacks the names of its legs, unless they are the usual ones.
+    // The service does not show which legs a track has. They are known only if they have the usual names,
+    // TRACK.QUALITY.
     let has_usual_legs = |(name, track): &(&Name, &Track)| {
         let mut qualities = track.qualities.iter();
         qualities.all(|quality| {
@@ -122,7 +126,7 @@ fn repeated(participant: &Participant) -> Option<(String, Write)> {
     Some((format!("tracks/{name}"), Write::Track(spec)))
 }
 
-/// Says hello to each address of a leg.
+/// Sends hellos to each address of a leg.
 fn of_leg(leg: &Leg, findings: &mut Vec<Finding>) -> Media {
     let key = leg.key.as_ref();
     let key = key.and_then(|key| HEXLOWER.decode(key.as_bytes()).ok());
@@ -148,7 +152,7 @@ fn of_leg(leg: &Leg, findings: &mut Vec<Finding>) -> Media {
         .collect();
     let has_answered = found.iter().any(|finding| finding.level == Level::Ok);
     if has_answered {
-        // One address that is reached is enough.
+        // It is enough if one address is reached: what is wrong with the others is only an advice.
         for finding in &mut found {
             finding.level = finding.level.min(Level::Advice);
         }
@@ -191,14 +195,15 @@ impl Silence {
     }
 }
 
-/// How long the answer to a hello has taken.
+/// Sends hellos until one is answered, and returns how long the answer has taken.
 fn answer_of(to: SocketAddr, leg: u32, key: &[u8; KEY_LEN]) -> Result<Duration, Silence> {
     let any: IpAddr = match to.ip() {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let socket = UdpSocket::bind((any, 0)).map_err(Silence::System)?;
-    // Connected: the kernel drops what comes from elsewhere, and says if nobody listens.
+    // The socket is connected, so the kernel drops packets from other addresses, and reports an error if nobody listens
+    // at `to`.
     socket.connect(to).map_err(Silence::System)?;
     let mut last = Silence::Nothing;
     for pause in PAUSES {
@@ -227,7 +232,7 @@ fn answer_of(to: SocketAddr, leg: u32, key: &[u8; KEY_LEN]) -> Result<Duration, 
     Err(last)
 }
 
-/// Whether a challenge comes in time.
+/// Waits for a challenge. Returns whether one has come before `until`.
 fn challenge(
     socket: &UdpSocket,
     leg: u32,
@@ -354,7 +359,7 @@ mod tests {
             subscriptions: Vec::new(),
             legs: Some(BTreeMap::from([(name("other"), leg())])),
         };
-        // The name of the quality's leg is not known.
+        // No leg has the usual name, `camera.high`, so it is not known which leg the track's quality has.
         assert_eq!(repeated(&participant), None);
         participant.legs = Some(BTreeMap::from([(name("camera.high"), leg())]));
         let (path, written) = repeated(&participant).expect("a write");

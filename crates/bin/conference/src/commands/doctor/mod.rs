@@ -1,5 +1,5 @@
-//! `reprise doctor --service`: what is between this machine and a conference service, in the order in which a host needs
-//! it. It changes nothing.
+//! `reprise doctor --service`: checks what is between this machine and a conference service, in the order in which a
+//! host needs it. Changes nothing.
 
 mod api;
 mod media;
@@ -19,7 +19,7 @@ use api::Service;
 use media::Media;
 use reach::{Authorities, Target};
 
-/// Looks at a service, with a token if there is one.
+/// Checks a service and, if one is given, a token.
 ///
 /// # Errors
 /// The service cannot be used from here.
@@ -51,7 +51,7 @@ pub fn run(global: &Global, options: &DoctorOfService) -> Result<(), Failure> {
     }
 }
 
-/// Ends where the next step needs what the last one has not found.
+/// Checks one step after the other. Stops if a step has not found what the next step needs.
 fn look(
     target: &Target,
     authorities: &Authorities,
@@ -95,7 +95,7 @@ fn now_s() -> i64 {
     since_1970.map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A time for people, in its two largest units.
+/// Formats a duration for people, in its largest unit or its two largest units.
 fn duration(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

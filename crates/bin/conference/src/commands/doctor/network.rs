@@ -1,5 +1,5 @@
-//! This machine's network towards the service: route and MTU, the reverse path filter, connection tracking, and the rules
-//! of its firewall as far as this user may read them.
+//! Checks this machine's network towards the service: route and MTU, the reverse path filter, connection tracking, and
+//! the rules of this machine's firewall as far as this user may read them.
 
 use std::fs;
 use std::net::IpAddr;
@@ -10,10 +10,11 @@ use serde_json::Value;
 
 /// An MTU that every program's usual packets fit: ffmpeg sends RTP in 1,472 bytes, GStreamer in 1,400.
 const MTU_USUAL_BYTES: u64 = 1_500;
-/// So full, in percent, and connection tracking soon drops new connections.
+/// How full the table of connection tracking may be, in percent. A fuller table will soon drop new connections.
 const CONNECTIONS_PERCENT_MAX: u64 = 90;
 
-/// What was found elsewhere decides how much these matter: `has_answered` says whether UDP came back, if it was tried.
+/// Checks the network towards these addresses. How serious a finding is depends on `has_answered`: whether an answer
+/// over UDP came back. It is `None` if nothing was sent.
 pub(super) fn look(to: &[IpAddr], has_answered: Option<bool>, findings: &mut Vec<Finding>) {
     let mut devices: Vec<String> = Vec::new();
     for address in to {
@@ -44,11 +45,11 @@ fn number(path: &str) -> Option<u64> {
 #[derive(Debug, PartialEq, Eq)]
 struct Route {
     device: String,
-    /// Of the path, if the kernel has learned one; else of the device, if it says so.
+    /// The MTU of the path, if the kernel has learned it; else the device's MTU, if it is known.
     mtu_bytes: Option<u64>,
 }
 
-/// The way that packets take now; or why it is not known.
+/// Finds the route that packets take now; otherwise says why the route is not known.
 fn route_to(address: IpAddr) -> Result<Route, String> {
     let asked = run("ip", &["-json", "route", "get", &address.to_string()])?;
     let mut route = read_route(&asked).ok_or("`ip route get` says nothing that is understood")?;
@@ -67,11 +68,11 @@ fn read_route(json: &str) -> Option<Route> {
     })
 }
 
-/// Runs a program that prints; returns what it printed, or the last line of its complaint.
+/// Runs a program. Returns what it has printed or, if it fails, the last line of its error message.
 fn run(program: &str, words: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(words)
-        // Debian's users lack the folders of such programs in PATH.
+        // On Debian, the PATH of a user who is not root lacks the folders with such programs.
         .env("PATH", path_with_sbin())
         .output()
         .map_err(|error| format!("{program} cannot be run: {error}"))?;
@@ -116,7 +117,8 @@ fn mtu(to: IpAddr, route: &Result<Route, String>) -> Finding {
     }
 }
 
-/// Strict filtering drops what comes in by another interface than answers would leave by.
+/// Checks the reverse path filter. If it is strict, it drops a packet that comes in by another interface than the one
+/// by which an answer would leave.
 fn reverse_path(
     device: &str,
     setting: impl Fn(&str) -> Option<u64>,
@@ -124,7 +126,7 @@ fn reverse_path(
 ) -> Option<Finding> {
     const STRICT: u64 = 1;
     let what = "rp_filter";
-    // The larger of the two counts (ip-sysctl, "rp_filter").
+    // The kernel uses the larger of the two values (ip-sysctl, "rp_filter").
     let value = setting("all")?.max(setting(device)?);
     let found = match value {
         0 => format!("off on {device}"),
@@ -159,13 +161,13 @@ fn connections(count: Option<u64>, max: Option<u64>) -> Finding {
     Finding::advice(what, found, advice)
 }
 
-/// What a firewall may do to packets, a line each; or why that is not known.
+/// Lists the parts of the firewall that may drop packets, one a line; otherwise says why they are not known.
 fn rules() -> Result<Vec<String>, String> {
     match run("nft", &["-json", "list", "ruleset"]) {
         Ok(json) => {
             dropping_of_nft(&json).ok_or_else(|| "nft prints nothing that is understood".to_owned())
         }
-        // Without nft there may be the older program.
+        // A machine without nft may have the older program, iptables.
         Err(of_nft) => match run("iptables-save", &[]) {
             Ok(text) => Ok(dropping_of_iptables(&text)),
             Err(_) => Err(of_nft),
@@ -176,7 +178,8 @@ fn rules() -> Result<Vec<String>, String> {
 /// The hooks that a host's own packets pass.
 const HOOKS: [&str; 4] = ["prerouting", "input", "output", "postrouting"];
 
-/// Base chains that drop what no rule accepts, and the number of rules in each that drop or refuse.
+/// Describes each base chain that may drop packets: whether it drops what no rule accepts, and how many of its rules
+/// drop or refuse packets.
 fn dropping_of_nft(json: &str) -> Option<Vec<String>> {
     let ruleset: Value = serde_json::from_str(json).ok()?;
     let objects = ruleset["nftables"].as_array()?;
@@ -208,7 +211,7 @@ fn drops(rule: &Value) -> bool {
     })
 }
 
-/// The same of `iptables-save`.
+/// Does the same as `dropping_of_nft`, for the output of `iptables-save`.
 fn dropping_of_iptables(text: &str) -> Vec<String> {
     let lines = ["INPUT", "OUTPUT"].into_iter().filter_map(|chain| {
         let policy = format!(":{chain} DROP");
@@ -306,7 +309,7 @@ mod tests {
         );
     }
 
-    /// As `nft -json list ruleset` of nftables 1.0.6 prints them.
+    /// Rules as `nft -json list ruleset` of nftables 1.0.6 prints them.
     const RULESET: &str = r#"{"nftables":[{"metainfo":{"version":"1.0.6","json_schema_version":1}},
         {"table":{"family":"inet","name":"filter","handle":1}},
         {"chain":{"family":"inet","table":"filter","name":"input","handle":1,"type":"filter","hook":"input","prio":0,"policy":"drop"}},

@@ -1,4 +1,4 @@
-//! The way to the service: name, TCP, TLS and its certificate.
+//! Checks the way to the service: the service's name, TCP, TLS, and the service's certificate.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -23,7 +23,8 @@ use crate::files;
 
 /// How long a connection, and each step of a handshake, may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// A certificate that ends sooner should be renewed now: those who renew certificates by themselves do it a month before.
+/// A certificate that ends within this time should be renewed now: programs that renew certificates automatically do so
+/// a month before the end.
 const CERTIFICATE_LEFT_S: u64 = 14 * 86_400;
 
 /// Where the service is.
@@ -61,9 +62,9 @@ impl Target {
 /// The authorities that may have signed the service's certificate.
 #[derive(Debug)]
 pub(super) enum Authorities {
-    /// Those that `reprise join` trusts without being told.
+    /// The authorities that `reprise join` trusts if no file is given.
     Public,
-    /// Those of a file, and no others.
+    /// Only the authorities in a file.
     Of(Vec<CertificateDer<'static>>),
 }
 
@@ -97,7 +98,7 @@ impl Authorities {
     }
 }
 
-/// Connects to the first address that lets it.
+/// Connects to the first address that accepts a connection.
 pub(super) fn connect(target: &Target, findings: &mut Vec<Finding>) -> Option<TcpStream> {
     let Target { host, port, .. } = target;
     let addresses: Vec<SocketAddr> = match (host.as_str(), *port).to_socket_addrs() {
@@ -114,7 +115,7 @@ pub(super) fn connect(target: &Target, findings: &mut Vec<Finding>) -> Option<Tc
         let began = Instant::now();
         match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => {
-                // Another address works, so these only cost time.
+                // Another address works, so the addresses that refuse only cost time.
                 let others = refused.into_iter();
                 findings
                     .extend(others.map(|(found, advice)| Finding::advice("TCP", found, advice)));
@@ -149,7 +150,7 @@ fn advice_for(error: &io::Error) -> &'static str {
     }
 }
 
-/// Verifies as usual, and remembers the certificate whatever comes of it.
+/// Verifies a certificate as usual, and remembers it whether it is valid or not.
 #[derive(Debug)]
 struct Remembering {
     verifier: Arc<WebPkiServerVerifier>,
@@ -196,7 +197,8 @@ impl ServerCertVerifier for Remembering {
     }
 }
 
-/// Whether the service proves who it is; and when its certificate ends, also if it does not.
+/// Checks by a TLS handshake whether the service proves who it is. Reports when the service's certificate ends, even if
+/// the handshake fails.
 pub(super) fn handshake(
     mut stream: TcpStream,
     target: &Target,
@@ -231,7 +233,8 @@ pub(super) fn handshake(
 
 type Shaken = (Option<CertificateDer<'static>>, io::Result<()>);
 
-/// The certificate, if it came so far, and how the handshake ended; or why it could not begin.
+/// Makes a TLS handshake. Returns the certificate, if the service has sent it, and how the handshake ended. If the
+/// handshake could not begin, returns why.
 fn shake(
     stream: &mut TcpStream,
     target: &Target,
@@ -301,7 +304,7 @@ fn explained(error: &io::Error) -> (String, &'static str) {
     }
 }
 
-/// `now_s` in seconds since 1970.
+/// The finding about the end of a certificate. `now_s` is the time now, in seconds since 1970.
 fn end_of(validity: Validity, now_s: i64) -> Finding {
     let what = "certificate";
     let end_s = validity.not_after.as_secs();
@@ -360,7 +363,7 @@ mod tests {
         assert!(later.found.starts_with("ends in 40 days, on 1970-02-"));
     }
 
-    /// One TLS handshake of a server with this certificate.
+    /// Starts a server with this certificate, which takes part in one TLS handshake. Returns the server's port.
     fn serve_once(issued: &Issued) -> u16 {
         let chain = CertificateDer::pem_slice_iter(issued.certificate.as_bytes());
         let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");

@@ -1,5 +1,5 @@
-//! The packets that publishers of a load send: RTP (RFC 3550) whose payload says which run, publisher and packet it is
-//! and when it was sent.
+//! The packets that publishers of a load send: RTP packets (RFC 3550) whose payload names the run, the publisher, the
+//! packet's number and the time of sending.
 //!
 //! All numbers are in network byte order:
 //!
@@ -20,7 +20,7 @@ const PAYLOAD_TYPE: u8 = 96;
 /// The clock of video (RFC 3551).
 const CLOCK_HZ: u128 = 90_000;
 
-/// What a packet says.
+/// What a packet's payload says about the packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
     pub run: u64,
@@ -35,7 +35,7 @@ impl Label {
         let number = self.number.to_be_bytes();
         let time = u128::from(self.sent_ns) * CLOCK_HZ / 1_000_000_000;
         let time = time.to_be_bytes();
-        // Each publisher has a source of its own, in each run another one.
+        // Each publisher has its own RTP source (SSRC), which differs from run to run.
         let source = u32::try_from(self.run >> 32).unwrap_or(0) ^ self.publisher;
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
@@ -75,15 +75,15 @@ pub struct Pace {
     pub len: usize,
 }
 
-/// The least packets a second: those of sound, 20 ms in each.
+/// Minimum number of packets a second. Audio with 20 ms in each packet has the same number.
 const PER_S_MIN: u32 = 50;
-/// The longest packets, which have room for all headers on any path.
+/// The length of the longest packets, in bytes of UDP payload. It leaves room for all headers on any path.
 const LEN_MAX: u32 = 1_200;
 /// Headers of a whole frame: Ethernet with a VLAN, IPv6, UDP.
 const HEADERS: u64 = 18 + 40 + 8;
 
 impl Pace {
-    /// For a rate of UDP payload.
+    /// The pace at which a publisher sends this rate of UDP payload.
     pub fn of(kbps: u32) -> Pace {
         let bytes_per_s = u64::from(kbps) * 1_000 / 8;
         let per_s = bytes_per_s.div_ceil(LEN_MAX.into());
@@ -95,7 +95,8 @@ impl Pace {
         }
     }
 
-    /// The rate of a track that this fits in, twice over: a stalled sender catches up.
+    /// The maximum rate to declare for a track with this pace. It is twice the rate that the pace needs, so that a
+    /// stalled sender can catch up.
     pub fn max_kbps(self) -> u32 {
         let frame = self.len as u64 + HEADERS;
         let kbps = (frame * 8 * u64::from(self.per_s)).div_ceil(1_000) * 2;
@@ -154,7 +155,7 @@ mod tests {
                 len: 1_199
             }
         );
-        // Shorter than its label no packet can be.
+        // No packet can be shorter than its label.
         assert_eq!(
             Pace::of(1),
             Pace {

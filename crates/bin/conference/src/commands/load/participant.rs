@@ -25,14 +25,15 @@ pub const JOIN_MAX: Duration = Duration::from_secs(60);
 const LEAVE_MAX: Duration = Duration::from_secs(15);
 /// The pause before a request is made again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Packets that a participant takes before others take theirs.
+/// Maximum number of packets that a participant takes in a row, before other participants can take theirs.
 const BATCH: usize = 64;
-/// How long a port is not used again: longer than a packet waits anywhere, also on a busy machine.
+/// How long the port of a closed socket is not used again. No packet waits longer than this anywhere, even on a busy
+/// machine.
 pub const PORT_REST: Duration = Duration::from_secs(10);
-/// A publisher that has sent for so many seconds of which nothing has come counts as silent.
+/// A publisher counts as silent if it has sent for so many seconds and none of its packets has come.
 const SILENT_S: u64 = 2;
 
-/// What happens in the whole load.
+/// The phase of the whole load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Participants join, and nobody sends yet.
@@ -60,20 +61,20 @@ pub struct Shared {
     pub tally: RefCell<Tally>,
     /// Packets that each publisher has sent.
     pub sent: Vec<Cell<u64>>,
-    /// Pairs of a publisher and a participant who has received nothing of it.
+    /// Number of pairs of a publisher and a participant who has received nothing from this publisher.
     pub n_silent: Cell<usize>,
-    /// A participant's state has changed.
+    /// Notified when a participant's state has changed.
     pub changed: Notify,
     pub buffer: RefCell<PacketBuffer>,
 }
 
-/// Where a participant stands.
+/// The state of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     Joining,
-    /// It is there with all subscriptions, and signed in.
+    /// The participant is in the conference with all its subscriptions, and is signed in.
     Present,
-    /// It could not join.
+    /// The participant could not join.
     Failed,
 }
 
@@ -81,16 +82,17 @@ pub enum State {
 pub struct Member {
     pub name: Name,
     pub token: String,
-    /// Its place among the publishers, if it is one, and its track's kind.
+    /// If the participant is a publisher, its index among the publishers and its track's kind.
     pub publishes: Option<(usize, TrackKind)>,
     pub state: Cell<State>,
-    /// It is to leave, and join again.
+    /// Notified when the participant is to leave and join again.
     pub leave: Notify,
-    /// Whether it has left at the end.
+    /// Whether the participant has left the conference at the end of the load.
     pub has_left: Cell<bool>,
 }
 
-/// Takes part until the load ends. `due` is when the join was to begin: what a busy machine adds is part of its time.
+/// Takes part until the load ends. `due` is the planned beginning of the join. The time of the join is measured from
+/// `due`, so it includes delays by a busy machine.
 pub async fn take_part(shared: Rc<Shared>, member: Rc<Member>, due: Instant) {
     let stay = Stay {
         api: shared.api.with_token(&member.token),
@@ -111,7 +113,7 @@ struct Stay<'s> {
 }
 
 impl Stay<'_> {
-    /// Joins, stays and leaves. Returns whether it is to join again.
+    /// Joins, stays and leaves. Returns whether the participant is to join again.
     async fn take(&self, due: Instant) -> bool {
         self.set(State::Joining);
         let stayed = self.stay(due).await;
@@ -122,7 +124,8 @@ impl Stay<'_> {
         self.leave().await;
         match stayed {
             Ok(again) => again,
-            // The publishers leave, too, and those who still join find none.
+            // At the end of the load the publishers leave, too, so a participant that is still joining finds no
+            // publisher.
             Err(_) if self.is_over() => {
                 self.shared.tally.borrow_mut().n_unfinished += 1;
                 false
@@ -154,7 +157,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Returns whether it is to join again.
+    /// Joins, and takes part until the participant is to leave. Returns whether the participant is to join again.
     async fn stay(&self, due: Instant) -> Result<bool, Failure> {
         let Shared { tally, sent, .. } = self.shared;
         let measured = self.member.publishes.is_none().then_some(due);
@@ -170,7 +173,7 @@ impl Stay<'_> {
         }
         let socket = match leg {
             Some(leg) => Some(MediaSocket::open(&leg).await?),
-            // It neither sends nor receives.
+            // The participant neither sends nor receives.
             None => None,
         };
         let is_signed_in = Notify::new();
@@ -198,7 +201,7 @@ impl Stay<'_> {
             () = self.phase(Phase::Leaving) => false,
         };
         if again {
-            // The switch may send some more packets there: another socket must not get the same port so soon.
+            // The switch may still send some packets to this port, so another socket must not get the port so soon.
             tokio::task::spawn_local(async move {
                 sleep(PORT_REST).await;
                 drop(socket);
@@ -213,7 +216,7 @@ impl Stay<'_> {
         Ok(again)
     }
 
-    /// The publishers to which it subscribes.
+    /// Chooses at random the publishers to which the participant subscribes.
     fn chosen(&self) -> Vec<usize> {
         let own = self.member.publishes.map(|(place, _)| place);
         let n = self.shared.publishers.len();
@@ -277,7 +280,7 @@ impl Stay<'_> {
             quality: None,
             leg: Some(self.shared.leg.clone()),
         };
-        // Publishers join side by side: another one's track may not be there yet.
+        // Publishers join at the same time, so the track of another publisher may not be there yet.
         let is_awaited = |error: &ApiError| {
             let is_missing = matches!(error, ApiError::Refused(problem) if problem.status == 404);
             (is_missing || error.is_transient()) && !self.is_over()
@@ -295,7 +298,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Makes the other subscriptions, and waits until the socket is signed in.
+    /// Makes the subscriptions that `enter` has not made, and waits until the socket is signed in.
     async fn settle(
         &self,
         others: &[usize],
@@ -342,7 +345,7 @@ impl Stay<'_> {
         }
     }
 
-    /// Sends while publishers do, and waits for ever.
+    /// If the participant is a publisher, sends packets in the phase `Sending`. Then waits for ever.
     async fn send(&self, socket: &Option<MediaSocket>) -> Infallible {
         let Shared { pace, run, .. } = *self.shared;
         let (Some(socket), Some((place, _))) = (socket, self.member.publishes) else {
@@ -350,7 +353,7 @@ impl Stay<'_> {
         };
         self.phase(Phase::Sending).await;
         let period = Duration::from_secs(1) / pace.per_s;
-        // Publishers send at different times.
+        // Wait for a random part of the period, so that publishers send at different times.
         sleep(period.mul_f64(fastrand::f64())).await;
         let mut packet = vec![0; pace.len];
         let sent = &self.shared.sent[place];
@@ -367,7 +370,8 @@ impl Stay<'_> {
                 sent_ns: now_ns(),
             };
             label.write(&mut packet);
-            // An error may be that of an earlier packet, and the system has not sent this one.
+            // `send` may report an error of an earlier packet. The system has then not sent this packet, so it is sent
+            // again.
             if socket.send(&packet).await.is_ok() || socket.send(&packet).await.is_ok() {
                 sent.set(label.number + 1);
             } else {
@@ -384,7 +388,7 @@ impl Stay<'_> {
         self.member.has_left.set(matches!(left, Ok(Ok(()))));
     }
 
-    /// Makes a request, and again while the service is away or busy, until the load ends.
+    /// Makes a request, and repeats it while the service is away or busy, until the load ends.
     async fn repeated<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         request: impl Fn() -> F,

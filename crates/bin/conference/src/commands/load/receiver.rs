@@ -13,23 +13,24 @@ use super::tally::Tally;
 
 /// What a participant receives of one publisher.
 enum Slot {
-    /// It has not subscribed.
+    /// The participant has not subscribed to the publisher.
     Nothing,
-    /// It has subscribed, and nothing has come. `sent` packets had been sent when it was there with all subscriptions.
+    /// The participant has subscribed, and nothing has come. The publisher had sent `sent` packets when the participant
+    /// had all its subscriptions and was signed in.
     Waiting {
         sent: Option<u64>,
     },
     Receiving(Sequence),
 }
 
-/// Counts what one participant receives in one stay.
+/// Counts what one participant receives from the time when it joins until it leaves.
 pub struct Receiver<'s> {
     run: u64,
     tally: &'s RefCell<Tally>,
     /// Packets that each publisher has sent.
     sent: &'s [Cell<u64>],
     slots: Vec<Slot>,
-    /// When it began to join, until the first packet.
+    /// When the participant began to join; `None` once the first packet has come.
     joins_since: Option<Instant>,
     n_dropped: u32,
 }
@@ -52,12 +53,13 @@ impl<'s> Receiver<'s> {
         }
     }
 
-    /// The participant subscribes to a publisher. Packets may come before the answer.
+    /// Called when the participant asks for a subscription to a publisher: packets may come before the service's
+    /// answer.
     pub fn subscribes_to(&mut self, publisher: usize) {
         self.slots[publisher] = Slot::Waiting { sent: None };
     }
 
-    /// The participant is there with all subscriptions, and signed in.
+    /// Called when the participant is in the conference with all its subscriptions, and is signed in.
     pub fn is_present(&mut self) {
         for (slot, now) in self.slots.iter_mut().zip(self.sent) {
             if let Slot::Waiting { sent } = slot {
@@ -104,15 +106,15 @@ impl<'s> Receiver<'s> {
             arrival.time_ns.saturating_sub(label.sent_ns),
         ));
         if let Some(since) = self.joins_since.take() {
-            // The kernel had it before this process came to read it.
+            // The packet has waited in the kernel until this process read it. This time does not count.
             let waited = Duration::from_nanos(now_ns().saturating_sub(arrival.time_ns));
             tally.first_packet_after(since.elapsed().saturating_sub(waited));
         }
     }
 
-    /// The participant was there until all publishers had ended and their last packets had time to come. Counts the
-    /// last packets that have not come. Returns how many publishers have sent at least `least` packets to it of which
-    /// none has come.
+    /// Called if the participant has stayed until all publishers had ended and their last packets had had time to come.
+    /// Counts as lost the last packets of each publisher that have not come. Returns how many publishers have sent at
+    /// least `least` packets of which none has come.
     pub fn end(self, least: u64) -> usize {
         let mut n_silent = 0;
         let mut tally = self.tally.borrow_mut();
@@ -178,7 +180,7 @@ mod tests {
             assert_eq!(tally.to_json()["delay_ms"]["max"], 2.0);
             assert_eq!(tally.to_json()["first_packet_ms"]["n"], 1);
         }
-        // 14 were sent, numbers 0 to 13; of the other publisher 100, none of which came.
+        // One publisher has sent 14 packets, numbers 0 to 13; the other publisher has sent 100, none of which came.
         sent[0].set(14);
         sent[1].set(100);
         assert_eq!(receiver.end(100), 1);

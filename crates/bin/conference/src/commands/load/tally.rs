@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 const TIME_US_MAX: u64 = 600_000_000;
 const DIGITS: u8 = 3;
 
-/// Times, of which any quantile can be asked.
+/// Times, from which any quantile can be computed.
 pub struct Times(Histogram<u64>);
 
 impl Default for Times {
     fn default() -> Times {
         let times = Histogram::new_with_bounds(1, TIME_US_MAX, DIGITS);
-        // The bounds are constants that it takes.
+        // The histogram accepts these bounds, which are constants.
         Times(times.unwrap_or_else(|error| unreachable!("{error}")))
     }
 }
@@ -36,7 +36,8 @@ impl Times {
         (!self.0.is_empty()).then(|| self.0.max() as f64 / 1_000.0)
     }
 
-    /// In milliseconds; null where there is none.
+    /// Returns how many times there are, and their quantiles and maximum in milliseconds. Quantiles and maximum are
+    /// null if there are no times.
     fn to_json(&self) -> Value {
         json!({
             "n": self.0.len(),
@@ -64,7 +65,7 @@ pub struct Tally {
     /// Joins that were completed.
     pub n_joins: u64,
     pub n_leaves: u64,
-    /// Joins that failed since the load ended meanwhile.
+    /// Joins that failed because the load ended before they were completed.
     pub n_unfinished: u64,
     /// Requests that were made again, since the service was away or busy, or a publisher not there yet.
     pub n_repeated: u64,
@@ -72,10 +73,10 @@ pub struct Tally {
     pub n_lost: u64,
     pub n_again: u64,
     pub n_foreign: u64,
-    /// RTCP, which others' programs send to publishers.
+    /// RTCP packets, which the programs of other participants send to publishers.
     pub n_reports: u64,
-    /// Packets that this machine's kernel has dropped, since this process did not read them in time: lost through the
-    /// load, not the switch.
+    /// Packets that this machine's kernel has dropped, since this process did not read them in time. The load has lost
+    /// them, not the switch.
     pub n_dropped_here: u64,
     pub n_send_errors: u64,
     /// Participants that could not join, and the first one's reason.
@@ -86,12 +87,12 @@ pub struct Tally {
     second: Second,
 }
 
-/// The last second.
+/// What a load has counted in the last second.
 #[derive(Default)]
 struct Second {
     first_packet: Times,
     delay: Times,
-    /// Totals at its beginning.
+    /// Totals at the beginning of this second.
     n_joins: u64,
     n_packets: u64,
 }
@@ -113,7 +114,7 @@ impl Tally {
         self.first_failure.get_or_insert(why);
     }
 
-    /// A line about the last second, and the next one begins.
+    /// Returns a line about the last second, and begins to count for the next second.
     pub fn second(&mut self, number: u64) -> (Value, String) {
         let second = std::mem::take(&mut self.second);
         let n_joins = self.n_joins - second.n_joins;
@@ -141,7 +142,7 @@ impl Tally {
         (json, text)
     }
 
-    /// All that was counted.
+    /// Returns all counts and times as JSON.
     pub fn to_json(&self) -> Value {
         json!({
             "joins": self.n_joins,
@@ -161,7 +162,7 @@ impl Tally {
         })
     }
 
-    /// All that was counted, for people.
+    /// Returns all counts and times as the rows of a table for people.
     pub fn rows(&self) -> Vec<Vec<String>> {
         let n = |what: &str, n: u64| vec![what.to_owned(), n.to_string()];
         let head = ["", "p50", "p99", "p99.9", "max"].map(str::to_owned);

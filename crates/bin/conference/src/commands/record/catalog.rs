@@ -1,4 +1,5 @@
-//! `recording.json`: what a recording has, and the accounts that it is made of.
+//! The file `recording.json`, which describes what a recording contains. Also counts the packets of each track for this
+//! file.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 /// The version of the file.
 pub const FORMAT: u32 = 1;
-/// Sources of a track that are counted one by one: who sends packets with random sources must not fill the memory.
+/// Maximum number of sources of a track that are counted one by one: a sender of packets with random sources must not
+/// fill the memory.
 const SOURCES_MAX: usize = 64;
-/// Ranges of lost numbers of a source that are listed.
+/// Maximum number of ranges of lost sequence numbers that are listed for a source.
 const RANGES_MAX: usize = 1_000;
 
 /// A recording.
@@ -22,14 +24,14 @@ pub struct Recording {
     /// The participant that records.
     pub participant: Name,
     pub began_ms: u64,
-    /// When this was written.
+    /// When the file `recording.json` was written.
     pub written_ms: u64,
-    /// Why it has ended; null while it goes on, and if the recorder was killed.
+    /// Why the recording has ended; null while it goes on, and also if the recorder was killed.
     pub ended: Option<String>,
     pub tracks: Vec<RecordedTrack>,
 }
 
-/// A track, in one time that it was published.
+/// A recorded track. If a track was published several times, each time has an entry of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RecordedTrack {
     pub number: u32,
@@ -44,7 +46,7 @@ pub struct RecordedTrack {
     /// Files that ffmpeg has written.
     pub media: Vec<MediaFile>,
     pub since_ms: u64,
-    /// Null while it is recorded.
+    /// When the recording of the track ended; null while the track is recorded.
     pub until_ms: Option<u64>,
     pub first_packet_ms: Option<u64>,
     pub last_packet_ms: Option<u64>,
@@ -60,7 +62,7 @@ pub struct RecordedTrack {
 }
 
 impl RecordedTrack {
-    /// Sets what is known of a file of ffmpeg, the latest one or the next.
+    /// Sets what is known of the file with number `part` that ffmpeg writes. Replaces the file's entry, or adds one.
     pub fn set_media(&mut self, part: usize, file: MediaFile) {
         match self.media.get_mut(part) {
             Some(there) => *there = file,
@@ -91,11 +93,11 @@ pub struct Source {
     pub lost: u64,
     /// The first and last number of each gap, the earliest gaps if there are very many.
     pub lost_sequences: Vec<(u16, u16)>,
-    /// How often its numbers began anew.
+    /// How often the source's sequence numbers have started anew.
     pub restarts: u64,
 }
 
-/// The accounts of a track while it is recorded.
+/// Counts the packets of a track while it is recorded.
 #[derive(Debug)]
 pub struct Account {
     entry: RecordedTrack,
@@ -110,7 +112,7 @@ impl Account {
         }
     }
 
-    /// What is known now.
+    /// Returns the track's entry for the file `recording.json`, with all counts so far.
     pub fn entry(&self) -> RecordedTrack {
         RecordedTrack {
             sources: self.sources.iter().map(SourceAccount::entry).collect(),
@@ -158,7 +160,7 @@ impl Account {
     }
 }
 
-/// Source and sequence number of an RTP packet (RFC 3550, section 5.1).
+/// Reads the source (SSRC) and the sequence number of an RTP packet (RFC 3550, section 5.1).
 pub fn rtp(packet: &[u8]) -> Option<(u32, u16)> {
     let header = packet.get(..12)?;
     if header[0] >> 6 != 2 || is_rtcp(packet) {
@@ -176,7 +178,7 @@ struct SourceAccount {
     /// Gaps that are listed: where each begins, and the number after it.
     gaps: BTreeMap<u64, u64>,
     restarts: u64,
-    /// Of earlier sequences: packets, duplicates, lost.
+    /// Totals of the sequences before the last restart: packets, duplicates, lost packets.
     before: (u64, u64, u64),
 }
 
@@ -185,7 +187,7 @@ impl SourceAccount {
         SourceAccount {
             ssrc,
             first: number,
-            // Packets before the first one may come late.
+            // Packets with numbers below the first one may still come.
             sequence: Sequence::starting_at(0x1_0000 + u64::from(number)),
             gaps: BTreeMap::new(),
             restarts: 0,
@@ -214,14 +216,16 @@ impl SourceAccount {
         }
     }
 
-    /// Numbers so far back are those of a sender that has begun anew. Numbers far ahead count as lost: they may be.
+    /// Begins a new sequence, because the number is so far back that the sender must have begun its numbers anew. A
+    /// number that is far ahead begins no new sequence: the numbers before it that have not come count as lost, since
+    /// they may be lost.
     fn restart(&mut self, number: u64) {
         let sequence = &self.sequence;
         self.before.0 += sequence.n_received();
         self.before.1 += sequence.n_again();
         self.before.2 += sequence.n_lost();
         self.restarts += 1;
-        // Behind all numbers that there were, so that gaps stay apart.
+        // The new sequence begins after all earlier extended numbers, so that its gaps are not mixed with earlier gaps.
         let base = ((sequence.highest() >> 16) + 2) << 16;
         self.sequence = Sequence::starting_at(base + u64::from(low(number)));
     }
@@ -260,7 +264,7 @@ impl SourceAccount {
     }
 }
 
-/// The sequence number of an extended one.
+/// The 16-bit sequence number that belongs to an extended sequence number.
 fn low(number: u64) -> u16 {
     let bytes = number.to_be_bytes();
     u16::from_be_bytes([bytes[6], bytes[7]])

@@ -1,7 +1,7 @@
 //! Lets ffmpeg write a track as Matroska or Ogg, without decoding it.
 //!
-//! ffmpeg receives plain RTP on two ports of 127.0.0.1. Whoever may send there, on this machine, can send into the file;
-//! the pcapng file has only what the switch has sent.
+//! ffmpeg receives plain RTP on two ports of 127.0.0.1. Any program on this machine that may send to these ports can
+//! add packets to ffmpeg's file. The pcapng file has only packets that the switch has sent.
 
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
@@ -23,35 +23,35 @@ use super::catalog::MediaFile;
 use super::writer::Message;
 use crate::commands::serve::find;
 
-/// Packets that wait until ffmpeg takes them.
+/// Maximum number of packets of a track that wait until ffmpeg takes them.
 pub const QUEUE: usize = 8_192;
 /// How long ffmpeg may take until it listens.
 const START_MAX: Duration = Duration::from_secs(20);
-/// The pause between questions whether it listens.
+/// The pause between two checks whether ffmpeg listens.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// How long it may take to end a file.
+/// How long ffmpeg may take to end a file.
 const END_MAX: Duration = Duration::from_secs(5);
-/// How often this looks whether ffmpeg runs.
+/// How often the recorder checks whether ffmpeg still runs.
 const LOOK: Duration = Duration::from_millis(200);
-/// One that has run for less does not understand the track, and is not started again.
+/// If ffmpeg ends by itself after less than this time, it does not understand the track, and is not started again.
 const RAN_MIN: Duration = Duration::from_secs(20);
-/// Packets that are sent at once: the socket's buffer of ffmpeg is small.
+/// Maximum number of packets that are sent without a pause: the buffer of ffmpeg's socket is small.
 const BURST: u32 = 32;
 const BURST_PAUSE: Duration = Duration::from_millis(1);
 /// An empty receiver report (RFC 3550, section 6.4.2), which changes nothing.
 const REPORT: [u8; 8] = [0x80, 201, 0, 1, 0, 0, 0, 0];
-/// The same with a "goodbye" (section 6.6), with which ffmpeg takes its input for complete. It passes over packets of
-/// less than twelve bytes.
+/// An empty receiver report with a "goodbye" (RFC 3550, section 6.6), after which ffmpeg takes its input for complete.
+/// The report is there because ffmpeg ignores packets of less than twelve bytes.
 const BYE: [u8; 16] = [
     0x80, 201, 0, 1, 0, 0, 0, 0, 0x81, BYE_TYPE, 0, 1, 0, 0, 0, 0,
 ];
 const BYE_TYPE: u8 = 203;
 
-/// A track for ffmpeg.
+/// A track that ffmpeg writes to files.
 pub struct Media {
     pub number: u32,
     pub folder: PathBuf,
-    /// Its files' names without what comes after the last dot.
+    /// The names of the track's files, without their extension.
     pub stem: String,
     pub kind: TrackKind,
     pub sdp: String,
@@ -60,16 +60,16 @@ pub struct Media {
     pub files: mpsc::Sender<Message>,
 }
 
-/// How a file ended.
+/// Why the writing of a file has ended.
 enum Ended {
     /// The track has ended.
     Track,
-    /// ffmpeg has ended by itself, and ran for so long.
+    /// ffmpeg has ended by itself, after it has run for this time.
     Ffmpeg(Duration),
 }
 
 impl Media {
-    /// Writes files until the track ends: another one if ffmpeg ends before.
+    /// Writes a file until the track ends. If ffmpeg ends earlier, begins another file.
     pub async fn run(mut self) {
         for part in 0.. {
             let name = match part {
@@ -113,7 +113,7 @@ impl Media {
             problem,
             left_out: self.left_out.load(Ordering::Relaxed),
         };
-        // If nobody writes any more, the recorder says why.
+        // If the thread that writes files has ended, the recorder reports why.
         let _ = self
             .files
             .send(Message::Media(self.number, part, file))
@@ -122,7 +122,7 @@ impl Media {
 
     /// Writes one file.
     async fn write(&mut self, name: &str, log: &Path) -> io::Result<Ended> {
-        // Free ports; should another program take one before ffmpeg does, that ends with an error.
+        // These ports are free now. If another program takes one of them before ffmpeg does, ffmpeg ends with an error.
         let port = Pair::bind_any().await?.port()?;
         let rtp = connected(port).await?;
         let rtcp = connected(port + 1).await?;
@@ -155,7 +155,7 @@ impl Media {
                         ffmpeg.end(&rtcp).await?;
                         return Ok(Ended::Track);
                     };
-                    // Refused if ffmpeg has ended, which the next look notices.
+                    // The packet is refused if ffmpeg has ended. The next check, at the interval `LOOK`, notices that.
                     let _ = if is_rtcp(&packet) {
                         rtcp.send(before_bye(&packet)).await
                     } else {
@@ -180,8 +180,8 @@ async fn connected(port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether somebody listens: otherwise the system answers a datagram with "connection refused". ffmpeg opens this port
-/// after the one for RTP.
+/// Whether ffmpeg listens on the RTCP port: if nobody listens there, the system answers a datagram with "connection
+/// refused". ffmpeg opens the RTCP port after the RTP port.
 async fn is_heard(rtcp: &UdpSocket) -> bool {
     let sent = rtcp.send(&REPORT).await;
     sleep(ASK_AGAIN).await;
@@ -191,7 +191,8 @@ async fn is_heard(rtcp: &UdpSocket) -> bool {
     !sent.is_err_and(|error| refused(&error)) && !read.is_err_and(|error| refused(&error))
 }
 
-/// Waits until nothing is left in the buffer of the socket on this port: once it has a "goodbye", ffmpeg takes no more.
+/// Waits until nothing is left in the buffer of the socket on this port: ffmpeg takes no more packets once it has a
+/// "goodbye".
 async fn until_taken(port: u16) {
     let began = Instant::now();
     while began.elapsed() < END_MAX && bytes_waiting(&sockets(), port) > 0 {
@@ -216,23 +217,23 @@ fn bytes_waiting(sockets: &str, port: u16) -> u64 {
     sockets.lines().filter_map(waiting_on).sum()
 }
 
-/// A process. It ends with its owner, also if that is killed.
+/// A process of ffmpeg. It ends with the recorder, also if the recorder is killed.
 struct Ffmpeg(Child);
 
 impl Drop for Ffmpeg {
     fn drop(&mut self) {
-        // It has ended already, mostly.
+        // The process has usually ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 impl Ffmpeg {
-    /// Starts it. The session description goes through a pipe.
+    /// Starts ffmpeg. The session description goes to its standard input through a pipe.
     fn start(sdp: &str, file: &Path, log: &Path) -> io::Result<Ffmpeg> {
         let mut command = match find("setpriv") {
-            // The signal comes when the recorder's thread ends, however it ends: nobody sends any more, and what is
-            // in the file can be played.
+            // The system sends ffmpeg this signal when the recorder's thread ends, however it ends. Nobody sends
+            // packets any more then, and what is in the file can be played.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "KILL", "--", "ffmpeg"]);
@@ -241,7 +242,8 @@ impl Ffmpeg {
             None => Command::new("ffmpeg"),
         };
         command.args(["-nostdin", "-hide_banner", "-loglevel", "error"]);
-        // The input: from packets to a known codec without a wait for a frame rate, which is not needed.
+        // Options for the input. ffmpeg only needs packets of a known codec, and does not wait until it knows a frame
+        // rate.
         command.args([
             "-protocol_whitelist",
             "pipe,udp,rtp",
@@ -250,7 +252,8 @@ impl Ffmpeg {
         ]);
         command.args(["-fpsprobesize", "0", "-buffer_size", "4194304"]);
         command.args(["-f", "sdp", "-i", "pipe:0", "-c", "copy"]);
-        // The output: in pieces that are written when they are complete, Ogg's when the next one is; less than a second.
+        // Options for the output. It is written in pieces of less than a second. A piece is written when it is
+        // complete; a piece of an Ogg file, when the next piece is complete.
         command.args(["-flush_packets", "1"]);
         if file.extension().is_some_and(|it| it == "ogg") {
             command.args(["-f", "ogg", "-page_duration", "250000"]);
@@ -259,12 +262,12 @@ impl Ffmpeg {
         }
         command.arg("-n").arg(file);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
-        // Ctrl-C is the recorder's business: it lets ffmpeg complete its file.
+        // Ctrl-C must not reach ffmpeg: the recorder handles it, and lets ffmpeg complete its file.
         command.process_group(0);
         command.stderr(std::fs::File::create(log)?);
         let mut ffmpeg = Ffmpeg(command.spawn()?);
         if let Some(mut input) = ffmpeg.0.stdin.take() {
-            // Shorter than a pipe's buffer: this does not wait.
+            // The description is shorter than a pipe's buffer, so this does not block.
             input.write_all(sdp.as_bytes())?;
         }
         Ok(ffmpeg)
@@ -274,8 +277,8 @@ impl Ffmpeg {
         Ok(self.0.try_wait()?.is_some())
     }
 
-    /// Lets it complete the file. A signal would not do: while no packets come, ffmpeg heeds the second one only, and
-    /// writes nothing more after that.
+    /// Lets ffmpeg complete the file, by sending it a "goodbye". A signal would not do: while no packets come, ffmpeg
+    /// ignores the first signal, and after the second it writes nothing more.
     async fn end(&mut self, rtcp: &UdpSocket) -> io::Result<()> {
         let began = Instant::now();
         while !self.has_ended()? {
@@ -285,7 +288,7 @@ impl Ffmpeg {
                 let why = "it did not complete the file in time";
                 return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
-            // Refused if it ends just now.
+            // The packet is refused if ffmpeg ends just now.
             let _ = rtcp.send(&BYE).await;
             sleep(ASK_AGAIN).await;
         }
@@ -293,7 +296,8 @@ impl Ffmpeg {
     }
 }
 
-/// What a compound RTCP packet has before a "goodbye": a publisher that says it may go on, or be followed by another.
+/// Returns the part of a compound RTCP packet that stands before a "goodbye". ffmpeg does not get the "goodbye", since
+/// the publisher that has sent it may go on, or another publisher may follow.
 fn before_bye(packet: &[u8]) -> &[u8] {
     let mut at = 0;
     while let Some(&[_, kind, high, low]) = packet.get(at..at + 4) {
@@ -305,7 +309,7 @@ fn before_bye(packet: &[u8]) -> &[u8] {
     packet
 }
 
-/// What ffmpeg has said last.
+/// Makes a message with the last line that ffmpeg has written to its log.
 fn last_line(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -316,7 +320,7 @@ fn last_line(log: &Path) -> String {
 
 fn remove_if_empty(log: &Path) {
     if std::fs::metadata(log).is_ok_and(|file| file.len() == 0) {
-        // An empty log is in nobody's way.
+        // If the empty log cannot be removed, it does no harm.
         let _ = std::fs::remove_file(log);
     }
 }
@@ -342,7 +346,7 @@ mod tests {
         assert_eq!(before_bye(&report), report);
         assert_eq!(before_bye(&BYE), REPORT);
         assert_eq!(before_bye(&BYE[REPORT.len()..]), b"");
-        // Lengths that lead outside.
+        // Length fields that lead beyond the packet's end.
         assert_eq!(before_bye(&[0x80, 201, 255, 255]), [0x80, 201, 255, 255]);
         assert_eq!(before_bye(&[0x80, 201]), [0x80, 201]);
     }

@@ -1,8 +1,9 @@
 //! Receives one track.
 //!
-//! Each track has a leg and a socket of its own. On a leg with many subscriptions only the SSRC would tell tracks apart,
-//! and that is the senders' choice; and a burst of one track finds room in its socket's buffer whatever the others send.
-//! It costs a hello a second: a hundred for a hundred tracks.
+//! Each track has its own socket with its own leg, which is the socket's connection to the service. If one leg had many
+//! subscriptions, only the SSRC would tell tracks apart, and the senders choose their SSRCs. A socket for each track
+//! also gives a burst of one track room in a buffer, whatever the other tracks send. The cost is one hello message a
+//! second for each leg: a hundred a second for a hundred tracks.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -17,9 +18,9 @@ use super::catalog::rtp;
 use super::now_ms;
 use super::writer::Message;
 
-/// Packets that are taken before other tracks take theirs.
+/// Maximum number of packets of one track that are taken in a row, before other tracks can take theirs.
 const BATCH: usize = 64;
-/// Sources of a track that are asked for a picture.
+/// Maximum number of sources of a track that are asked for a whole picture.
 const SOURCES_MAX: usize = 16;
 /// "Picture loss indication" (RFC 4585, section 6.3.1), without its sources.
 const PLI: [u8; 4] = [0x81, 206, 0, 2];
@@ -35,11 +36,11 @@ pub struct Track {
     pub files: mpsc::Sender<Message>,
     /// Takes the packets to ffmpeg.
     pub media: Option<mpsc::Sender<Arc<[u8]>>>,
-    /// Packets that found no room there are counted for it.
+    /// Counts the packets that found no room in `media`.
     pub left_out: Arc<std::sync::atomic::AtomicU64>,
 }
 
-/// Receives until it is stopped.
+/// Receives the packets of a track until the recorder stops the recording of this track.
 ///
 /// # Errors
 /// The system gives no socket.
@@ -53,7 +54,7 @@ pub async fn receive(mut track: Track) -> Result<(), NotSignedIn> {
                 track.drain(&mut socket, &mut buffer).await;
                 socket = Socket::open(&leg).await?;
             }
-            // Dropped: the recorder ends.
+            // The recorder has dropped the other end, to stop the recording of this track.
             _ = &mut track.stop => break,
         }
         for _ in 0..BATCH {
@@ -63,7 +64,7 @@ pub async fn receive(mut track: Track) -> Result<(), NotSignedIn> {
         }
     }
     track.drain(&mut socket, &mut buffer).await;
-    // Nobody writes any more if this fails, and says why.
+    // This fails only if the thread that writes files has ended, which reports the reason itself.
     let _ = track
         .files
         .send(Message::Close(track.number, now_ms()))
@@ -98,7 +99,7 @@ impl Socket {
 }
 
 impl Track {
-    /// Takes what has come, bounded by what a socket can hold.
+    /// Takes the packets that have come already, but not more than a socket can hold.
     async fn drain(&self, socket: &mut Socket, buffer: &mut PacketBuffer) {
         const DRAINED_MAX: usize = 65_536;
         for _ in 0..DRAINED_MAX {
@@ -133,7 +134,8 @@ impl Track {
             to: socket.to,
             packet,
         };
-        // The disk is so slow that the queue is full: it is counted, not waited for, since others' packets come.
+        // If the disk is so slow that the queue is full, the packet is dropped and counted. This does not wait for
+        // room, since packets of other tracks come.
         if let Err(TrySendError::Full(_)) = self.files.try_send(message) {
             n_dropped += 1;
         }
@@ -157,10 +159,10 @@ impl Track {
             return;
         }
         let mut request = PLI.to_vec();
-        // The recorder's own source; it sends nothing else.
+        // The recorder uses the track's number as its own SSRC. It sends nothing else with this SSRC.
         request.extend(self.number.to_be_bytes());
         request.extend(ssrc.to_be_bytes());
-        // It may be lost as any packet.
+        // The request may be lost like any packet.
         let _ = socket.media.send(&request).await;
     }
 }

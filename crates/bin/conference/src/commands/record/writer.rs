@@ -1,7 +1,7 @@
 //! The files of a recording, written by a thread of their own: a slow disk must not keep packets waiting in the sockets.
 //!
-//! Files grow by whole blocks and lines, at least each second, so that they can be read up to then after a kill or a
-//! full disk.
+//! Files grow by whole blocks and lines, at least once a second. After a kill or when the disk is full, they can be
+//! read up to the last write.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,17 +31,18 @@ const CATALOG: &str = "recording.json";
 const EVENTS: &str = "events.jsonl";
 /// The longest recording.json that is read: some 10,000 tracks.
 const CATALOG_MAX: u64 = 64 << 20;
-/// A file whose new blocks are longer is written before the second is over.
+/// The new blocks of a file are written once a second, or earlier if they are longer than this, in bytes.
 const UNWRITTEN_MAX: usize = 256 << 10;
-/// Not known of a packet that a socket has received; the field must be there.
+/// The time to live in the IP headers of recorded packets. A socket does not say which time to live a packet had, but
+/// the header must have the field.
 const TIME_TO_LIVE: u8 = 64;
 /// Times in pcapng files are in nanoseconds: 10 to the power of -9 s.
 const RESOLUTION: u8 = 9;
 
-/// What the thread is told.
+/// A message to the thread that writes files.
 #[derive(Debug)]
 pub enum Message {
-    /// A track begins; its session description.
+    /// A track begins. The text is the track's session description.
     Open(Box<RecordedTrack>, String),
     Packet {
         track: u32,
@@ -50,14 +51,15 @@ pub enum Message {
         to: SocketAddr,
         packet: Arc<[u8]>,
     },
-    /// So many packets of a track found no room on this machine.
+    /// Packets of a track found no room on this machine: the track's number, and how many packets.
     Dropped(u32, u64),
-    /// What ffmpeg writes of a track; files of one track are counted from 0.
+    /// A file that ffmpeg writes: the track's number, the number of the file among the track's files, from 0 on, and
+    /// what is known of the file.
     Media(u32, usize, MediaFile),
-    /// A track has ended.
+    /// A track has ended: the track's number, and the time now.
     Close(u32, u64),
     Event(Value),
-    /// A second is over: the time now.
+    /// A second is over, so the files are to be written. The number is the time now.
     Flush(u64),
     /// The recording ends: the time now, and why.
     End(u64, String),
@@ -67,7 +69,7 @@ pub enum Message {
 struct Growing {
     path: PathBuf,
     file: File,
-    /// Bytes that are written.
+    /// Number of bytes that are written.
     len: u64,
 }
 
@@ -80,7 +82,7 @@ impl Growing {
         Ok(Growing { path, file, len })
     }
 
-    /// Appends all of it or nothing.
+    /// Appends all bytes or none of them.
     fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         if bytes.is_empty() {
             return Ok(());
@@ -92,7 +94,7 @@ impl Growing {
                 Ok(())
             }
             Err(error) => {
-                // Half a block would be the file's end.
+                // Cut off the bytes that were written before the error: otherwise the file would end with half a block.
                 let _ = self.file.set_len(self.len);
                 let _ = self.file.seek(SeekFrom::Start(self.len));
                 Err(unwritable(&self.path, &error))
@@ -122,15 +124,15 @@ struct Track {
 pub struct Writer {
     folder: PathBuf,
     recording: Recording,
-    /// Locked while this lives.
+    /// The file of events, which is locked as long as this writer exists.
     events: Growing,
     lines: Vec<u8>,
-    /// Tracks that are recorded now, by number, and where each is in the recording.
+    /// The tracks that are recorded now, by their numbers. Each has its index in the recording's list of tracks.
     tracks: BTreeMap<u32, (usize, Track)>,
 }
 
 impl Writer {
-    /// Begins a recording in a folder, or goes on with the one that is there.
+    /// Begins a recording in a folder, or continues the recording that the folder has.
     ///
     /// # Errors
     /// The folder cannot be used, another process records into it, or it has a recording of another conference.
@@ -171,7 +173,7 @@ impl Writer {
             recording.began_ms = earlier.began_ms;
             recording.tracks = earlier.tracks;
             for track in &mut recording.tracks {
-                // Its recorder was killed after that.
+                // A track without an end was still recorded at `written_ms`, and the recorder was killed after that.
                 track.until_ms.get_or_insert(earlier.written_ms);
             }
         }
@@ -184,7 +186,7 @@ impl Writer {
         })
     }
 
-    /// The first number that no file of the folder has.
+    /// Returns the number after the highest number that a track of the recording or a file of the folder has.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -200,7 +202,7 @@ impl Writer {
         Ok(last.unwrap_or(0).saturating_add(1))
     }
 
-    /// Writes what it is told, to the end.
+    /// Writes what the messages contain, until there are no more messages.
     ///
     /// # Errors
     /// A file cannot be written. What was written before can be read.
@@ -208,7 +210,7 @@ impl Writer {
         let written = self.write_all(&mut messages);
         if let Err(failure) = &written {
             self.recording.ended = Some(failure.to_string());
-            // As much as there is room for.
+            // Write as much as there is room for.
             let numbers: Vec<u32> = self.tracks.keys().copied().collect();
             for number in numbers {
                 let _ = self.flush_track(number);
@@ -219,7 +221,7 @@ impl Writer {
     }
 
     fn write_all(&mut self, messages: &mut mpsc::Receiver<Message>) -> Result<(), Failure> {
-        // Whoever has the folder sees at once that it is a recording.
+        // Write the list of tracks at once, so that whoever looks into the folder sees that it is a recording.
         self.write_catalog()?;
         while let Some(message) = messages.blocking_recv() {
             match message {
@@ -260,7 +262,7 @@ impl Writer {
         }
     }
 
-    /// ffmpeg may complete its file after the track has ended.
+    /// Notes what is known of a file that ffmpeg writes. ffmpeg may complete this file after the track has ended.
     fn media(&mut self, number: u32, part: usize, file: MediaFile) {
         if let Some((_, track)) = self.tracks.get_mut(&number) {
             track.account.media(part, file);
@@ -352,7 +354,8 @@ impl Writer {
     }
 }
 
-/// A recorder that was killed may have left half a line: a newline ends it.
+/// Returns the bytes with which the file of events must continue. A recorder that was killed may have left half a line;
+/// then they are a newline, which ends this line.
 fn unfinished(events: &mut Growing) -> Result<Vec<u8>, Failure> {
     let mut last = [b'\n'];
     if events.len > 0 {
@@ -369,20 +372,21 @@ fn unfinished(events: &mut Growing) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Temporary files of recorders that were killed while they wrote recording.json. Nobody else writes there.
+/// Removes the temporary files of recorders that were killed while they wrote recording.json. No other process writes
+/// into the folder.
 fn remove_leftovers(folder: &Path) {
     let prefix = format!(".{CATALOG}.");
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with(&prefix) && name.ends_with(".part") {
-            // It is in nobody's way.
+            // If the file cannot be removed, it does no harm.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// The recording that is in a folder.
+/// Reads the recording that a folder has already; `None` if it has none.
 fn earlier(folder: &Path, conference: &Name) -> Result<Option<Recording>, Failure> {
     let path = folder.join(CATALOG);
     let text = match whole_file::read_regular(&path, CATALOG_MAX) {
@@ -433,7 +437,7 @@ fn first_blocks(entry: &RecordedTrack) -> Result<PcapNgWriter<Vec<u8>>, Failure>
     Ok(blocks)
 }
 
-/// The IP packet of a datagram.
+/// Builds an IP packet of a UDP datagram with this payload.
 fn ip_packet(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Result<Vec<u8>, Failure> {
     let ip = match (from, to) {
         (SocketAddr::V4(from), SocketAddr::V4(to)) => {
@@ -595,7 +599,7 @@ mod tests {
             vec![open_track, packet(1, false), event, Message::Flush(7)],
         )
         .expect("written");
-        // Killed in the middle of a line, and of a list of tracks.
+        // As if the recorder was killed in the middle of a line of events, and in the middle of recording.json.
         let events = folder.path().join(EVENTS);
         let mut file = File::options().append(true).open(&events).expect("a file");
         file.write_all(b"{\"event\"").expect("written");

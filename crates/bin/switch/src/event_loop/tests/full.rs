@@ -1,5 +1,5 @@
-//! A full port: frames for it wait in the switch while other frames go on. They wait until the port has room, and no
-//! longer if the port is disabled, lost or replaced.
+//! Tests a full port: frames for this port wait in the switch, until the port has room, while other frames are
+//! forwarded. If the port is disabled, lost or replaced, the frames stop waiting.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -35,7 +35,7 @@ impl Port for FullPort {
         Ok(())
     }
 
-    /// Reports the frames that were sent together.
+    /// Reports through `out` which frames were sent together.
     fn flush(&mut self) -> Result<(), PortError> {
         if self.is_free.load(Ordering::Relaxed) && !self.frames.is_empty() {
             let frames = std::mem::take(&mut self.frames);
@@ -57,7 +57,7 @@ impl Port for FullPort {
     }
 }
 
-/// Frames that wait in the switch after the one that fills the port.
+/// Number of frames that wait in the switch after the first frame has filled the port.
 const N_WAITING: u8 = 3;
 
 /// A running loop whose port 3 is full.
@@ -95,7 +95,7 @@ impl Full {
         }
     }
 
-    /// One frame has filled the port, and others wait for it.
+    /// Starts a loop in which one frame has filled port 3, and more frames wait until that port has room.
     fn with_frames_that_wait() -> Self {
         let mut full = Self::start();
         (0..=N_WAITING).for_each(|number| full.cross(number));

@@ -1,4 +1,4 @@
-//! An offload beside the loop: counters and answers are the same as without it.
+//! Tests an offload beside the event loop: counters and answers must be the same as without an offload.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,7 +44,7 @@ impl Beside {
         Beside::start_with_log(wait, Dispatch::none())
     }
 
-    /// A loop whose log events go to `events`.
+    /// Starts a loop whose log events go to `events`.
     fn start_with_log(wait: Wait, events: Dispatch) -> Beside {
         let (mut event_loop, handle, one, two) = forwarder(&[]);
         event_loop.set_wait(wait);
@@ -111,7 +111,8 @@ impl Beside {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// Sends a frame of a kind to port 2, to the offload first; true if the offload took it.
+    /// Gives the offload a frame of this kind, as received on port 2. If the offload does not take it, sends it to port
+    /// 2 of the loop. Returns whether the offload took the frame.
     fn receive(&mut self, kind: u8) -> bool {
         let is_taken = self.core().receive(0, PortId(2), &frame(kind));
         if !is_taken {
@@ -127,7 +128,7 @@ impl Beside {
         counted.expect("the loop runs")
     }
 
-    /// The metrics' text, with the program's own counters.
+    /// Returns the text of the metrics, with the program's own counters.
     fn metrics(&self) -> String {
         let config = ServerConfig {
             device_id: 1,

@@ -1,5 +1,5 @@
-//! A port with frames without end (the flood): whatever its frames do to the switch, control calls, timers, packet-ins
-//! and the other ports are served, and the loop stops on request.
+//! Tests a port that receives frames without end (the flood): whatever these frames do to the switch, control calls,
+//! timers, packet-ins and the other ports must be served, and the loop must stop on request.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -267,7 +267,7 @@ impl Flooded {
     }
 }
 
-/// A generator of frames to the group, one every `period_ns`.
+/// Returns a generator that sends one frame to the multicast group every `period_ns` nanoseconds.
 fn generator(period_ns: u64) -> GeneratorConfig {
     GeneratorConfig {
         name: "load".into(),
@@ -417,7 +417,7 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     const UPDATES: usize = 64;
     const OTHER_WORK: u64 = u64::MAX;
 
-    /// A write with `n_left` more pieces; each piece reports how many frames have come.
+    /// Returns the first piece of a write that has `n_left` more pieces; each piece reports how many frames have come.
     fn write(report: mpsc::Sender<u64>, n_left: usize) -> Work {
         Box::new(move |context| {
             context.n_updates += UPDATES;

@@ -49,7 +49,7 @@ pub fn run(arguments: &[&str]) -> Output {
     switch(arguments).output().expect("the switch starts")
 }
 
-/// Runs the switch, which must end well; returns standard output and standard error.
+/// Runs the switch, which must end with exit code 0; returns standard output and standard error.
 pub fn succeed(arguments: &[&str]) -> (String, String) {
     let output = run(arguments);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -62,7 +62,7 @@ pub fn totals(printed: &str) -> Value {
     serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
 }
 
-/// What a port of the totals has dropped, for all reasons that begin so.
+/// How many packets a port of the totals has dropped, for all reasons that begin with `prefix`.
 pub fn drops(port: &Value, prefix: &str) -> u64 {
     let members = port.as_object().expect("an object").iter();
     let counts = members.filter(|(name, _)| name.starts_with(prefix));
@@ -72,7 +72,8 @@ pub fn drops(port: &Value, prefix: &str) -> u64 {
         .sum()
 }
 
-/// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
+/// Returns how many frames did not fit into a veth's ring. With XDP the ring has 256 slots, which a burst on a loaded
+/// machine can fill.
 pub fn lost_at_sender(interface: &str) -> u64 {
     let shown = testkit::namespace::run(&format!("ip -json -statistics link show {interface}"));
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
@@ -96,7 +97,7 @@ pub fn error(exit_code: i32, arguments: &[&str]) -> String {
     said
 }
 
-/// A switch that is up. Killed if the test ends without stopping it.
+/// A switch that is up. It is killed if the test ends without stopping it.
 pub struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -237,7 +238,7 @@ pub struct TemporaryFolder(PathBuf);
 impl TemporaryFolder {
     pub fn new(name: &str) -> TemporaryFolder {
         let path = std::env::temp_dir().join(format!("reprise-{}-{name}", std::process::id()));
-        // Left by a killed test, in an earlier process with this number.
+        // A killed test may have left the folder, in an earlier process with the same process id.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary folder");
         TemporaryFolder(path)

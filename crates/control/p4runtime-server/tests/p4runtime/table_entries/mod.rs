@@ -1,4 +1,4 @@
-//! "TableEntry" and "DirectCounterEntry".
+//! Tests of the P4Runtime specification's sections "TableEntry" and "DirectCounterEntry".
 
 mod refused;
 
@@ -98,7 +98,7 @@ pub fn to_cpu_entry(dst: u8) -> Kind {
     })
 }
 
-/// An entry of `forward` that replicates.
+/// An entry of `forward` that replicates packets to a multicast group.
 pub fn group_entry(dst: u8, group: u8) -> Kind {
     Kind::TableEntry(TableEntry {
         action: action(ids::SET_GROUP, &[&[group]]),

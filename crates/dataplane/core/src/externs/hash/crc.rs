@@ -1,8 +1,8 @@
 //! Cyclic redundancy checks, including those with parameters from the control plane.
 //!
-//! The division processes eight bytes at a time. The remainder is kept in 64 bits, whatever the
-//! CRC's width, so eight bytes replace the whole remainder. Each of the eight bytes has a table
-//! with the byte's contribution to the new remainder.
+//! The division processes eight bytes at a time. The remainder is kept in 64 bits, whatever the CRC's width, so eight
+//! bytes replace the whole remainder. For each position among the eight bytes there is a table; it holds, for each
+//! value of the byte, what the byte contributes to the new remainder.
 
 use crate::{
     CrcParameters,
@@ -61,8 +61,8 @@ impl Crc {
         }
     }
 
-    /// The remainder of one byte. The remainder's highest term is the lowest bit with `reflect_in`, otherwise bit
-    /// `bits - 1`.
+    /// Returns the remainder of one byte. The remainder's highest term is the lowest bit with `reflect_in`, otherwise
+    /// bit `bits - 1`.
     pub fn remainder(&self, byte: u8) -> u64 {
         let remainder = self.tables[0][usize::from(byte)];
         if self.parameters.reflect_in {
@@ -91,7 +91,7 @@ impl Crc {
         (remainder ^ parameters.xor_out) & mask
     }
 
-    /// Division with the remainder's highest term in the word's highest bit.
+    /// Divides, and returns the remainder. The remainder's highest term is in the word's highest bit.
     fn divide(&self, mut remainder: u64, bytes: &[u8]) -> u64 {
         let (chunks, rest) = bytes.as_chunks::<8>();
         for chunk in chunks {
@@ -106,7 +106,7 @@ impl Crc {
         remainder
     }
 
-    /// Division with the remainder's highest term in the word's lowest bit.
+    /// Divides, and returns the remainder. The remainder's highest term is in the word's lowest bit.
     fn divide_reflected(&self, mut remainder: u64, bytes: &[u8]) -> u64 {
         let (chunks, rest) = bytes.as_chunks::<8>();
         for chunk in chunks {
@@ -121,7 +121,8 @@ impl Crc {
         remainder
     }
 
-    /// The contribution of eight bytes. The first byte uses the last table, because seven bytes follow it.
+    /// Returns what eight bytes contribute to the remainder. The first byte uses the last table, because seven bytes
+    /// follow it.
     fn look_up(&self, bytes: [u8; 8]) -> u64 {
         let tables = self.tables.iter().rev();
         let parts = tables
@@ -131,7 +132,7 @@ impl Crc {
     }
 }
 
-/// CRCs with parameters from the control plane, by calculation.
+/// For each calculation of the program, the CRC with the parameters that the control plane has set, if any.
 #[derive(Debug)]
 pub(crate) struct CustomCrcs {
     chosen: Vec<Option<Crc>>,
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::externs::random::Random;
 
-    /// Bitwise division.
+    /// Computes a CRC by division bit by bit.
     fn slowly(bits: u32, parameters: &CrcParameters, bytes: &[u8]) -> u64 {
         let mask = u64::MAX >> (64 - bits);
         let mut remainder = parameters.initial & mask;

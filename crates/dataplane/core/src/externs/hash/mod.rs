@@ -59,7 +59,7 @@ impl Algorithm {
     }
 }
 
-/// A CRC without final XOR value, or a reflected CRC whose final XOR value is its initial value.
+/// Makes a CRC. If the CRC is reflected, its final XOR value is its initial value; otherwise its final XOR value is 0.
 /// Among v1model's reflected CRCs, only CRC-32 has a value other than 0.
 fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
     let parameters = CrcParameters {

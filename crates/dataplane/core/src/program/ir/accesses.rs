@@ -7,7 +7,7 @@ use super::{
 };
 use crate::RegisterId;
 
-/// Receives the accesses.
+/// Receives the accesses: each method is called for the kind of access that its comment names.
 pub trait Accesses {
     /// An expression reads a field, whether or not its header is valid.
     fn read(&mut self, field: FieldId);
@@ -65,7 +65,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// The members of all unions that an expression may select.
+    /// Returns the members of all unions that an expression may select, and reports what its index reads.
     fn members(&mut self, union: &UnionExpr) -> Vec<HeaderId> {
         self.found_by(union);
         instances::members(self.ir, instances::unions(self.ir, union))

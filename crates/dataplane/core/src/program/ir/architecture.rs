@@ -1,6 +1,6 @@
 //! An architecture as data: the metadata that it shares with programs (name, width, when each is written), the order of
 //! its blocks, and the verdicts after each control. [`V1MODEL`] is the only instance; `docs/architectures.md` describes
-//! what others need.
+//! what other architectures need.
 //!
 //! A [`Meaning`] names the purpose of a field, whatever a program calls the field. The loader finds the field for each
 //! meaning; engines read and write fields by meaning.
@@ -99,7 +99,7 @@ pub struct Architecture {
 const QUEUEING: &[Meaning] = &[EnqTimestamp, EnqDepth, DeqTimedelta, DeqDepth];
 
 impl Intrinsic {
-    /// An optional field that the target only reads.
+    /// Makes an optional field that the target only reads.
     pub const fn read(meaning: Meaning, names: &'static [&'static str]) -> Self {
         Self {
             meaning,
@@ -130,7 +130,7 @@ impl Intrinsic {
     }
 }
 
-/// A field that v1model.p4 has in `standard_metadata`, and simple_switch first looks for in the header `$header`.
+/// A field that v1model.p4 has in `standard_metadata`, and that simple_switch looks for in the header `$header` first.
 macro_rules! field {
     ($meaning:ident, $header:literal, $name:literal) => {
         Intrinsic::read(

@@ -1,4 +1,4 @@
-//! Declarations beside the controls: calculations, arrays, value sets, action profiles.
+//! What a program declares besides its controls: calculations, arrays, value sets, action profiles.
 
 use super::{BoolExpr, CalculationId, Expr, FieldId, HeaderId};
 use crate::{
@@ -42,7 +42,7 @@ pub struct Checksum {
     pub target: FieldId,
     /// How it is computed.
     pub calculation: CalculationId,
-    /// Whether it applies to a packet; `None` is always.
+    /// The condition under which the checksum applies to a packet; `None` means always.
     pub condition: Option<BoolExpr>,
     /// Whether it is verified after parsing, if the field's header is valid.
     pub verify: bool,
@@ -77,7 +77,7 @@ pub struct RegisterArray {
     pub bits: u32,
     /// Whether all workers must share it (`@shared`).
     pub is_shared: bool,
-    /// Whether a cell is used as an operand, not only by `register_read` and `register_write`.
+    /// Whether some expression uses a cell as an operand, in addition to `register_read` and `register_write`.
     pub is_operand: bool,
     /// Whether its cells are hidden from readers.
     pub is_secret: bool,

@@ -18,7 +18,7 @@ macro_rules! inner_ids {
 }
 
 inner_ids! {
-    /// A field of a header instance; ids count through all instances.
+    /// A field of a header instance; the fields of all instances are numbered together.
     FieldId;
     /// A header or metadata instance.
     HeaderId;

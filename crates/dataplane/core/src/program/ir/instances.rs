@@ -39,7 +39,8 @@ pub fn fields(ir: &Ir, header: &HeaderExpr, offset: u32) -> Vec<FieldId> {
     fields.collect()
 }
 
-/// The headers that an element of a stack may be. For a stack of unions: the member of each union at position `member`.
+/// Returns the headers that an element of a stack may be. For a stack of unions, these are the members at position
+/// `member` of all its unions.
 pub fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),

@@ -1,4 +1,5 @@
-//! The purposes of the fields that an architecture shares with its programs, and the fields of a program.
+//! The purposes of the fields that an architecture shares with its programs, and the fields that a program has for
+//! these purposes.
 
 use super::id::FieldId;
 
@@ -62,7 +63,7 @@ macro_rules! meanings {
 
 meanings! {
     required {
-        /// The port that received the root frame.
+        /// The port that received the root frame, which is the received frame that the packet comes from.
         IngressPort ingress_port,
         /// The output port chosen in the first control.
         EgressSpec egress_spec,

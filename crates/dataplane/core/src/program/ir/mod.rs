@@ -129,7 +129,7 @@ pub enum NextNode {
         /// The node after a miss.
         miss: Option<NodeId>,
     },
-    /// Depends on the action, in the order of the table's actions.
+    /// Depends on the action: one node per action of the table, in the order of the table's actions.
     PerAction(Vec<Option<NodeId>>),
 }
 
@@ -191,7 +191,7 @@ pub struct BoundAction {
 pub enum Matcher {
     /// Equals this value.
     Exact(Int),
-    /// Has the same leading `prefix_len` bits.
+    /// Has the same leading `prefix_len` bits as `value`.
     Lpm {
         /// The prefix; bits after it are zero.
         value: Int,
@@ -259,7 +259,8 @@ impl Ir {
         declared.selector.as_ref()
     }
 
-    /// A header of a stack; for a stack of unions, the given member of a union. `None` beyond the end of the stack.
+    /// Returns the header at an index of a stack; for a stack of unions, the given member of the union at this index.
+    /// Returns `None` beyond the end of the stack.
     pub fn element(&self, stack: AnyStack, member: u32, index: usize) -> Option<HeaderId> {
         match stack {
             AnyStack::Headers(stack) => self.stacks[stack.index()].elements.get(index).copied(),
@@ -284,7 +285,7 @@ impl Ir {
         self.unions[union.index()].members[offset as usize]
     }
 
-    /// Some header of the type that an expression selects.
+    /// Returns some header of the same type as the header that an expression selects.
     pub(crate) fn example_of(&self, header: &HeaderExpr) -> HeaderId {
         match header {
             HeaderExpr::Header(id) => *id,
@@ -293,7 +294,7 @@ impl Ir {
         }
     }
 
-    /// The members of some union of the type that an expression selects.
+    /// Returns the members of some union of the same type as the union that an expression selects.
     pub(crate) fn members_of(&self, union: &UnionExpr) -> &[HeaderId] {
         let example = match union {
             UnionExpr::Union(id) => *id,

@@ -49,7 +49,7 @@ pub enum ParserOp {
     Verify {
         /// The condition that must hold.
         condition: BoolExpr,
-        /// The program's number of the error.
+        /// The number that the error has in the program.
         error: Expr,
     },
     /// Skips bits, a multiple of 8.

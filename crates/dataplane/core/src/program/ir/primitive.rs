@@ -71,7 +71,7 @@ pub enum Primitive {
         /// The cell's index.
         index: Expr,
     },
-    /// Writes a register cell, truncated to its width; ignored beyond the end.
+    /// Writes a value to a register cell, truncated to the cell's width; ignored beyond the end.
     RegisterWrite {
         /// The register array.
         register: RegisterId,
@@ -96,8 +96,7 @@ pub enum Primitive {
         /// The cell's index.
         index: Expr,
     },
-    /// Writes `base` + (result mod `size`), each taken as its low 64 bits; a `size` of 0 counts as
-    /// 1.
+    /// Writes `base` + (the calculation's result mod `size`), each taken as its low 64 bits; a `size` of 0 counts as 1.
     Hash {
         /// The destination.
         to: Place,
@@ -108,7 +107,7 @@ pub enum Primitive {
         /// The number of possible values.
         size: Expr,
     },
-    /// Writes a random number in `low..=high`; nothing if that range is empty.
+    /// Writes a random number in `low..=high`; writes nothing if that range is empty.
     Random {
         /// The destination.
         to: Place,
@@ -137,9 +136,9 @@ pub enum Primitive {
         /// The metadata that the clone preserves.
         list: Option<FieldListId>,
     },
-    /// Asks for a resubmission with this field list; `None` cancels.
+    /// Asks for a resubmission with this field list; `None` cancels an earlier request.
     Resubmit(Option<FieldListId>),
-    /// Asks for a recirculation with this field list; `None` cancels.
+    /// Asks for a recirculation with this field list; `None` cancels an earlier request.
     Recirculate(Option<FieldListId>),
     /// Asks an extern to change the payload after the deparser. The loader allows this only in egress.
     ChangePayload {

@@ -81,7 +81,7 @@ impl Range {
         self.magnitude() > other.magnitude()
     }
 
-    /// Whether another range contains all values.
+    /// Whether the range `outer` contains all values of this range.
     pub fn is_within(&self, outer: &Self) -> bool {
         !self.goes_below(outer) && !self.goes_above(outer)
     }
@@ -130,8 +130,8 @@ pub struct Names<'a, W> {
     pub action: Option<&'a ActionInfo>,
 }
 
-/// A constant shift amount or width: `Some(None)` if the constant is out of range, `None` if the
-/// expression is not constant.
+/// Returns the value of an expression that is a shift amount or a width, if the expression is constant: `Some(None)` if
+/// the constant is out of range, `None` if the expression is not constant.
 pub fn constant_amount(expr: &Expr) -> Option<Option<u32>> {
     let Expr::Const(value) = expr else {
         return None;
@@ -220,7 +220,8 @@ impl<W: Widths> Names<'_, W> {
             Arithmetic::Add => Range::of(both.bits + 1, both.signed),
             Arithmetic::Sub => Range::of(both.magnitude() + 2, true),
             Arithmetic::Mul => Range::of(left.bits + right.bits, both.signed),
-            // Neither operation increases the magnitude, except that the negated lowest value needs one more bit.
+            // The result is not greater in magnitude than the left operand, except that the negation of the lowest
+            // value needs one more bit.
             Arithmetic::Div | Arithmetic::Mod => {
                 let signed = left.signed || op == Arithmetic::Div && right.signed;
                 Range::of(left.bits + u32::from(signed), signed)
@@ -232,7 +233,7 @@ impl<W: Widths> Names<'_, W> {
                 };
                 Range::of(left.bits.checked_add(most)?, left.signed)
             }
-            // The result is nearer to 0 or -1 than the value.
+            // The result is nearer to 0 or -1 than the value that is shifted.
             Arithmetic::ShiftRight => {
                 let least = match amount {
                     Expr::Const(amount) => u32::try_from(amount).unwrap_or_default(),

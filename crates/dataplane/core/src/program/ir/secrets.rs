@@ -1,9 +1,9 @@
 //! Finds the values that derive from the parameters and registers that the program declares `@secret`. Traces and logs
 //! hide these values.
 //!
-//! The analysis ignores paths and order: a field is secret if a secret is copied or computed into it anywhere, and an
-//! array's index is secret if a secret is used in it anywhere. The path that a packet takes, the contents of frames and
-//! digests that leave, the port, and the length are not secret.
+//! The analysis ignores paths and order: a field is secret if a secret is copied or computed into it anywhere, and the
+//! indices of an array are secret if a secret is part of an index of this array anywhere. The following do not count as
+//! secret: the path that a packet takes, the contents of frames and digests that leave, the port, and the length.
 
 use super::{
     Array, CalculationId, CalculationInput, Checksum, Expr, FieldId, HeaderId, Ir, ParserOp,

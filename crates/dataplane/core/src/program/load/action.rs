@@ -82,7 +82,7 @@ impl At<'_, '_> {
         loaded.collect()
     }
 
-    /// A field list by its JSON id. p4c writes the id 0 for "no fields".
+    /// Finds a field list by its JSON id. p4c writes the id 0 for "no fields".
     fn field_list(&self, value: &Value) -> Load<Option<FieldListId>> {
         let id = self.constant_u32(value)?;
         match self.loader.names.field_lists.get(&id) {
@@ -129,7 +129,7 @@ impl Call<'_, '_> {
         self.at.stack(self.param(index)?)
     }
 
-    /// The text of a parameter that must be of this kind.
+    /// Returns the text of a parameter; the parameter must be of the kind `kind`.
     fn text(&self, index: usize, kind: &str) -> Load<&str> {
         let value = self.param(index)?;
         match (kind, value) {
@@ -240,7 +240,7 @@ impl Call<'_, '_> {
             .fail(format!("\"{to}\" and \"{from}\" have different types"))
     }
 
-    /// P4_14's arithmetic primitives.
+    /// Loads a primitive if it is one of P4_14's arithmetic primitives.
     fn arithmetic_primitive(&self) -> Load<Option<Primitive>> {
         let op = match self.json.op.as_str() {
             "add" | "add_to_field" => Arithmetic::Add,
@@ -373,8 +373,8 @@ impl Call<'_, '_> {
         })
     }
 
-    /// A jump target: a primitive of the action, or its end. A jump backwards makes a loop, whose
-    /// rounds are limited at run time.
+    /// Reads a jump target: the index of a primitive of the action, or the number of primitives to jump to the action's
+    /// end. A jump backwards makes a loop, whose rounds are limited at run time.
     fn jump_target(&self, index: usize) -> Load<usize> {
         let target = self.at.constant_u32(self.param(index)?)? as usize;
         let last = self.primitives;

@@ -195,7 +195,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// The width of what an expression reads, if it is a field, validity bit or register cell.
+    /// Returns the width of what an expression reads, if the expression is a field, a validity bit or a register cell.
     pub(super) fn bits_of(&self, expr: &Expr) -> Option<u32> {
         let ir = &self.ir;
         let field_bits = |field: FieldId| ir.fields[field.index()].bits;

@@ -1,5 +1,5 @@
-//! Converts BMv2 JSON to a verified program. Names become ids; the error for an unknown name says which object has it.
-//! A loaded program cannot fail later.
+//! Converts BMv2 JSON to a verified program. Names become ids; the error for an unknown name says which object refers
+//! to the name. A loaded program cannot fail later.
 
 mod action;
 mod arity;
@@ -74,7 +74,7 @@ impl Context {
         meaning.ok_or_else(|| self.error(format!("unknown {kind} id {id}")))
     }
 
-    /// Binds a new name or id; refuses one already bound.
+    /// Binds a new name or id; refuses a name or id that is already bound.
     fn declare<K: Hash + Eq, V>(&self, names: &mut HashMap<K, V>, name: K, meaning: V) -> Load {
         match names.insert(name, meaning) {
             Some(_) => self.fail("declared twice"),

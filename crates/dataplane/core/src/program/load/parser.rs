@@ -14,7 +14,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// The object with the wanted name; if none has it, the list's only object.
+/// Returns the object with the wanted name or, if no object has this name, the only object of the list.
 fn pick<'j, T>(list: &'j [T], name: impl Fn(&T) -> &str, wanted: &str) -> Option<&'j T> {
     let named = list.iter().find(|object| name(object) == wanted);
     named.or(match list {
@@ -61,8 +61,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// BMv2 JSON gives only the total width of a value set's members. The widths of their parts come from the key of a
-    /// state that uses the set.
+    /// Sets the widths of the parts of value sets. BMv2 JSON gives only the total width of a value set's members; the
+    /// widths of their parts come from the key of a state that uses the set.
     fn split_value_sets(&mut self) {
         for state in &self.ir.parser.states {
             for transition in &state.transitions {
@@ -271,7 +271,7 @@ impl At<'_, '_> {
             ("hexstr", Some(text)) => {
                 let values = self.split_key(text, key)?;
                 let masks = mask.map(|text| self.split_key(text, key)).transpose()?;
-                // Only bits under the mask are compared, so others are cleared.
+                // Only bits under the mask are compared, so the value's other bits are cleared.
                 Some(TransitionCase::Values(match masks {
                     Some(masks) => {
                         let pairs = values.into_iter().zip(masks);

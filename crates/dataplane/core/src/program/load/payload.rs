@@ -32,8 +32,8 @@ impl At<'_, '_> {
         })
     }
 
-    /// An argument and its width. A field, constant or parameter must have the extern's width; other expressions are
-    /// truncated.
+    /// Returns an argument and its width. A field, constant or parameter must have the width of the extern's parameter;
+    /// other expressions are truncated to this width.
     fn payload_arg(
         &self,
         signature: &PayloadSignature,
@@ -95,7 +95,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Refuses calls in these primitives.
+    /// Refuses the program if one of these primitives calls a payload extern.
     fn expect_none_in<'p>(
         &self,
         context: &Context,

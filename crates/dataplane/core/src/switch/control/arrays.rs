@@ -16,7 +16,7 @@ impl Switch {
     /// Reads a cell of a counter array.
     ///
     /// # Errors
-    /// `NotFound` for the array, `OutOfRange` for the index.
+    /// `NotFound` if the array does not exist, `OutOfRange` if the index is beyond its end.
     pub fn counter_cell(&self, counter: CounterId, index: u64) -> Controlled<CounterValue> {
         let cells = self.loaded()?.externs.counters.cells(counter);
         let cells = cells.ok_or_else(|| missing("counter", counter.index()))?;
@@ -40,7 +40,7 @@ impl Switch {
         self.set_counter_cells(counter, index..index + 1, value)
     }
 
-    /// Writes one value to a range of cells; on an error writes none.
+    /// Writes one value to a range of cells; on an error writes no cell.
     ///
     /// # Errors
     /// The same as for [`Switch::counter_cell`].
@@ -68,7 +68,7 @@ impl Switch {
     /// Reads a cell of a register array.
     ///
     /// # Errors
-    /// `NotFound` for the array, `OutOfRange` for the index.
+    /// `NotFound` if the array does not exist, `OutOfRange` if the index is beyond its end.
     pub fn register_cell(&self, register: RegisterId, index: u64) -> Controlled<Vec<u8>> {
         let registers = &self.loaded()?.externs.registers;
         let declared = self.declared_register(register);
@@ -93,7 +93,7 @@ impl Switch {
         self.set_register_cells(register, index..index + 1, value)
     }
 
-    /// Writes one value to a range of cells; on an error writes none.
+    /// Writes one value to a range of cells; on an error writes no cell.
     ///
     /// # Errors
     /// The same as for [`Switch::set_register_cell`].

@@ -26,7 +26,7 @@ impl Switch {
     /// The rates of a meter cell; `None` if it has no rates and so gives green.
     ///
     /// # Errors
-    /// `NotFound` for the array, `OutOfRange` for the index.
+    /// `NotFound` if the array does not exist, `OutOfRange` if the index is beyond its end.
     pub fn meter_cell(&self, meter: MeterId, index: u64) -> Controlled<Option<MeterConfig>> {
         let index = self.place_in_meter(meter, index)?;
         let cell = self.loaded()?.externs.meters.get(meter, index);

@@ -38,7 +38,7 @@ impl Switch {
         self.notify_offload(change);
     }
 
-    /// Reports changes of one control call; an offload shows them together.
+    /// Reports the changes of one control call; an offload makes them visible to packets together.
     pub(super) fn notify_together(&mut self, changes: &[Change<'_>]) {
         let was_in_batch = std::mem::replace(&mut self.is_in_batch, true);
         for (position, change) in changes.iter().enumerate() {

@@ -7,8 +7,8 @@ use crate::{
 
 impl Switch {
     /// Sets whether a port's link is up; initially every link is up. While the link is down, action profiles do not
-    /// select members that watch the port, and multicast groups replace replicas that have backups. Frames still go to
-    /// the port.
+    /// select members that watch the port, and multicast groups replace their replicas on this port by backups, if the
+    /// replicas have backups. Frames still go to the port.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool) {
         let before = self.model.state.ports_down();
         self.model.state.links_down.set(port, !is_up);

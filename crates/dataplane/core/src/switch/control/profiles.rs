@@ -24,7 +24,7 @@ impl Switch {
         self.profile_mut(id)
     }
 
-    /// Checks and converts the call of an action, which some table of the profile must have.
+    /// Checks and converts the call of an action. Some table of the profile must have the action.
     fn profile_call(&self, id: ActionProfileId, call: &ActionCall) -> Controlled<Call> {
         let program = &self.loaded()?.program;
         let tables = program.tables.iter();

@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Switch {
-    /// Saves the entry of a key, or its absence, with counter, meter and position among entries of its priority.
+    /// Saves the entry of a key with its counter, its meter and its position among the entries of the same priority; if
+    /// there is no such entry, saves this fact.
     ///
     /// # Errors
     /// The key does not fit the table.
@@ -138,7 +139,8 @@ impl Switch {
         }
     }
 
-    /// Whether no packet waits between two of its passes. If so, a change now applies to all passes of each packet.
+    /// Whether no packet waits between two of its passes (runs through ingress or egress). If none waits, a change made
+    /// now applies to all passes of each packet.
     pub fn is_between_packets(&self) -> bool {
         let traffic = &self.model.traffic;
         traffic.egress.is_empty() && traffic.recirculation.is_empty()

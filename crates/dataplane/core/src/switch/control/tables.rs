@@ -403,8 +403,8 @@ impl Switch {
         Ok(())
     }
 
-    /// The next entry that [`Switch::handle_timeout`] found idle. Each idle entry is reported once, and again only if
-    /// it becomes idle after another hit.
+    /// Returns the next entry that [`Switch::handle_timeout`] found idle. Each idle entry is reported once, and again
+    /// only if it becomes idle after another hit.
     pub fn poll_idle_timeout(&mut self) -> Option<IdleTimeout> {
         self.idle_timeouts.pop_front()
     }

@@ -19,8 +19,8 @@ impl Switch {
         self.done(change)
     }
 
-    /// Writes a multicast group. Clone sessions that clone to the group change with the group, so they are reported,
-    /// too.
+    /// Writes a multicast group. A clone session that clones to the group changes with the group, so the change of the
+    /// session is reported, too.
     fn write_group(
         &mut self,
         id: u32,
@@ -78,7 +78,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
-    /// Sets the destination of a clone session, and makes the session if there is none. BMv2 calls it a mirroring session.
+    /// Sets the destination of a clone session, and makes the session if there is none. BMv2 calls a clone session a
+    /// mirroring session.
     ///
     /// # Errors
     /// `InvalidArgument`, `FailedPrecondition`.
@@ -87,7 +88,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.mirror(session, mirror))
     }
 
-    /// The destination of a clone session as a mirroring session has it: only the first replica, and the group.
+    /// Returns the destination of a clone session in the form of a mirroring session: the port of the first replica,
+    /// and the group. Further replicas are left out.
     pub fn mirrored(&self, session: u32) -> Option<Mirror> {
         let session = self.model.traffic.sessions.get(session)?;
         let first = session.copies.replicas.first();
@@ -106,8 +108,9 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.delete(id))
     }
 
-    /// Returns clone sessions by id from `first` on, until the number of replicas plus the number of sessions reaches
-    /// `n_replicas`. So a caller can read the sessions in pieces. The result is empty only if no session is left.
+    /// Returns the clone sessions with ids from `first` on, in the order of ids, until the number of replicas plus the
+    /// number of sessions reaches `n_replicas`. So a caller can read the sessions in pieces. The result is empty only
+    /// if no session is left.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
         let traffic = &self.model.traffic;
         let sessions = some(
@@ -148,7 +151,7 @@ impl Switch {
         self.write_group(id, |traffic| traffic.groups.delete(id))
     }
 
-    /// Returns multicast groups by id from `first` on, in pieces as [`Switch::clone_sessions_from`] does.
+    /// Returns the multicast groups with ids from `first` on, in pieces as [`Switch::clone_sessions_from`] does.
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
         let groups = some(self.model.traffic.groups.from(first), n_replicas);
         groups.into_iter().map(Written::into_group).collect()

@@ -57,8 +57,8 @@ impl Writer<'_, '_, '_, '_> {
                 self.e.put_field(field, words, &Range::field(n_bits, false));
             } else if is_packed {
                 self.forget_field(field);
-                // A field that the state selects by stays in a register: the transition need not
-                // wait for memory.
+                // A field that the state selects by stays in a processor register, so that the transition need not wait
+                // for memory.
                 if selects_by(state, field) && !ir.fields[field.index()].signed {
                     let words = bits::load(&mut self.e.b, bytes, offset, n_bits);
                     for (word, value) in words.into_iter().enumerate() {
@@ -81,7 +81,7 @@ impl Writer<'_, '_, '_, '_> {
         }
     }
 
-    /// Extracts an element of a stack, chosen at run time by a jump.
+    /// Extracts the next element of a stack. At run time, the code jumps to the part that extracts this element.
     fn extract_element(&mut self, state: &State, stack: StackId) {
         let ir = self.e.ir();
         let elements = &ir.stacks[stack.index()].elements;
@@ -105,7 +105,7 @@ impl Writer<'_, '_, '_, '_> {
             switch.set_entry(position, target);
             blocks.push((target, *element));
         }
-        // The index was compared with the number of elements.
+        // The index was compared with the number of elements above, so the default case can be the last element.
         let last = blocks.last().map_or(done, |(target, _)| *target);
         switch.emit(&mut self.e.b, next, last);
         for (target, element) in blocks {

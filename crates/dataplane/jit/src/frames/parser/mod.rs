@@ -1,9 +1,10 @@
 //! The parser as code: one basic block per state.
 //!
 //! Before a header's fields are loaded, one check makes sure that the frame has the header's bytes and that they are
-//! contiguous (the head of a recirculated frame may end among these bytes; then the runtime joins them). The same code,
-//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). The
-//! parser only stores the number of a parser error in the context; the pass (`passes.rs`) writes the metadata.
+//! contiguous. (A recirculated frame may have two pieces, and the first may end among these bytes; then the runtime
+//! joins them.) The same code, with other extractions, is generated a second time, for packets whose headers were not
+//! written as bytes (`reparse.rs`). The parser only stores the number of a parser error in the context; the pass
+//! (`passes.rs`) writes the metadata.
 
 mod extract;
 mod reparse;
@@ -42,11 +43,12 @@ struct Writer<'e, 'f, 'u, 'p> {
     steps: Option<Variable>,
     error: Variable,
     exit: Block,
-    /// Where the headers are if they are not bytes.
+    /// The headers in the packet's old block (header vector), if the parser takes them from there and not from bytes.
     standing: Option<Standing>,
 }
 
-/// Writes the body of the parser's function. Code after it finds `consumed` and `parser_error` of the context set.
+/// Writes the body of the parser's function. When the parser has run, `consumed` and `parser_error` of the context are
+/// set.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);
@@ -58,7 +60,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     e.store_context(code, offset_of!(PassContext, parser_error));
 }
 
-/// Writes the code of every state, which ends at the writer's `exit`.
+/// Writes the code of every state. Where the parser ends, this code jumps to the writer's `exit`.
 fn states<'e, 'f, 'u, 'p>(
     e: &'e mut Emit<'f, 'u, 'p>,
     standing: Option<Standing>,
@@ -115,8 +117,8 @@ fn next_states(state: &State) -> impl Iterator<Item = StateId> {
     arrows.chain([state.default]).flatten()
 }
 
-/// Whether a packet can enter more states than [`limits::PARSER_STEPS_MAX`]: there is a cycle, or there are that many
-/// states.
+/// Whether a packet may enter more states than [`limits::PARSER_STEPS_MAX`]. This is possible if the states form a
+/// cycle, or if there are more states than this limit.
 pub(super) fn has_cycle(parser: &Parser) -> bool {
     let next = |id: StateId| next_states(&parser.states[id.index()]).collect();
     let order = topological(parser.start, next);
@@ -224,7 +226,8 @@ impl Writer<'_, '_, '_, '_> {
         self.e.b.def_var(self.at, after);
     }
 
-    /// Writes one operation. An error if the operation has no native code; then no code was written.
+    /// Generates the code of one operation. If the operation has no native code, generates nothing and returns an
+    /// error.
     fn operation(&mut self, state: &State, op: &ParserOp) -> Emitted {
         match op {
             ParserOp::Extract(target) => self.extract(state, target)?,
@@ -277,9 +280,11 @@ impl Writer<'_, '_, '_, '_> {
         self.e.primitive(&primitive);
     }
 
-    /// A number of bits as a signed word. A negative number, or a number of more than 64 bits, becomes negative. A
-    /// number of 64 bits whose highest bit is set becomes another number that is larger than any frame's length. The
-    /// lowest three bits stay, so the result is a whole number of bytes exactly if the original number was.
+    /// Computes a number of bits as a signed word. If the number is negative or has more than 64 bits, the word is
+    /// negative. A number of 64 bits whose highest bit is set becomes another number that is larger than any frame's
+    /// length. The lowest three bits never change, so the result is a whole number of bytes exactly if the original
+    /// number
+    /// was.
     fn length(&mut self, bits: &Expr) -> Emitted<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);

@@ -4,8 +4,8 @@
 //! The deparser would write the valid headers in its order, and the parser would extract them from the bytes. If the
 //! parser extracts the header that comes next in the deparser's order, the header would get the same fields again, so
 //! this code copies them to the new block. In every other case (another header, more or fewer headers, a parser error,
-//! any other look at bytes) the re-parse gives up. Then only the new block has changed, and the frame goes through the
-//! parser as bytes.
+//! any other access to the frame's bytes) the re-parse gives up. Then only the new block has changed, and the frame
+//! goes through the parser as bytes.
 
 use std::mem::offset_of;
 
@@ -46,9 +46,9 @@ pub(in crate::frames) fn is_possible(ir: &Ir) -> bool {
     order.len() <= 64 && order.iter().all(is_whole)
 }
 
-/// Writes the body of a function that parses the headers in the block `old` into the function's own block. The own
-/// block already has the metadata that a packet has before the parser. The function returns 1, or 0 if the frame must
-/// be parsed as bytes.
+/// Writes the body of a function that parses the headers in the block `old` into the function's own block. The
+/// function's own block already has the metadata that a packet has before the parser. The function returns 1, or 0 if
+/// the frame must be parsed as bytes.
 pub(in crate::frames) fn emit(e: &mut Emit<'_, '_, '_>, old: Value) -> Value {
     let ir = e.ir();
     let mut all = iconst(&mut e.b, 0);

@@ -1,5 +1,5 @@
 //! The entries that are in no tuple (a hash map of entries with one mask, see the parent module). They are in blocks of
-//! up to 64 entries, sorted by rank (in which order entries are tried), and bitmaps filter the entries of a block.
+//! up to 64 entries, sorted by rank (the order in which entries are tried), and bitmaps filter the entries of a block.
 //!
 //! For each group of four key bits and each of its 16 values, a block has one word that says which of its entries allow
 //! the value. The bitwise AND of the words for a key's groups gives the entries that may match, and the first of them
@@ -8,7 +8,7 @@
 
 use super::store::{Rank, Store};
 
-/// Entries of a block: the bits of a word.
+/// The highest number of entries of a block: one for each bit of a word.
 const BLOCK_ENTRIES: usize = 64;
 
 /// Two neighbouring blocks with at most this many entries together are merged.
@@ -18,7 +18,8 @@ const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 /// as the bitmaps of three groups, keys have twenty groups and more, and the first match ends the comparing.
 const SCAN_ENTRIES_MAX: usize = 12;
 
-/// Maximum groups that a block filters by. Leaving groups out is safe: an entry is compared whole in the end.
+/// The highest number of groups that a block filters by. Leaving groups out is safe, because a lookup at last compares
+/// the key with the whole entry.
 const GROUPS_MAX: usize = 64;
 
 const GROUP_VALUES: usize = 16;

@@ -3,9 +3,9 @@
 //!
 //! One hash of the key's masked bits finds the entries of one mask (a *tuple*). Tuples are searched in the order of
 //! their best entries, until no remaining tuple can beat the entry found. A tuple costs one hash however many entries
-//! it has, so it pays only above some number; the entries of smaller groups are in [`block`]s, which cost about as much
-//! for 64 entries of any masks as a tuple does. So a set in which every entry has its own mask costs no more than a
-//! linear search with one or two instructions per entry.
+//! it has, so it is worth its cost only if it has enough entries. The entries of smaller groups are in [`block`]s. A
+//! block of 64 entries with any masks costs about as much as one tuple. So a set in which every entry has its own mask
+//! costs no more than a linear search with one or two instructions per entry.
 //!
 //! Ranges are not part of a mask. They are compared for the entries that the rest of the key finds, and they filter the
 //! entries in blocks.
@@ -23,12 +23,12 @@ use tuple::Tuple;
 
 use super::{MISS, shape::FieldPlace};
 
-/// The least number of entries with one mask that form a tuple. Fewer cost a lookup less in blocks, as measured (the
-/// benchmark `lookup`, docs/performance.md).
+/// The least number of entries with one mask that form a tuple. Fewer entries cost a lookup less if they are in blocks,
+/// as measured (the benchmark `lookup`, docs/performance.md).
 const TUPLE_ENTRIES_MIN: usize = 16;
 
-/// A tuple that shrinks to this many entries is dissolved. The number is lower than that of a new tuple, so that one
-/// entry that is added and removed repeatedly does not move the others.
+/// A tuple that shrinks to this many entries is dissolved. This number is lower than the number that forms a tuple.
+/// Otherwise, one entry that is added and removed repeatedly would move the other entries each time.
 const TUPLE_ENTRIES_KEPT: usize = 6;
 
 #[derive(Debug, Clone, Default)]
@@ -73,7 +73,7 @@ impl TernaryIndex {
         }
     }
 
-    /// Forms tuples from this many entries on, for measurements. Call it before the first insert.
+    /// Sets, for measurements, how many entries with one mask form a tuple. Call it before the first insert.
     #[must_use]
     pub fn with_tuple_entries_min(mut self, entries: usize) -> Self {
         self.tuple_entries_min = entries;
@@ -131,8 +131,9 @@ impl TernaryIndex {
     }
 
     /// Adds an entry. `entry` is a small number that no other entry has. The value must have no bits outside the mask,
-    /// the mask no bits of range fields; `ranges` must be in the order of the range fields. Among matching entries of
-    /// one priority, a lookup finds the one added first.
+    /// and
+    /// the mask must have no bits of range fields; `ranges` must be in the order of the range fields. Among matching
+    /// entries of one priority, a lookup finds the one added first.
     pub fn insert(
         &mut self,
         value: &[u64],
@@ -219,8 +220,9 @@ impl TernaryIndex {
                 self.blocks.insert(&self.store, entry);
             }
         }
-        // If nearly all entries have the same value, only a few fit the tuple and the others went back to the blocks:
-        // then the tuple is dissolved.
+        // If nearly all entries have the same value, the tuple takes only a few of them, and the other entries went
+        // back to
+        // the blocks. Then the tuple is dissolved.
         if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }
@@ -245,21 +247,21 @@ impl TernaryIndex {
         }
     }
 
-    /// Adds an entry to its tuple; false if too many entries have the same value.
+    /// Adds an entry to its tuple. Returns false if too many entries have the same value.
     fn chain(&mut self, tuple: u32, entry: u32) -> bool {
         let is_in = self.tuples[tuple as usize].insert(&mut self.store, entry);
         self.reorder(tuple);
         is_in
     }
 
-    /// Removes an entry from its tuple; false if it is not there.
+    /// Removes an entry from its tuple. Returns false if the entry is not in the tuple.
     fn unchain(&mut self, tuple: u32, entry: u32) -> bool {
         let was_in = self.tuples[tuple as usize].remove(&mut self.store, entry);
         self.reorder(tuple);
         was_in
     }
 
-    /// Moves a tuple to the place of its best entry.
+    /// Moves a tuple to the place in `order` that belongs to the rank of its best entry.
     fn reorder(&mut self, tuple: u32) {
         let best = self.tuples[tuple as usize].best();
         let Some(old) = self.order.iter().position(|(_, other)| *other == tuple) else {

@@ -2,8 +2,8 @@
 
 use crate::lookup::{MISS, shape::FieldPlace};
 
-/// The order in which entries are tried, smaller ranks first. Higher priorities come first, and
-/// older entries among equal ones.
+/// The order in which entries are tried, smaller ranks first. An entry of higher priority comes before one of lower
+/// priority; among entries of the same priority, the older entry comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u128);
 
@@ -17,7 +17,7 @@ impl Rank {
     }
 }
 
-/// A range of one field: the lowest and the highest value, each its least significant word first.
+/// A range of one field: the lowest and the highest value, both as words, the least significant word first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRange {
     pub low: Vec<u64>,
@@ -110,7 +110,7 @@ impl Store {
         differs == 0 && self.in_ranges(entry, key)
     }
 
-    /// Whether the key's fields are in the ranges of an entry, if it has any.
+    /// Whether the key's fields are in the ranges of an entry. True if no field is matched by ranges.
     #[inline(always)]
     pub(super) fn in_ranges(&self, entry: u32, key: &[u64]) -> bool {
         if self.range_fields.is_empty() {

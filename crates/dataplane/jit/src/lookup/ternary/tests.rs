@@ -115,7 +115,7 @@ impl Check {
             })
             .collect();
         if self.random.bool() {
-            // Near each other: a common prefix.
+            // The ends are near each other: they have a common prefix.
             ends[1] = ends[0].clone();
             ends[1][0] ^= self.random.u64(0..16) & low(field.bits);
         }

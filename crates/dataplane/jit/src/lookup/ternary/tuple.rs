@@ -15,8 +15,8 @@ const FILTER_BITS_PER_VALUE: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct Tuple {
     mask: Box<[u64]>,
-    /// A bit for the hash of each value. Most tuples lack a key's value, and one bit tells that
-    /// without a walk through slots of unpredictable length.
+    /// A bit for the hash of each value. Most tuples do not have the value of a given key. One bit of the filter tells
+    /// this, so that a lookup need not probe slots, whose number varies unpredictably.
     filter: Vec<u64>,
     /// Values added to the filter since it was built.
     in_filter: usize,
@@ -100,7 +100,7 @@ impl Tuple {
         self.mark(store.value(entry));
     }
 
-    /// Adds an entry; false if too many entries have the same value.
+    /// Adds an entry. Returns false if too many entries have the same value.
     pub(super) fn insert(&mut self, store: &mut Store, entry: u32) -> bool {
         let rank = store.rank(entry);
         let head = self.heads.lookup(store.value(entry));
@@ -127,7 +127,7 @@ impl Tuple {
         true
     }
 
-    /// Removes an entry; false if it is not here.
+    /// Removes an entry. Returns false if the entry is not in this tuple.
     pub(super) fn remove(&mut self, store: &mut Store, entry: u32) -> bool {
         if !self.ranks.remove(&(store.rank(entry), entry)) {
             return false;

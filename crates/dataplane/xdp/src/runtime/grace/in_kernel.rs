@@ -1,4 +1,4 @@
-//! Tests of grace periods that end with NAPI polls, with real polls.
+//! Tests of grace periods that NAPI polls end. The polls are the kernel's real ones.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -124,7 +124,7 @@ fn take(port: &mut AfPacketPort, instances: &mut Vec<u16>) {
     port.receive(0, 64, &mut take).expect("received");
 }
 
-/// Ends `until_over`.
+/// Once true, `until_over` returns.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// A wait for RCU that lasts until the test is over, as if some program kept running, or until a timeout.
@@ -147,7 +147,7 @@ struct WithoutRcu {
 impl WithoutRcu {
     fn new() -> WithoutRcu {
         veth_pair("in0", "out0");
-        // With GRO the other end accepts redirected frames without an XDP program.
+        // With GRO the other end of the veth pair accepts redirected frames although it has no XDP program.
         ethtool("-K out0 gro on");
         let port = AfXdpPort::open("in0", &AfXdpConfig::default()).expect("a port");
         let outside = AfPacketPort::open("out0", AfPacketConfig::default()).expect("a port");
@@ -171,7 +171,7 @@ impl WithoutRcu {
         }
     }
 
-    /// An entry for the address of [`frame`].
+    /// Returns a table entry for the address of [`frame`].
     fn entry(&self, action: &str, args: &[u16]) -> TableEntry {
         let program = self.switch.program().expect("a program");
         let action = program.action_of(self.table, &format!("ExchangeIngress.{action}"));

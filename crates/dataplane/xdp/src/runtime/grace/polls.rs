@@ -1,27 +1,31 @@
-//! Grace periods that NAPI polls end: every poll that was running when the period began has ended.
+//! Grace periods that NAPI polls end. Such a period ends once every poll that was running when the period began has
+//! ended.
 //!
-//! A packet is handled within one run of a driver's poll, including its copies' egress and their hand-over to a
-//! device, because a driver must flush redirected frames before its poll returns. RCU's grace periods rest on the
-//! same rule. Each processor has a word that is odd during a poll with packets of the program
-//! ([`crate::image::Heap::polls`]). The first packet of a poll makes it odd, before it reads which copy of the tables is
-//! in force and then that copy. The program at tracepoint `napi_poll` makes it even at the end of the poll. So a period
-//! lasts as long as the polls that are running, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
+//! A packet is handled within one run of a driver's poll, including its copies' egress and their hand-over to a device,
+//! because a driver must flush redirected frames before its poll returns. RCU's grace periods rest on the same rule.
+//! Each processor has a word that is odd during a poll with packets of the program ([`crate::image::Heap::polls`]). The
+//! first packet of a poll makes the word odd. Only then does it read which version of the tables is valid, and then the
+//! tables in that version. The program at tracepoint `napi_poll` makes the word even at the end of the poll. So a
+//! period lasts as long as the polls that are running: some microseconds to milliseconds. A period of RCU takes 7 to 30
+//! ms.
 //!
 //! *Order.* The writer stores the new data, issues a full barrier, then loads the words. The first packet of a poll
-//! adds 1 to the word, which is a full barrier, then loads the data. At least one of them sees the other's store (Dekker): a packet that
-//! the writer does not see has not begun to read, and will read the new data. If the writer sees that a word has
-//! changed, or is even, then the addition at the poll's end has happened, after all reads of that poll. This holds on
-//! x86, and on arm64, where an atomic operation with acquire and release semantics orders as a barrier does.
+//! adds 1 to the word, which is a full barrier, then loads the data. So at least one of the two sees what the other has
+//! stored, as in Dekker's algorithm. If the writer does not see a packet's addition, the packet has not begun to read,
+//! and will read the new data. If the writer sees that a word has changed, or is even, then the addition at the poll's
+//! end has happened, after all reads of that poll. This holds on x86, and on arm64, where an atomic operation with
+//! acquire and release semantics orders as a barrier does.
 //!
 //! *When no poll ends.* Polls on one processor neither overlap nor interrupt each other, as softirqs are off during
 //! each. So the tracepoint never fires within a running poll, except for netconsole's polls with budget 0, which the
-//! tracepoint's program ignores. A program that runs outside of any poll, such as a tun device's, also has softirqs off; it
-//! leaves the word odd until the next poll on that processor ends. (Before Linux 6.11 `BPF_PROG_TEST_RUN` has
-//! softirqs on, but its frames go nowhere.) RCU, which is waited for in parallel ([`super::Graces`]), may end the period
-//! first; so it does if the tracepoint's program was not run, a processor went offline, or a poll is long.
+//! tracepoint's program ignores. A program that runs outside of any poll, such as a tun device's, also has softirqs
+//! off; it leaves the word odd until the next poll on that processor ends. (Before Linux 6.11 `BPF_PROG_TEST_RUN` has
+//! softirqs on, but its frames go nowhere.) RCU is waited for in parallel ([`super::Graces`]) and may end the period
+//! first. RCU ends it if the tracepoint's program was not run, a processor went offline, or a poll is long.
 //!
-//! *Whose word.* Each loaded program has words of its own, as it has maps of its own: also an earlier program, and one
-//! left by an earlier process. On PREEMPT_RT softirqs may be interrupted, so there are no such periods.
+//! *Whose word.* Each loaded program has its own words, because it has its own maps. This also holds for an earlier
+//! program, and for a program that an earlier process has left running. On PREEMPT_RT softirqs may be interrupted, so
+//! polls end no periods there.
 
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -32,7 +36,7 @@ pub(crate) type ReadPolls = Box<dyn Fn() -> Vec<u64> + Send + Sync>;
 /// How often a running period is checked.
 const EVERY: Duration = Duration::from_micros(100);
 
-/// How long a running period is checked. If polls do not end the period by then, RCU will soon.
+/// How long a running period is checked. If polls do not end the period by then, RCU will soon end it.
 const AT_MOST: Duration = Duration::from_millis(5);
 
 /// A period that has begun and not ended.

@@ -25,7 +25,7 @@ impl Words {
         Some(Box::new(move || words.iter().map(load).collect()))
     }
 
-    /// Grace periods that only these words end.
+    /// Makes grace periods that only these words end.
     fn graces(&self) -> Graces {
         Graces::new(never, self.read())
     }

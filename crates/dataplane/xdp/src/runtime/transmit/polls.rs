@@ -1,5 +1,5 @@
 //! Reports the ends of NAPI polls to the programs of the ports ([`Polls`]) and to the writer's grace periods
-//! ([`Heap::polls`]), and which ports refused copies during a poll.
+//! ([`Heap::polls`]). Also reports which ports refused copies during a poll.
 
 use std::io;
 
@@ -92,7 +92,7 @@ fn find(asm: &mut Assembler, polls: MapRef, missing: Label) {
 }
 
 /// Handles a port that refused frames: limits the copies of later polls to the number that this poll made for earlier
-/// packets, and stops copies for the port in this poll. R0 is the port's count. Overwrites R0 to R6.
+/// packets, and stops copies for the port in this poll. R0 is the address of the port's counts. Overwrites R0 to R6.
 pub(super) fn limit(asm: &mut Assembler) {
     let end = asm.label();
     asm.load(Size::B8, R1, R0, count::PORT);
@@ -103,7 +103,8 @@ pub(super) fn limit(asm: &mut Assembler) {
     asm.jump_if_imm(Jump::Gt, R6, Heap::N_PORTS as i32, end);
     asm.alu_imm(Alu::Lsh, R6, Polls::SHIFT as i32);
     asm.alu(Alu::Add, R6, R0);
-    // If the numbers differ, this poll made no copies for this port alone, so nothing is known about the port's room.
+    // If the numbers differ, this poll made no copies of a packet whose copies all leave by this port. So nothing is
+    // known about the port's room.
     asm.load(Size::B4, R1, R0, Polls::NUMBER);
     asm.load(Size::B4, R2, R6, Polls::POLL);
     asm.jump_if(Jump::Ne, R1, R2, end);
@@ -135,7 +136,8 @@ fn learn(asm: &mut Assembler) {
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
-    // Nothing is left: a packet with many copies followed one with few. The limit stays as it was.
+    // The difference is not positive, because a packet with many copies followed a packet with few. The limit stays as
+    // it was.
     asm.mov(R3, R2);
     asm.jump(unknown);
     // The poll's first packet was refused, so the ring is full of copies from earlier polls. If those polls had a

@@ -1,5 +1,5 @@
-//! Residence times, from a frame's arrival until a device takes it or its copy, as the tracepoint's program counts
-//! them: a histogram with 32 buckets for each power of two.
+//! Generates the part of the tracepoint's program that counts residence times: the times from a frame's arrival until a
+//! device takes the frame or a copy of it. They are counted in a histogram with 32 buckets for each power of two.
 
 use super::note::{self, frame};
 use super::{QUEUE_FRAMES, TIMES};
@@ -9,8 +9,8 @@ use crate::asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, Symbol};
 /// Log2 of the number of buckets in each power of two.
 const SHIFT: u32 = 5;
 
-/// Entries of the histogram, one for each interface, stream and bucket. When all are in use, times that need another
-/// one are not recorded. A stream uses about 100 entries on one port.
+/// Entries of the histogram, one for each interface, stream and bucket. When all entries are in use, a time that needs
+/// a new entry is not recorded. A stream uses about 100 entries on one port.
 pub(super) const KEYS_MAX: u32 = 1 << 14;
 
 // Stack offsets.
@@ -23,7 +23,7 @@ const VALUE: i16 = -64;
 
 /// Position of a frame in the record.
 const PLACE: Reg = R6;
-/// [`note::N_EQUAL`], when the frames are counted.
+/// Holds [`note::N_EQUAL`] when the frames are counted.
 const N_EQUAL: Reg = R8;
 /// How many frames the driver took.
 const N_TAKEN: Reg = R9;
@@ -149,7 +149,8 @@ fn count(asm: &mut Assembler) {
 fn bucket(asm: &mut Assembler) {
     let small = asm.label();
     asm.jump_if_imm(Jump::Lt, R1, 1 << SHIFT, small);
-    // How many bits to shift until the time has the bits of a bucket number: first whole bytes, then by table.
+    // Compute by how many bits the time must be shifted right until `SHIFT` + 1 bits are left. First count whole bytes,
+    // then count the remaining bits with the table.
     asm.mov(R2, R1);
     asm.alu_imm(Alu::Rsh, R2, SHIFT as i32 + 1);
     asm.mov_imm(R3, 0);
@@ -174,7 +175,7 @@ fn bucket(asm: &mut Assembler) {
     asm.place(small);
 }
 
-/// For each byte, the position of its highest set bit, from 1; 0 for 0.
+/// Returns, for each value of a byte, the position of its highest set bit, counted from 1; 0 for the value 0.
 pub(super) fn bits() -> impl Iterator<Item = u8> {
     (0..=u8::MAX).map(|byte| (u8::BITS - byte.leading_zeros()) as u8)
 }

@@ -14,7 +14,7 @@ use crate::sample::{Check, Sample};
 const LISTS: &str = "backends/bmv2/CMakeLists.txt";
 /// The variable that stands for the root of the checkout in the file `LISTS`.
 const ROOT: &str = "${P4C_SOURCE_DIR}/";
-/// The script that runs tests on simple_switch without PTF in the file `LISTS`.
+/// The script with which the file `LISTS` runs tests on simple_switch without PTF.
 const DRIVER: &str = "run-bmv2-test.py";
 const ERRORS: [&str; 2] = ["testdata/p4_16_errors", "testdata/p4_16_bmv_errors"];
 const OTHER_ARCHITECTURES: [&str; 9] = [

@@ -1,7 +1,8 @@
 //! Gives random input to the compiler and the JSON loader, for a given time.
 //!
-//! A case is a finding if it panics, hangs or exhausts memory, or if the compiler accepts a program that the switch
-//! then refuses. Each finding is written below `target/fuzz`, with the number of its case.
+//! A case is one input. It is a finding if the compiler or the loader panics, hangs or exhausts memory, or if the
+//! compiler accepts a program that the switch then refuses. Each finding is written below `target/fuzz`, with the
+//! number of its case.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

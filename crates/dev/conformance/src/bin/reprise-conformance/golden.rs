@@ -1,8 +1,8 @@
 //! Finds the places of errors in what p4c prints.
 //!
-//! An error begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`; without a place, with the
-//! bracket. The source line and its underline follow, then further places of the same error as `file(line)`. A warning
-//! has `[--Wwarn=kind] warning` instead.
+//! An error begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`. An error without a place
+//! begins with the bracket. The source line and its underline follow, then further places of the same error as
+//! `file(line)`. A warning has `[--Wwarn=kind] warning` instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub struct Place {
 /// The places of one error, p4c's main place first. The list is empty if the error has no place.
 pub type Places = Vec<Place>;
 
-/// The errors in a text that p4c has printed, in its order.
+/// Returns the errors in a text that p4c has printed, in the order of the text.
 pub fn errors(text: &str) -> Vec<Places> {
     let mut errors: Vec<Places> = Vec::new();
     let mut is_in_error = false;

@@ -44,7 +44,7 @@ pub type Judged<A> = (usize, A, Duration);
 /// Runs every job. Calls `on_judged` in the order of the jobs.
 ///
 /// # Errors
-/// A worker cannot be started or spoken with.
+/// A worker cannot be started, or the communication with a worker fails.
 pub fn run<A: Answer>(
     pool: Pool,
     jobs: &[Job],
@@ -183,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Kills a process that is late, waits until it has ended, and returns the reason.
+    /// Waits until the worker's process has ended, and returns the reason. Kills the process first if it is late.
     fn end(mut self, limit: Duration) -> Result<Ended, Failure> {
         if self.is_late {
             self.child.0.kill()?;
@@ -202,7 +202,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

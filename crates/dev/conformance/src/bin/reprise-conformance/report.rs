@@ -26,9 +26,9 @@ pub struct Total {
     pub left_out: usize,
     /// Number of refused samples for which p4c's error is known.
     pub with_place: usize,
-    /// Number of samples in `with_place` that are refused on p4c's line.
+    /// Number of samples in `with_place` that our compiler refuses on the line of p4c's error.
     pub on_line: usize,
-    /// Number of samples in `with_place` whose first error is at the start of one of p4c's errors.
+    /// Number of samples in `with_place` whose first error is at the first place of one of p4c's errors.
     pub on_first: usize,
     /// Number of samples in `with_place` that are refused at another place only because they are not programs for
     /// v1model. p4c judges such samples without a back end.
@@ -110,7 +110,7 @@ impl<'k> Report<'k> {
     }
 
     /// Returns the known failures whose sample did not fail. If `is_whole` (no sample was left out), also returns the
-    /// known failures, of the checks that ran, whose sample does not exist.
+    /// known failures whose sample does not exist, but only for the checks that ran.
     pub fn stale(&self, samples: &[Sample], is_whole: bool) -> Vec<String> {
         let mut stale = self.stale.clone();
         if is_whole {

@@ -158,7 +158,7 @@ fn programs(args: &Args, root: &Path) -> Result<(), Failure> {
     conclude(args, report.json(), failure)
 }
 
-/// Runs the jobs and prints lines in the order of the jobs.
+/// Runs the jobs, and prints the lines that `line` makes from the answers, in the order of the jobs.
 fn judge<A: Answer>(
     args: &Args,
     jobs: &[Job],

@@ -117,10 +117,10 @@ impl Answer for Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hit {
-    /// Our first error is at the start of one of p4c's errors, or p4c's error has no place.
+    /// Our first error is at the first place of one of p4c's errors, or p4c's only error has no place.
     First,
-    /// One of our errors is at the start of one of p4c's errors, or our first error is at a further place of one of
-    /// p4c's errors.
+    /// One of our errors is at the first place of one of p4c's errors, or our first error is at a further place of one
+    /// of p4c's errors.
     Line,
     /// Neither the condition of `First` nor the condition of `Line` holds.
     Elsewhere,

@@ -1,8 +1,7 @@
 //! Runs engines in lockstep. The switches get the same frames, control calls and times, and everything visible is
 //! compared: frames in their order, packet-ins, digests, idle timeouts, every counter, drops by reason, entries,
 //! registers, waiting packets and their due times.
-//!
-//! A difference is reduced to few steps that still show a difference.
+//! If a case shows a difference, its steps are reduced to few steps that still show a difference.
 
 mod frames;
 mod state;
@@ -33,7 +32,7 @@ const SHRINKS_MAX: usize = 3_000;
 /// One input for all switches.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Gives the switches a frame, and takes everything that leaves.
+    /// Gives the switches a frame, and takes all frames that leave the switches.
     Frame(PortId, Vec<u8>),
     /// Gives the switches a frame and takes nothing, so that queues fill.
     Queue(PortId, Vec<u8>),
@@ -97,7 +96,8 @@ pub fn names_of(mut options: NativeOptions) -> String {
 pub struct Mismatch {
     /// The position of the engine among the compared engines.
     pub engine: usize,
-    /// The step that showed the difference, the expected and the found values, and the steps that lead there.
+    /// Describes the step that showed the difference, the expected and the found values, and the steps that lead to the
+    /// difference.
     pub description: String,
 }
 
@@ -279,7 +279,8 @@ impl Case {
     }
 }
 
-/// Returns a random configuration. In some configurations all queues are short, in some the output is slow.
+/// Returns a random configuration. In some configurations all queues are short; in some configurations the output is
+/// slow.
 pub fn random_config(rng: &mut Rng) -> SwitchConfig {
     let mut config = SwitchConfig {
         recirculation_rate_pps: Some(RECIRCULATION_PPS),

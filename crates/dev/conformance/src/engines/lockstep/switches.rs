@@ -8,7 +8,8 @@ use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
-/// The compared switches are polled for one to this many frames at once, in turn.
+/// Maximum number of frames that one poll of a compared switch requests. From poll to poll this number runs from 1 to
+/// the maximum, again and again.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
 /// What the reference switch did in a case, as counts for the report of a run.

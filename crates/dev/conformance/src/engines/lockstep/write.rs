@@ -13,7 +13,8 @@ use fastrand::Rng;
 
 /// Number of ports of a switch. Frames arrive at any of these ports.
 pub const PORTS: u16 = 8;
-/// Ids of the groups and clone sessions that are set up. These are also the ids that the corpus's programs use.
+/// Ids of the groups and clone sessions that are set up. The programs of the corpus (the repository's test programs)
+/// use these ids too.
 const COPY_IDS: [u32; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 100];
 /// Only cells with an index below this number are written, because the corpus's programs read these cells.
 const CELLS: u64 = 16;

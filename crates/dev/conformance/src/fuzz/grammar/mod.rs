@@ -1,4 +1,5 @@
-//! Generates programs from a grammar. Most programs have no type errors, so that they reach the later passes.
+//! Generates programs from a grammar. Most programs have no type errors, so that they reach the compiler's later
+//! passes.
 
 mod expression;
 

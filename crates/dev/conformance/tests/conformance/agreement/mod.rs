@@ -14,7 +14,7 @@ use fastrand::Rng;
 /// Maximum number of frames taken after one packet, since some programs clone and recirculate without end.
 const FRAMES_MAX: usize = 1_000;
 const ENTRIES_PER_TABLE: usize = 6;
-/// Number of cells of each array that are compared. The corpus's programs use only small indexes.
+/// Number of cells of each register and counter array that are compared. The corpus's programs use only small indexes.
 const CELLS: u64 = 64;
 
 /// A program, and the names of its registers and counters.
@@ -210,8 +210,8 @@ impl Case {
         }
     }
 
-    /// Leaves out packets and entries without which a difference remains, and returns this difference. Returns `None`
-    /// if the programs do not differ.
+    /// Leaves out the packets and entries that are not necessary for a difference, and returns the difference that
+    /// remains. Returns `None` if the programs do not differ.
     pub fn shrunk(&self, plain: &Subject, other: &Subject) -> Option<String> {
         self.difference(plain, other)?;
         let mut least = self.clone();

@@ -1,4 +1,5 @@
-//! Cancels calls at every stage: repeatedly, after 0, 25, 50, ... microseconds.
+//! Makes calls repeatedly and cancels them after 0, 25, 50, ... microseconds, so that calls are cancelled at every
+//! stage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::{PLACE, Shared};
 const STEP: Duration = Duration::from_micros(25);
 const N_STEPS: u32 = 200;
 
-/// Cancels Reads and small calls until the end. The racers cancel Writes and the setting of pipelines.
+/// Cancels Reads and small calls until the end of the run. The controllers of `racers` cancel Writes and the setting of
+/// pipelines.
 pub(crate) async fn sweep(shared: Arc<Shared>, mut rng: Rng) {
     let wanted = shared.grammars[0].wanted();
     while !shared.is_over() {

@@ -26,7 +26,7 @@ use crate::{PLACE, Shared};
 /// How long an answer may take, including a new connection. Thousands of calls compete, and the machine may have other
 /// work.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// The longest time that may pass without a frame that the switch receives.
+/// The longest time in which the switch may receive no frame.
 const FRAMES_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -118,7 +118,8 @@ async fn look(
     Ok(())
 }
 
-/// Reads the tokens in both cells with one request, and checks them.
+/// Reads, with one request, the tokens that the controllers of `racers` write into two register cells, and checks the
+/// tokens.
 async fn tokens(
     shared: &Shared,
     client: &mut Client,

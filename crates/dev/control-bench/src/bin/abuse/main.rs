@@ -44,8 +44,8 @@ const PROGRAMS: [&str; 2] = [
 const DESCRIPTORS_MORE_MAX: usize = 16;
 /// How long the switch may take to close the connections of clients that have left.
 const FORGET_MAX: Duration = Duration::from_secs(60);
-/// How much more memory the last quarter may use than the second quarter (factor, bytes). The margin covers
-/// fluctuations of the heap and the different sizes of the programs.
+/// How much more memory the switch may use in the last quarter of the run than in the second quarter (factor, bytes).
+/// The margin covers fluctuations of the heap and the different sizes of the programs.
 const MEMORY_MORE_MAX: (f64, u64) = (1.25, 64 << 20);
 
 /// Abuses a switch's control plane while frames pass, in a network namespace of its own.

@@ -24,14 +24,15 @@ use tonic::transport::Channel;
 
 use crate::{PLACE, Shared};
 
-/// The role of the clients that send mutated messages. It may write every object of the first program except the cells
-/// with the tokens.
+/// The role of the clients that send mutated messages. It may write every object of the first program except the
+/// register cells that contain the tokens of the controllers of `racers`.
 const ROLE: &str = "abuse";
 const ROLE_ID: Uint128 = Uint128 { high: 0, low: 77 };
 const ROLE_CONFIG: &str = "type.googleapis.com/stratum.P4RoleConfig";
 /// Maximum number of calls on one connection.
 const CALLS_MAX: usize = 50;
-/// Calls, and sizes above the limit of a stream message or of a request.
+/// Calls with oversized messages: each with a size in bytes that is above the limit of a stream message or of a
+/// request.
 const OVERSIZE: [(Rpc, usize); 3] = [
     (Rpc::StreamChannel, 2 << 20),
     (Rpc::Capabilities, 5 << 20),
@@ -163,8 +164,8 @@ async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
     shared.count(format!("messages {rpc:?} {came}"));
 }
 
-/// Recognises election ids that may be above the racers' ids. The switch could not refuse such an id, and the id would
-/// remain the highest until the end.
+/// Recognises election ids that may be above the ids of the racers, which are the controllers that compete to be
+/// primary. The switch could not refuse such an id, and the id would remain the highest until the end.
 fn keeps_racers_out(message: &[u8]) -> bool {
     let decoded = StreamMessageRequest::decode(message).ok();
     let Some(Request::Arbitration(update)) = decoded.and_then(|it| it.update) else {

@@ -272,7 +272,7 @@ async fn write_entries(shared: &Shared, controller: &mut Controller, rng: &mut R
     let updates = (0..rng.usize(1..40)).filter_map(|_| {
         let update = shared.grammars[0].update(rng);
         let kind = update.entity.as_ref().and_then(|it| it.entity.as_ref());
-        // Register cells contain the tokens. Groups and sessions exist in every program.
+        // Leave out register cells, which contain the tokens, and groups and sessions, which exist in every program.
         let is_its_own = !matches!(
             kind,
             Some(Kind::RegisterEntry(_) | Kind::PacketReplicationEngineEntry(_))

@@ -66,7 +66,7 @@ pub struct FakeSwitch {
     pub log: Vec<Option<Update>>,
     /// The fault that cuts the controller off from the switch, if a test wants one.
     pub fault: Option<Fault>,
-    /// After this number of log entries, the switch does not answer calls that change the state.
+    /// Once the log has this many entries, the switch no longer answers calls that change the state.
     pub silent_after: Option<usize>,
     pub n_readings: u64,
     pub largest_batch: usize,
@@ -178,7 +178,7 @@ impl FakeSwitch {
     }
 
     /// Moves the viewers of groups 1, 2, ... in the registers, so that each group starts `stride` register cells after
-    /// the previous group. Another controller might arrange them so.
+    /// the previous group. Another controller might arrange the viewers in this way.
     pub fn scatter(&mut self, stride: u32) {
         self.drain();
         let ids = ["viewer_ips", "viewer_macs", "viewer_ids"].map(|name| self.register_id(name));

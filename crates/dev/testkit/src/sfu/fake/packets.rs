@@ -37,7 +37,8 @@ impl FakeSwitch {
             };
             self.packets.push(packet);
             if self.register_id("groups").is_some() {
-                // In the recirculation program, a packet reads its presenter's entry and its group's cells in one pass.
+                // In the recirculation program, a packet reads its presenter's entry and its group's cells in the same
+                // pass through the pipeline.
                 let last = self.packets.len() - 1;
                 self.step(last);
             }
@@ -82,7 +83,8 @@ impl FakeSwitch {
         of_table.map(presenter).collect()
     }
 
-    /// Advances one packet by one step, in which it reads its group or the viewer of its next copy, or ends.
+    /// Advances one packet by one step. In a step the packet reads its group, or reads the viewer of its next copy, or
+    /// ends.
     pub(super) fn step(&mut self, idx: usize) {
         let mut packet = self.packets.swap_remove(idx);
         let Some(copies) = packet.copies.clone() else {

@@ -1,6 +1,6 @@
-//! Follows calls. The analysis runs a function of the program in place of its call. For a function of the architecture
-//! it knows which arguments the function writes. A fact says whether a value may be unset or a header invalid
-//! ([`Fact`]).
+//! Follows calls in the analysis of unset values and invalid headers. The analysis runs a function of the program in
+//! place of its call. For a function of the architecture the analysis knows which arguments the function writes. A
+//! fact says whether a value may be unset or a header invalid ([`Fact`]).
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};
@@ -116,7 +116,8 @@ impl Flow<'_> {
         *state = join_states(ends);
     }
 
-    /// Runs one state; returns the facts if it can accept, and the facts for each successor.
+    /// Runs one state. Returns the facts at its transition to `accept`, if it has one, and the facts for each
+    /// successor.
     fn parser_state(
         &mut self,
         parser: &Parser,
@@ -223,7 +224,7 @@ impl Flow<'_> {
         self.exits.iter_mut().for_each(copy_back);
     }
 
-    /// Runs a body and joins the facts at its `return`s and its end; its `exit`s also leave the caller.
+    /// Runs a body and joins the facts at its `return`s and its end. An `exit` in the body also leaves the caller.
     fn enter(
         &mut self,
         parameters: &[VarId],
@@ -363,7 +364,8 @@ impl Flow<'_> {
         });
         self.asked = asked.collect();
         for key in &table.keys {
-            // Entries may omit a key of any other kind, so for an invalid header no entry need match on its fields.
+            // Entries may omit a key of any other match kind. So if a header is invalid, perhaps no entry matches on
+            // its fields.
             let may_ask = matches!(&*key.match_kind, "exact" | "lpm");
             let outer = self.certain_only;
             self.certain_only |= !may_ask;

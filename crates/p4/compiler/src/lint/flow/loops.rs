@@ -1,5 +1,5 @@
-//! Loops, in the analysis of unset values and invalid headers. It runs a loop's body until no [`Fact`] (whether a value
-//! is set, or a header valid) changes, then once more to report.
+//! Handles loops in the analysis of unset values and invalid headers. The analysis runs a loop's body until no [`Fact`]
+//! (whether a value is set, or a header valid) changes, then once more to report.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};

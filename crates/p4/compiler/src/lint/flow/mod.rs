@@ -1,11 +1,12 @@
 //! Tracks at each point which variables may have no value and which headers may be invalid.
 //!
 //! The analysis runs the architecture's blocks in the switch's order, with calls inlined. Each branch gets a copy of
-//! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:
+//! the facts, and where branches meet, their facts are joined. This decides which errors are reported:
 //! - an error on every path is always reported;
-//! - an error on some paths is not reported inside of a later condition: `if (a) x = 1; if (a) use(x);` is fine, and so
-//!   is everything that the control plane decides by choosing an action. Inside a condition, and after a condition with
-//!   a branch that leaves the block, an earlier [`Fact::Maybe`] is [`Fact::Silent`].
+//! - an error on only some paths is not reported inside a later condition, because the condition may exclude these
+//!   paths, as in `if (a) x = 1; if (a) use(x);`. The control plane's choice of an action counts as a condition too.
+//!   Inside a condition, and after a condition with a branch that leaves the block, an earlier [`Fact::Maybe`] becomes
+//!   [`Fact::Silent`].
 
 mod call;
 mod loops;
@@ -25,17 +26,17 @@ use vars::Vars;
 
 /// Maximum number of statements that the analysis runs. If a program's calls unfold into more, nothing is reported.
 const STATEMENTS_MAX: usize = 300_000;
-/// Depth of nested calls; more is recursion, which another pass reports as an error.
+/// Depth of nested calls. Deeper calls are recursion, which another pass reports as an error.
 const DEPTH_MAX: usize = 40;
 
 /// Whether a value is set, or whether a header is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fact {
-    /// On no path.
+    /// The value is set, or the header valid, on no path.
     Bad,
-    /// On some paths.
+    /// It is set or valid on some paths.
     Maybe,
-    /// On some paths, but a condition may have chosen them: nothing is reported.
+    /// It is set or valid on some paths, but a condition may have chosen these paths, so nothing is reported.
     Silent,
     Good,
 }
@@ -63,7 +64,7 @@ enum Node {
 }
 
 impl Node {
-    /// A node for a type, with the fact `value` for every value and `header` for every header in it.
+    /// Makes a node for a type. Every value in it gets the fact `value`, every header in it the fact `header`.
     fn new(program: &Program, ty: &Type, value: Fact, header: Fact) -> Self {
         match program.underlying(ty) {
             Type::Struct(id) => {
@@ -195,7 +196,7 @@ fn is_idempotent(with: &impl Fn(Fact, Fact) -> Fact) -> bool {
         .all(|fact| with(fact, fact) == fact)
 }
 
-/// A place: the variable, then fields and indices.
+/// The path to a place in a variable: the variable, then the numbers of the fields and elements that lead to the place.
 type Path = (VarId, Vec<usize>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -310,7 +311,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     flow.pipeline();
     flow.rest();
     let whole = flow.statements <= STATEMENTS_MAX;
-    // Half an analysis would report values as unset that the other half sets.
+    // An analysis that stopped early would report values as unset that the rest of the program sets.
     if whole {
         sink.append(found);
     }

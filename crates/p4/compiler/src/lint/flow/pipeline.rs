@@ -44,7 +44,7 @@ impl Handed {
 }
 
 impl Flow<'_> {
-    /// The blocks of `V1Switch`, in the order of its parameters.
+    /// Returns the blocks of `V1Switch`, in the order of its parameters.
     fn blocks(&self) -> Option<[Block; 6]> {
         let program = self.program;
         let main = &program.instances[program.main?];
@@ -167,7 +167,8 @@ impl Flow<'_> {
         join_states(exits.into_iter().map(Some).chain([end]))
     }
 
-    /// Parameters as an unknown caller passes them: inputs have values, and the validity of headers is unknown.
+    /// Returns the facts about parameters of a block whose caller is unknown: inputs have values, and the validity of
+    /// headers is unknown.
     fn fresh(&self, parameters: &[VarId]) -> Env {
         let mut env = Env::default();
         for id in parameters {
@@ -182,7 +183,7 @@ impl Flow<'_> {
         env
     }
 
-    /// Whether the program makes clones, which may reach egress in another state than after ingress.
+    /// Whether the program makes clones. A clone's facts at egress may differ from the facts after ingress.
     fn makes_clones(&self) -> bool {
         let mut found = false;
         for body in walk::bodies(self.program) {
@@ -226,7 +227,7 @@ impl Flow<'_> {
     }
 }
 
-/// Marks all values as set: metadata begins as zero, and a missing value is reported only once.
+/// Marks all values as set, because metadata begins as zero and a missing value is reported only once.
 fn known_values(mut handed: Handed) -> Handed {
     for node in [&mut handed.headers, &mut handed.metadata] {
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });

@@ -141,7 +141,7 @@ impl Flow<'_> {
         *state = meet(&env, ends);
     }
 
-    /// The variable, fields and indices that an expression names; `None` if they are unknown.
+    /// Returns the variable, fields and indices that an expression names; `None` if they are unknown.
     pub fn path(&self, expr: &Expr) -> Option<Path> {
         match &expr.kind {
             ExprKind::Var(id) => Some((*id, Vec::new())),
@@ -216,7 +216,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Checks everything that computing an expression reads.
+    /// Checks every value that is read when an expression is computed.
     pub fn read(&mut self, expr: &Expr, env: &mut Env) {
         match &expr.kind {
             ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => {
@@ -477,7 +477,7 @@ impl Flow<'_> {
         true
     }
 
-    /// Warns about an `out` parameter that its body leaves without a value.
+    /// Warns about an `out` parameter if the body that should set it may end while it has no value.
     pub fn check_out(&mut self, id: usize, env: &mut Env) {
         let var = &self.program.vars[id];
         let Some(node) = env.vars.get_mut(&id) else {
@@ -511,7 +511,8 @@ impl Flow<'_> {
     }
 }
 
-/// Joins branches. If one of them returned or exited, the code after the branches is under a condition.
+/// Joins the facts at the ends of branches. If a branch returned or exited, the code after the branches is under a
+/// condition.
 pub fn meet(before: &Env, ends: Vec<State>) -> State {
     let all_go_on = ends.iter().all(Option::is_some);
     let joined = join_states(ends)?;

@@ -87,7 +87,7 @@ fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_until_somebody_does(
     assert_eq!(beside.stop()["packets"]["digests_lost"], 0);
 }
 
-/// More than one iteration takes.
+/// Number of digests that are made at once: more than one iteration takes.
 const N_AT_ONCE: u16 = 1000;
 
 #[test]

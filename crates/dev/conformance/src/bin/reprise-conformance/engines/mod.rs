@@ -3,9 +3,10 @@
 //! Every STF file runs with every choice of optimisations (none, all, each alone, each pair, all except one). Then the
 //! packets are divided among the suite's programs (the SFU programs and every program with a packet test), and among
 //! conferences on the SFU programs in which viewers join and leave. Each packet goes to the interpreter and to several
-//! native engines, each with another choice of optimisations. A round has a case of each program. The choices change
-//! from round to round, so that each choice is tested with each program. A difference is reduced to few steps, and
-//! printed with the command that reproduces the difference.
+//! native engines, each with another choice of optimisations. A case is a sequence of packets and control calls for one
+//! program, and a round has at least one case of each program. The choices change from round to round, so that each
+//! choice is tested with each program. A difference is reduced to few steps, and printed with the command that
+//! reproduces the difference.
 
 mod report;
 mod subjects;
@@ -75,7 +76,7 @@ impl Run {
         });
     }
 
-    /// Runs every STF file with every choice. Returns the number of files and the failures.
+    /// Runs every STF file with every choice of optimisations. Returns the number of files and the failures.
     fn stf(&self) -> (usize, Vec<String>) {
         let files = stf_files();
         self.bar.set_length(files.len() as u64);
@@ -100,8 +101,8 @@ impl Run {
         )
     }
 
-    /// Returns the subject of a case and the choices to compare: all choices if the case runs alone, otherwise some
-    /// choices, which change each round.
+    /// Returns the index of a case's subject (the program that the case runs), and the choices of optimisations to
+    /// compare: all choices if the case runs alone, otherwise some choices, which change each round.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let (subject, round) = (number % self.order.len(), number / self.order.len());

@@ -42,7 +42,8 @@ pub struct Programs {
     activity: Activity,
 }
 
-/// Combines subjects by program, so that a program with several subjects counts once.
+/// Combines subjects by program, so that a program with several subjects (its own random cases, and conferences) counts
+/// once.
 pub fn by_program(subjects: &[Subject], seen: &[Activity]) -> Programs {
     let mut programs: BTreeMap<&PathBuf, (&Subject, Activity)> = BTreeMap::new();
     for (subject, activity) in subjects.iter().zip(seen) {

@@ -22,7 +22,8 @@ pub fn has_key(table: &Table) -> bool {
     !table.match_fields.is_empty()
 }
 
-/// Returns whether a controller can insert entries. Tables with an action profile are left out.
+/// Returns whether a controller can insert entries. Returns false for tables with an action profile, which are left
+/// out.
 pub fn is_writable(table: &Table) -> bool {
     has_key(table) && !table.is_const_table && table.implementation_id == 0
 }
@@ -138,7 +139,8 @@ impl Form {
         }
     }
 
-    /// Returns a value for entry `number`. It is small, because fields of random packets often contain small numbers.
+    /// Returns a value for entry `number`. The value is small, because fields of random packets often contain small
+    /// numbers.
     fn value(self, number: usize) -> Vec<u8> {
         let Self::Bits(bits) = self else {
             return format!("name-{number}").into_bytes();

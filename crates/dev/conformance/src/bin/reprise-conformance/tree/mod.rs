@@ -1,5 +1,5 @@
 //! Runs third-party programs. Every P4_16 program below a folder is compiled and loaded over P4Runtime into a switch,
-//! and both engines get random packets.
+//! and the interpreter and the native engine get random packets.
 //!
 //! `find` lists the files that may be programs, `settings` finds how the tree itself compiles its programs, `source`
 //! classifies and compiles a file, `entries` fills the tables over P4Runtime, `run` runs one program from end to end in
@@ -68,7 +68,7 @@ pub enum Verdict {
     OwnExtern {
         message: String,
     },
-    /// The program was loaded, filled and run without a fault.
+    /// The program was loaded, its tables were filled, and it ran without a fault.
     Passed(Ran),
     PairRefused {
         message: String,
@@ -95,7 +95,8 @@ pub struct Ran {
     pub entries: usize,
     pub packets: u64,
     pub transmitted: u64,
-    /// Why the interpreter runs the whole program in place of the native engine, if so.
+    /// The reason why the interpreter runs the whole program in place of the native engine. `None` if the native engine
+    /// runs it.
     pub interpreted: Option<String>,
     /// Folders that were searched for included files although the tree does not list these folders.
     pub searched: Vec<String>,

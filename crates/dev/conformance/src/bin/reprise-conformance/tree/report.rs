@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Counts a file and returns its line. Returns `None` if the file is not a program.
+    /// Counts a file, and returns the file's line of the report. Returns `None` if the file is not a program.
     pub fn add(&mut self, subject: &Subject, verdict: &Verdict, took: Duration) -> Option<String> {
         *self.by_word.entry(verdict.word()).or_default() += 1;
         self.n_faults += usize::from(verdict.is_fault());
@@ -46,7 +46,7 @@ impl Report {
         Some(format!("{:8} {}: {line}", verdict.word(), subject.name))
     }
 
-    /// Counts a verdict by its reason, and returns the text of the line.
+    /// Counts a verdict by its reason, and returns the verdict's text for the file's line of the report.
     fn count(&mut self, verdict: &Verdict) -> String {
         match verdict {
             Verdict::Part => String::new(),

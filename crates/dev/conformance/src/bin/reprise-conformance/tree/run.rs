@@ -163,7 +163,7 @@ fn compare(plan: &Plan, program: &Program, writes: &[Write]) -> Result<Activity,
     Ok(sum)
 }
 
-/// Returns why the interpreter runs the whole program in place of the native engine, if so.
+/// Returns why the interpreter runs the whole program in place of the native engine, or `None` if it does not.
 fn interpreted(program: &Program) -> Option<String> {
     let mut switch = native(NativeOptions::ALL)(SwitchConfig::default());
     switch.set_program(program.clone());

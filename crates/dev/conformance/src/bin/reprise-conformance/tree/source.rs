@@ -228,7 +228,7 @@ fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     tokens[..before].last().copied()
 }
 
-/// Returns the index of the opening bracket that belongs to a closing bracket right behind `tokens`.
+/// Returns the index of the opening bracket that belongs to the closing bracket directly after `tokens`.
 fn opening(tokens: &[&str], (close, open): (&str, &str)) -> Option<usize> {
     let mut depth = 1;
     tokens.iter().rposition(|token| {
