@@ -42,7 +42,8 @@ def bmv2_cli(switch: Switch) -> Terminal:
 def test_p4rt_completes_lists_and_remembers(switch: Switch, tmp_path: Path) -> None:
     with p4rt(switch, tmp_path) as shell:
         assert "Tab completes" in shell.expect(PROMPT)
-        # Each Tab completes one word: a noun, a verb, an object, then two parameters of an action.
+        # Each Tab completes one word: a noun, a verb, an object, a match field, an action and its
+        # parameters.
         shell.press("tab" + TAB)
         shell.expect("p4rt> table ")
         shell.press("a" + TAB + "ro" + TAB)

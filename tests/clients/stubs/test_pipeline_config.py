@@ -35,7 +35,7 @@ def test_before_there_is_a_program_nothing_is_read_or_written(switch: Switch) ->
 
 
 def as_p4_utils(address: str) -> tuple[bool, p4.ForwardingPipelineConfig]:
-    """Does what p4-utils does; returns whether it sent a program, and the program in the switch.
+    """Does what p4-utils does; returns whether it sent a program, and the P4Info in the switch.
 
     The SimpleSwitchP4RuntimeAPI of p4-utils asks for the P4Info on a first connection. Only if this
     fails, it sets the pipeline, on a second connection.

@@ -157,7 +157,8 @@ pub struct SwitchContext<'a> {
     pub now: Nanos,
     /// The ports of the event loop.
     pub ports: &'a [PortStatus],
-    /// Callers that wait for a drain; owned by the event loop.
+    /// Callers of [`Device::drain`](crate::Device::drain), which wait until the packets that are now in the switch have
+    /// left it. The event loop owns this list.
     pub drain_waiters: &'a mut DrainWaiters,
     /// Cost of the work in updates. The work itself adds its cost.
     pub n_updates: usize,

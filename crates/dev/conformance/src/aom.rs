@@ -1,6 +1,6 @@
-//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast with tags: the switch sends a request
-//! as one or more packets, called *shards*. Each shard has the tags of four receivers, and each receiver gets all
-//! shards.) All engines must send the same frames. The tests write the switches' state directly, without the
+//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast in which the switch authenticates each
+//! request with a keyed hash, a *tag*, for each receiver. The switch sends a request as one or more packets, called
+//! *shards*. Each shard has the tags of four receivers, and each receiver gets all shards.) All engines must send the same frames. The tests write the switches' state directly, without the
 //! configuration service (`aom/service`).
 
 use std::net::Ipv4Addr;
@@ -55,7 +55,8 @@ impl Group {
         Ipv4Addr::new(239, 1, high, low)
     }
 
-    /// Returns the ids of the multicast groups of the shards and of the receivers.
+    /// Returns the ids of two multicast groups of the switch: the first makes a copy of a request for each shard, the
+    /// second sends a shard to every receiver.
     fn multicast_ids(&self) -> [u16; 2] {
         [1000, 2000].map(|base| base + self.slot)
     }
@@ -157,7 +158,7 @@ impl Sequencers {
         self.request_at(group.address(), group, datagram)
     }
 
-    /// Sends a group's request to another address.
+    /// Sends a group's request to this address, which may be another one than the group's.
     pub fn request_at(&mut self, address: Ipv4Addr, group: &Group, datagram: &[u8]) -> Vec<Copy> {
         let left = self.send(SENDER_PORT, &frame_to(address, datagram));
         let copies = left.iter().map(|sent| {

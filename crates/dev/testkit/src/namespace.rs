@@ -35,8 +35,8 @@ pub fn in_root_mount_namespace<F: FnOnce()>(body: F) {
     in_root_namespaces(&["--net", "--mount"], body);
 }
 
-/// Returns whether the kernel lets this process, which is not in a new namespace, load BPF programs. If the kernel does
-/// not, prints that nothing was tested.
+/// Returns whether this process is root outside any user namespace, and so may load BPF programs. If not, prints that
+/// nothing was tested.
 pub fn may_use_bpf() -> bool {
     let may = is_root();
     if !may {

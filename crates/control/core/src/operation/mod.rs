@@ -45,8 +45,8 @@ pub(crate) use undo::Undo;
 pub enum Operation {
     /// A change of a table's entries.
     Entry(EntryUpdate),
-    /// Sets a table's default action, as [`Switch::set_default_action`] does. If the program's own action is restored,
-    /// the client data is removed.
+    /// Sets a table's default action, as [`Switch::set_default_action`] does. If this is the action that the program
+    /// declares, what a controller stored with the default entry (such as P4Runtime's metadata) is removed.
     DefaultAction {
         /// The table whose default action is set.
         table: TableId,

@@ -1,5 +1,5 @@
-//! A program is prepared on other threads than those that forward; the tests stop the preparation between any two
-//! steps.
+//! A program is prepared on other threads than those that forward; the tests stop the preparation while it compiles the
+//! program for a worker.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -253,7 +253,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         exclusive.commit(ready).done().await
     };
     let set = harness.device.exclusively(call).await.unwrap();
-    // A failed operation is reported, and the later operations are still executed, as in a batch that is written.
+    // The failed operation is reported, and the other ones are executed, as in a batch that is written.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
     harness.switch.in_switch(0, |switch| {

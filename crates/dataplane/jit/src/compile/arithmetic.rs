@@ -1,5 +1,5 @@
-//! Arithmetic on numbers of several words. [`super::expression`] decides how many words of the
-//! operands are needed, and whether the result is exact.
+//! Arithmetic on numbers of several words. [`super::expression`] decides how many words of the operands are needed for
+//! most operations, and whether the result has all words of the value or only its low words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -168,7 +168,7 @@ impl Emit<'_, '_, '_> {
                     if part == 0 {
                         return low;
                     }
-                    // No word follows the top word, so the shift of the top word brings in the sign, or zeros.
+                    // The word after the top word has no bits of the value: the shift brings in the sign, or zeros.
                     if word + whole + 1 == exact {
                         return if signed {
                             self.b.ins().sshr_imm_u(low, part)

@@ -8,7 +8,8 @@ use dataplane::engine::ir::{
     AnyStack, Expr, ExtractTarget, HeaderId, Ir, ParserOp, Primitive, State, StateId,
 };
 
-/// The most bytes of headers, without parts of variable width. Packets with longer headers are punted.
+/// The most bytes that a packet's headers may have, not counting parts of variable width. Packets with longer headers are
+/// punted.
 pub(super) const HEADER_BYTES_MAX: u32 = 1024;
 /// The most bytes of variable width in a frame's headers. Packets with more are punted.
 pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;

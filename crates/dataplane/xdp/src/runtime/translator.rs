@@ -26,11 +26,12 @@ const DEFAULT_BODY: u32 = 0;
 #[derive(Debug)]
 struct Bodies {
     layout: TableLayout,
-    /// The lowest free body is assigned first.
+    /// The free bodies, by index. The lowest one is assigned first.
     free: BTreeSet<u32>,
-    /// The body of each entry. The key is an entry's index or a group's number.
+    /// The index of the body of each entry of the table, or of each group. The key is the entry's index, or the group's
+    /// number.
     of: HashMap<usize, u32>,
-    /// The entry of each body.
+    /// The reverse of `of`: the key of each body that is in use.
     owners: HashMap<u32, usize>,
     /// Entries removed in this commit, with their bodies: a new entry with the same key takes over the body.
     removed: HashMap<EncodedKey, u32>,

@@ -85,8 +85,8 @@ impl Writer {
     }
 }
 
-/// A length or number as Thrift encodes it. Never saturates: an answer has at most [`crate::limits::ANSWER_BYTES_MAX`]
-/// bytes.
+/// Converts a length or number to Thrift's type. The conversion never saturates: calls and answers are far shorter than
+/// 2^31 bytes.
 fn count(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }

@@ -271,7 +271,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns, for each direct meter that was read before its table was bound, the field that receives its colour.
+    /// Returns, for each direct meter of which a call of `read` has been lowered, the field to which `read` writes the
+    /// colour.
     fn meter_targets(&self) -> std::collections::HashMap<String, (String, String)> {
         let known = self
             .externs

@@ -14,7 +14,7 @@ use super::encrypted::Wire;
 use crate::limits::Source;
 use crate::live::Live;
 
-/// Allows enough connections for 4,096 participants with an event stream each, and for as many that make requests.
+/// Allows 4,096 connections for event streams, one for each participant, and another 4,096 for requests.
 const LIMITS: ConnectionLimits = ConnectionLimits {
     service: "the conference service",
     open_max: 8_192,
