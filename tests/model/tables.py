@@ -588,7 +588,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 
 def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
-    """Returns a value at or next to an end of a set; None if the set has every value."""
+    """Returns a value in a set, often at an end, or one next to it; None if it has every value."""
     base = ty.base if isinstance(ty, Enum) else ty
     if not isinstance(base, Bits):
         return match.value if isinstance(match, Value) else None

@@ -22,7 +22,7 @@ def test_a_packet_out_leaves_and_comes_back_as_a_packet_in(
             packet = primary.next("packet")
             values = {one.metadata_id: one.value for one in packet.metadata}
             assert values == {1: bytes([port]), 2: b"\0"}
-            # The switch's ports are UDP sockets, which receive only the payload. The switch puts new
+            # The ports are UDP sockets, which receive only the payload. The switch puts new
             # headers before it, of 42 bytes.
             assert len(packet.payload) == len(frame)
             assert packet.payload[42:] == frame[42:]

@@ -159,7 +159,7 @@ pub(crate) fn params(info: &TableInfo, key: &[MatchField]) -> Vec<MatchParam> {
         .collect()
 }
 
-/// Returns a match of the same kind whose values are zeros.
+/// Returns a match of the same kind whose values are zeros; for an optional match, one without a value.
 pub(crate) fn hidden(matched: &MatchField) -> MatchField {
     let zero = || vec![0];
     match matched {

@@ -38,7 +38,8 @@ impl Pair {
 struct Wires {
     pairs: BTreeMap<u16, Pair>,
     left: Vec<(PortId, Vec<u8>)>,
-    /// How many packets have left, whether they were received from a wire or had no wire to leave through.
+    /// How many packets have left: those that were received from a wire, and those that did not leave by one because the
+    /// port has no wire or the packet is too short for it.
     n_taken: u64,
     /// How many frames were sent into wires, and how many of these frames the kernel punted.
     n_frames: u64,

@@ -86,7 +86,7 @@ pub(crate) struct Bmv2 {
     pub(crate) log_from: Option<Severity>,
     /// Whether the log is written after each packet, even if other packets wait.
     pub(crate) flushes_log: bool,
-    /// How many bytes of each frame are logged; with 0 frames are not logged.
+    /// How many bytes of each frame are logged; if this is 0, no bytes of frames are logged.
     pub(crate) dumped_bytes: usize,
     pub(crate) recordings: Option<PathBuf>,
     /// When the replay starts, if captures take the place of interfaces.

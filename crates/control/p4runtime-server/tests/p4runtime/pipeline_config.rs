@@ -165,8 +165,8 @@ async fn writes_to_a_saved_config_take_effect_on_commit() {
         .await
         .unwrap();
 
-    // Reads and writes refer to the new config, which has no entries yet; frames are still processed with the old
-    // config.
+    // Reads and writes refer to the new config, which has only the program's constant entries; frames are still processed
+    // with the old config.
     primary.insert(forward_entry(0xa, 3)).await;
     let refused = primary.refused(Type::Insert, forward_entry(0xa, 3)).await;
     assert_eq!(refused, AlreadyExists);

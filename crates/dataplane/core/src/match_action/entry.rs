@@ -12,7 +12,7 @@ use crate::{
 pub struct EntryIndex(pub(super) usize);
 
 impl EntryIndex {
-    /// Returns the index of the entry at a position, as [`EntryIndex::index`] gives it.
+    /// Returns the index of the entry at a position that [`EntryIndex::index`] has returned.
     pub fn at(index: usize) -> Self {
         Self(index)
     }
