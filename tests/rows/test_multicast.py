@@ -1,6 +1,6 @@
 """Tests the rows (SFUs that the lab measures) for the P4 SFU of the multicast paper.
 
-The rows forward real packets. Further tests check the multicast groups of the paper's two SFUs.
+The rows forward real packets. Further tests check the groups of the paper's two SFUs.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How far below the highest number a packet's number may be so that we can still tell whether the packet is late or a
+/// If a packet's number is less than this far below the highest number, we can still tell whether the packet is late or a
 /// repetition.
 pub const WINDOW: u64 = 128;
 

@@ -165,7 +165,7 @@ fn check_one(
     Ok(compiled.diagnostics)
 }
 
-/// Makes the failure with which the command ends after it has shown the program's errors.
+/// Makes the failure of a program that did not compile.
 fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Failure {
     let found = json!({ "diagnostics": diagnostics });
     let refused = compiler::refused(path, diagnostics).with(found);

@@ -152,7 +152,7 @@ fn mutate(conference: &mut Conference, random: &mut Random) {
         8..10 => drop(conference.remove_viewer(id, ip(200, host), None)),
         10 => drop(conference.delete_group(id)),
         _ => {
-            // A viewer gets another MAC, but keeps its place in the group.
+            // Some viewers get another MAC; all keep their places in the group.
             let Some(group) = conference.groups().get(&id).cloned() else {
                 return;
             };
