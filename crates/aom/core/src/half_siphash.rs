@@ -1,9 +1,7 @@
 //! Computes the tag of AOM-HM: HalfSipHash-2-4 over four words, with the initial state of the sequencer that NeoBFT's
-//! authors published.
-//! The function differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the initial state, in the
-//! output (XOR of all four words of the state), and in having no length word. The input words are the words of the
-//! packet's header, big endian.
-//! A tag has 32 bits, so a forger succeeds after about 2^32 attempts.
+//! authors published. The function differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the
+//! initial state, in the output (XOR of all four words of the state), and in having no length word. The input words are
+//! the words of the packet's header, big endian. A tag has 32 bits, so a forger succeeds after about 2^32 attempts.
 
 use std::fmt;
 

@@ -8,18 +8,18 @@
 //!
 //! The contract. An offload must
 //! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state, drop reasons. It has
-//! no queues, so order and timing may differ from the engine's: the packets of one port that the offload forwards and
-//! those that it punts may overtake each other.
+//!    no queues, so order and timing may differ from the engine's: the packets of one port that the offload forwards
+//!    and those that it punts may overtake each other.
 //! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
 //!    offload counts nothing for it. Punting is always correct. Frames of packet generators, packet-outs and the
 //!    engine's output never pass an offload.
 //! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
-//! what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything until
-//! the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if the
-//! program is loaded again. An offload whose preparation is slow prepares in the background before the load
-//! ([`Offload::prepare`]), while the engine forwards everything.
+//!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
+//!    until the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if
+//!    the program is loaded again. An offload whose preparation is slow prepares in the background before the load
+//!    ([`Offload::prepare`]), while the engine forwards everything.
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
-//! argument says what the offload must read again, not which control call was made. Refused calls are not reported.
+//!    argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
 //!    of them or none. The switch commits at the end of each control call, or at the end of a batch
 //!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
@@ -31,20 +31,20 @@
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
 //! h. *Own a register or leave it alone.* Either only the engine or only the offload may write a register. If the
-//! program needs the register in both, the offload punts the packets that use it, or refuses the program. For a
-//! register of its own, the offload reports the cells that packets wrote, except cells with an uncommitted
-//! control-plane write. For each meter, engine and offload have separate buckets. Both are full when the control plane
-//! sets the rates; the offload's buckets are also full when the offload begins to forward. A packet that runs a meter
-//! in the offload and is punted later has taken tokens from the offload's buckets, and then takes tokens from the
-//! engine's buckets too. The engine alone counts the packet.
+//!    program needs the register in both, the offload punts the packets that use it, or refuses the program. For a
+//!    register of its own, the offload reports the cells that packets wrote, except cells with an uncommitted
+//!    control-plane write. For each meter, engine and offload have separate buckets. Both are full when the control
+//!    plane sets the rates; the offload's buckets are also full when the offload begins to forward. A packet that runs
+//!    a meter in the offload and is punted later has taken tokens from the offload's buckets, and then takes tokens
+//!    from the engine's buckets too. The engine alone counts the packet.
 //! i. *Drain.* [`Offload::begin_drain`] gives a number, the epoch, to the packets that are inside.
-//! [`Offload::is_drained`] returns true for the epoch once no packet from before the call is inside and every new
-//! packet sees all commits from before the call. An epoch that was never passed to `begin_drain` counts as drained.
+//!    [`Offload::is_drained`] returns true for the epoch once no packet from before the call is inside and every new
+//!    packet sees all commits from before the call. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
-//! then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next program.
-//! The control call succeeds, because the engine takes over. An offload that only lacks room for the state may ask to
-//! be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so that
-//! failures are noticed without a control call.
+//!    then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next
+//!    program. The control call succeeds, because the engine takes over. An offload that only lacks room for the state
+//!    may ask to be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`]
+//!    periodically, so that failures are noticed without a control call.
 //! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
 //!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
 //!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is

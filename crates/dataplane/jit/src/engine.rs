@@ -58,8 +58,7 @@ pub(crate) struct Native {
     fuses_fanout: bool,
     changes_payloads: bool,
     /// Starts at 1 and increases when a call from the control plane changes what the parser reads. This number has
-    /// nothing
-    /// to do with the epochs of a drain and of AOM.
+    /// nothing to do with the epochs of a drain and of AOM.
     epoch: u64,
     /// In a box because the generated code contains the address of the packets.
     packets: Box<Packets>,

@@ -122,8 +122,8 @@ pub(crate) struct Packet {
     /// The field list that the packet keeps when it comes to ingress again, coded by [`Requests::list_code`].
     pub kept_list: u32,
     /// Not 0 if the part of ingress before the control has run ahead, and the control has not run yet. The value is
-    /// then
-    /// the engine's `epoch` (a counter in `engine.rs`, not the epoch of a drain) at the time when the first part ran.
+    /// then the engine's `epoch` (a counter in `engine.rs`, not the epoch of a drain) at the time when the first part
+    /// ran.
     pub parsed_ahead: u64,
     /// How many packets the handle stands for: this packet, and copies that are not made yet. 0 once this packet has
     /// ended.

@@ -296,8 +296,7 @@ impl NativeTables {
     }
 
     /// Makes the tables of an action profile resolve their entries again, after a call from the control plane has
-    /// changed
-    /// the profile.
+    /// changed the profile.
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         let sharing = self.tables.iter_mut();
         for table in sharing.filter(|table| table.profile == Some(profile)) {

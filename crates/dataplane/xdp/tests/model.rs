@@ -3,8 +3,7 @@
 //!
 //! The environment variables `TABLES` and `PROGRAMS` say how many random tables and programs are made, and `SEED` says
 //! from which seed they are made. If an engine fails on a program, the program is kept below `target`, together with
-//! the packet test that shows the failure. This command runs the test again:
-//! `reprise stf FILE.p4 FILE.stf`.
+//! the packet test that shows the failure. This command runs the test again: `reprise stf FILE.p4 FILE.stf`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -166,8 +166,7 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_priority: Option<i32>,
     /// Whether the control plane may not change this entry, though it may change other entries of the table. An
-    /// extension:
-    /// in BMv2 all of the program's entries are constant.
+    /// extension: in BMv2 all of the program's entries are constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_const: Option<bool>,
 }

@@ -79,8 +79,7 @@ pub struct MacroUse {
     /// The name in the `#define`.
     pub defined: Span,
     /// Whether the place for which the use was looked up is in the parentheses after the macro's name. False if the
-    /// place
-    /// is the name itself.
+    /// place is the name itself.
     pub is_argument: bool,
 }
 

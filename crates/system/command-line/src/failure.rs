@@ -55,8 +55,8 @@ impl Failure {
     }
 
     /// Returns the document of a failed command: its findings and the member `error`. If the findings already have a
-    /// member
-    /// `error`, that member is kept: its text is shorter than the line, because it leaves out what other members say.
+    /// member `error`, that member is kept: its text is shorter than the line, because it leaves out what other members
+    /// say.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         if document["error"].is_null() {

@@ -44,8 +44,7 @@ pub struct ConnectionLimits {
     pub service: &'static str,
     pub open_max: usize,
     /// How long a connection may be silent before its first call. `None` if a client may be a person: then a connection
-    /// may
-    /// be silent for any time, and a connection with a call in progress is never cut.
+    /// may be silent for any time, and a connection with a call in progress is never cut.
     pub silent_max: Option<Duration>,
 }
 
@@ -275,9 +274,8 @@ impl Open {
     }
 
     /// Cuts, of the connections without a call in progress, the connection that has been silent for longest. If silence
-    /// is
-    /// limited, connections that have never made a call are cut before all others. Returns false if all connections are
-    /// busy.
+    /// is limited, connections that have never made a call are cut before all others. Returns false if all connections
+    /// are busy.
     fn cut_one(&mut self) -> bool {
         let strangers_first = self.limits.silent_max.is_some();
         let idle = self.callers.iter().filter_map(|(number, caller)| {

@@ -102,8 +102,7 @@ impl SocketFile {
     }
 
     /// Makes the file belong to this process, which from now on is the only one that listens. The file is then removed
-    /// when
-    /// this value is dropped.
+    /// when this value is dropped.
     #[must_use]
     pub fn own(mut self) -> SocketFile {
         self.is_left = false;

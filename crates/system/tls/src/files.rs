@@ -264,8 +264,7 @@ fn unusable(error: &Error) -> String {
 }
 
 /// What is wrong with a certificate of X.509 version 1. `openssl x509 -req` of OpenSSL 3.0 and before makes
-/// certificates
-/// of this version if no extensions are given.
+/// certificates of this version if no extensions are given.
 pub(crate) const VERSION_1: &str = "is of X.509 version 1, expected version 3: make it with extensions (`openssl x509 -req -extfile FILE`, with subjectAltName in the file)";
 
 /// Looks at the error's debug text, since rustls has no variant for this error and wraps the error of webpki.

@@ -101,8 +101,7 @@ pub struct Staged {
 
 impl Staged {
     /// Writes the contents to the temporary file. The old contents stay in place. If the path leads to something that
-    /// is not
-    /// a regular file, writes the contents directly.
+    /// is not a regular file, writes the contents directly.
     ///
     /// # Errors
     /// The system's error; the temporary file is removed.

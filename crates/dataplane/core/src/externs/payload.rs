@@ -17,7 +17,7 @@
 //!     but not change their number: a checksum over the payload (UDP's over IPv6) can only be completed here. For UDP
 //!     over IPv4, the program may write the checksum 0, which means no checksum.
 //! (f) *Failure.* A copy for which the extern does not call [`PayloadCopy::finish`] is dropped and counted
-//! ([`DropReason::PayloadExternFailed`]).
+//!     ([`DropReason::PayloadExternFailed`]).
 //! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone that
 //!     the egress pass made was made before the extern ran, and has the old payload.
 //! (h) *State* belongs to the extern and survives a change of program. All calls come from the thread that runs the

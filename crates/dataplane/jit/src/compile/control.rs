@@ -48,8 +48,7 @@ struct Running {
 impl Emit<'_, '_, '_> {
     /// Generates the code of a whole control, from its first node to its end. If the control has a flow cache, its code
     /// is generated twice, without the cache and with it. The cache sleeps while packets are to bypass it. A packet
-    /// then
-    /// runs the code without the cache, and loses time only by the check whether the cache sleeps.
+    /// then runs the code without the cache, and loses time only by the check whether the cache sleeps.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
         if let Some(cache) = self.flow_cache(start, capacity) {

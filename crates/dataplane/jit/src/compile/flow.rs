@@ -48,8 +48,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Generates code that prefetches the flow record of a packet that will soon enter a control. The engine does not
-    /// run
-    /// this code while packets bypass the cache.
+    /// run this code while packets bypass the cache.
     pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());

@@ -500,8 +500,7 @@ impl<'p> Emit<'_, '_, 'p> {
     }
 
     /// Loads a word of a field. If the field has fewer words, gives the word that extends the field's value: 0, or
-    /// copies
-    /// of the sign bit if the field is signed.
+    /// copies of the sign bit if the field is signed.
     pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
         let slot = self.layout().field(field);
         let words = slot.words as usize;

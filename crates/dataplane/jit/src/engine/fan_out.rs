@@ -45,8 +45,7 @@ impl Native {
     }
 
     /// Takes the copies of a packet through egress in the scratch packet; `may_use_scratch` must have returned true for
-    /// the
-    /// packet. Stops at the first copy that is not just transmitted, and returns this copy's outcome.
+    /// the packet. Stops at the first copy that is not just transmitted, and returns this copy's outcome.
     pub(super) fn fan_out_at_once(
         &mut self,
         state: &mut State,

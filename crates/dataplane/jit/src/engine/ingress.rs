@@ -207,8 +207,7 @@ impl Native {
     }
 
     /// Writes the packet's headers as bytes, as they came to ingress, if the control wants a clone or a resubmission
-    /// and
-    /// the headers are so far only in the block.
+    /// and the headers are so far only in the block.
     fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.packet(handle);
         let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;

@@ -27,8 +27,7 @@ const LEAF: u32 = 1 << 31;
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     /// The first slot of the node below; or, with the bit [`LEAF`] set, the number of the only entry below; or 0 if
-    /// there
-    /// is nothing below.
+    /// there is nothing below.
     child: u32,
     /// The entry's number plus 1; 0 is none.
     entry: u32,

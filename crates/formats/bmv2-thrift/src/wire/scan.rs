@@ -84,8 +84,7 @@ impl Scan {
     }
 
     /// The length of the message at the start of `bytes`. `None` if the message is not complete. In the next call,
-    /// `bytes`
-    /// must begin with the same bytes as in this call.
+    /// `bytes` must begin with the same bytes as in this call.
     ///
     /// # Errors
     /// The bytes do not begin with an acceptable message.

@@ -253,8 +253,7 @@ impl Writer<'_> {
     }
 
     /// Describes a type in `type_info`. Returns the type's width and also its name if it is declared with `type` or is
-    /// an
-    /// enum without an underlying type.
+    /// an enum without an underlying type.
     fn described(&mut self, ty: &Type) -> (i32, Option<p4::P4NamedType>) {
         self.type_info();
         self.type_spec(ty);
@@ -276,8 +275,7 @@ impl Writer<'_> {
     }
 
     /// Returns the width that the control plane uses for a type with `@p4runtime_translation`, or 0 if the control
-    /// plane
-    /// uses a string. Returns `None` if the type has no such annotation.
+    /// plane uses a string. Returns `None` if the type has no such annotation.
     fn translated_width(&mut self, id: usize) -> Option<i32> {
         if !self.is_translated(id) {
             return None;

@@ -49,8 +49,7 @@ impl Explanation {
     fn surroundings(&self) -> String {
         let is_used = |(name, _): &&(&str, &str)| {
             // `hdr.word` is also the beginning of `hdr.words`, so a name that an `s` follows does not count as used.
-            // `word_t` is
-            // listed if the examples use `hdr.word` or `hdr.words`.
+            // `word_t` is listed if the examples use `hdr.word` or `hdr.words`.
             let ends = |rest: &str| !rest.starts_with('s');
             let is_in = |line: &str| line.split(name).skip(1).any(ends);
             match *name {

@@ -70,8 +70,7 @@ impl Printer {
     }
 
     /// Writes one piece of the file, for example a token or a comment. The line after a comment has the indentation
-    /// level
-    /// `level`.
+    /// level `level`.
     fn piece(&mut self, piece: &Piece, level: usize) {
         match piece.kind {
             Kind::Word | Kind::Punct => self.write(piece.text, piece.space),
@@ -241,8 +240,7 @@ impl Printer {
     }
 
     /// Lays out the nodes between two operators. Operators among these nodes bind tighter and stay on the same line if
-    /// they
-    /// fit.
+    /// they fit.
     fn run_part(&mut self, nodes: &[Node], level: usize, operators: usize, reserve: usize) {
         if self.fits(nodes, reserve) {
             return self.flat(nodes, level);

@@ -309,7 +309,8 @@ impl Walk {
     }
 }
 
-/// Returns how tightly an operator with two operands binds, 0 the loosest; `None` for any other token.
+/// Returns how tightly an operator binds between its operands, 0 the loosest; `None` for any other token, and for `<`,
+/// which may begin type arguments.
 fn binding(text: &str) -> Option<u8> {
     Some(match text {
         "?" => 0,

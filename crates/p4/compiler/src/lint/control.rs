@@ -1,8 +1,7 @@
 //! Decides which warnings are shown, by the command line's options and by `@noWarn("...")` in the source.
 //!
-//! An annotation applies from its place to the end of the following declaration or statement. A
-//! warning has a code (`W0801`) and p4c's name (`unused`, written with `-` or `_`). Options and annotations accept the
-//! code and the name.
+//! An annotation applies from its place to the end of the following declaration or statement. A warning has a code
+//! (`W0801`) and p4c's name (`unused`, written with `-` or `_`). Options and annotations accept the code and the name.
 
 use super::NAMES;
 use crate::Options;

@@ -45,8 +45,7 @@ impl Subject<'_> {
     }
 
     /// Whether the text at the span consists of literals only. A named constant may get another value later, so an
-    /// author
-    /// may use a condition on such a constant to turn code on or off.
+    /// author may use a condition on such a constant to turn code on or off.
     fn is_literal(&self, span: Span) -> bool {
         let text = self.sources.text(span);
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -108,10 +108,8 @@ impl Lower<'_> {
             runtime_data.push(runtime_datum(var, action, bitwidth));
         }
         // The primitives of a JSON action are not part of the controls around the action. So an `exit` in the action
-        // must
-        // itself do the copy-out of these controls. An action that no table has needs no copy-out, because its JSON
-        // action
-        // never runs.
+        // must itself do the copy-out of these controls. An action that no table has needs no copy-out, because its
+        // JSON action never runs.
         let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
         let is_unknown = !table.is_empty() && self.copy_outs.of_blocks.iter().any(is_shared);
         let outer = (

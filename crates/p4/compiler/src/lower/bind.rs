@@ -12,8 +12,7 @@ impl Lower<'_> {
     ///
     /// A parameter shares its argument's storage if no other argument overlaps the argument, since a control can reach
     /// nothing but its parameters. If `storage` (the block's path) is given, each parameter has storage of its own,
-    /// which
-    /// is the same each time the block is applied.
+    /// which is the same each time the block is applied.
     pub fn bind_block(
         &mut self,
         parameters: &[VarId],

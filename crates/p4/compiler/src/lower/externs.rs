@@ -289,8 +289,7 @@ impl Lower<'_> {
 
     /// simple_switch's primitive `mark_to_drop` writes two fields of its header argument, so this header must be the
     /// standard metadata itself. A copy of the struct is stored in another header, so for a copy the compiler assigns
-    /// the
-    /// two fields one by one.
+    /// the two fields one by one.
     fn mark_to_drop(&mut self, arguments: &[Option<Expr>], span: Span) {
         let Some(Some(argument)) = arguments.first() else {
             let metadata = Value::Header(STANDARD_METADATA.to_owned());

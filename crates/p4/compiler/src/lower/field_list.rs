@@ -160,10 +160,8 @@ impl Lower<'_> {
     }
 
     /// Creates a field list and returns its position. Its id is not the number that the program gives the list; ids
-    /// count
-    /// from 1, because for simple_switch's `resubmit` and `recirculate` the id 0 means no list, and they use only 16
-    /// bits
-    /// of an id.
+    /// count from 1, because for simple_switch's `resubmit` and `recirculate` the id 0 means no list, and they use only
+    /// 16 bits of an id.
     fn new_field_list(&mut self, name: String, elements: Vec<Value>) -> usize {
         let at = self.json.field_lists.len();
         self.json.field_lists.push(FieldList {

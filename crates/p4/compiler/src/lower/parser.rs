@@ -488,8 +488,7 @@ impl Lower<'_> {
                     let next = self.target(target, exits, *case_span);
                     self.case(sets, &keys, next, *case_span, &mut transitions);
                     // A case that matches every key hides the cases after it. The later cases are left out, because
-                    // simple_switch would
-                    // try them before this case.
+                    // simple_switch would try them before this case.
                     if transitions.last().is_some_and(is_default) {
                         break;
                     }

@@ -252,8 +252,7 @@ impl Lower<'_> {
     }
 
     /// Returns the place of a header's field with the name `prefix`. If the field is a struct, the struct's members are
-    /// the
-    /// header's fields `prefix.member`.
+    /// the header's fields `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {

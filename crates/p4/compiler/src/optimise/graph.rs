@@ -26,8 +26,7 @@ pub struct Graph {
 #[derive(Debug, Default, Clone)]
 pub struct Visible {
     /// The tables of a P4Info. `None` without a P4Info; then a table's name and shape decide whether the control plane
-    /// sees
-    /// the table.
+    /// sees the table.
     pub tables: Option<HashSet<String>>,
     pub actions: Option<HashSet<String>>,
 }
@@ -179,8 +178,7 @@ impl Graph {
     }
 
     /// Returns, for each node to which edges lead, the number of these edges. The pipeline's entry counts as an edge.
-    /// Edges
-    /// from unreachable nodes count too: a table of the program stays, and so do the nodes to which it leads.
+    /// Edges from unreachable nodes count too: a table of the program stays, and so do the nodes to which it leads.
     pub fn entries(&self) -> HashMap<Node, usize> {
         let mut counts: HashMap<Node, usize> = HashMap::default();
         for node in self.start.iter().chain(self.followers.iter().flatten()) {

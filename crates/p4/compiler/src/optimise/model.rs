@@ -55,8 +55,7 @@ pub struct HeaderInfo {
     /// Whether the header is metadata, which is always valid.
     pub metadata: bool,
     /// Whether the header is on the wire, or part of a stack or union. Then its fields are visible even if the program
-    /// does
-    /// not read them.
+    /// does not read them.
     pub sent: bool,
     /// The validities of the other members of its union.
     pub rivals: Vec<FieldId>,

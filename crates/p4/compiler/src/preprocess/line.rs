@@ -13,8 +13,7 @@ impl Preprocessor<'_> {
     }
 
     /// Executes a line marker; `rest` is the text after `#line` or `#`. Numbers after the file's name are flags about
-    /// the
-    /// include, which are ignored.
+    /// the include, which are ignored.
     pub(super) fn line_marker(&mut self, rest: &[PpToken], directive: Span) {
         let number = rest.first().and_then(|token| {
             let number: i32 = token.text.parse().ok()?;

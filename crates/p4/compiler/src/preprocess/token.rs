@@ -94,8 +94,7 @@ impl PpToken {
     }
 
     /// Whether the token is a `#` or a `##` at the start of a line. A line that begins with `##` is a comment, like
-    /// every
-    /// line that C leaves to an assembler.
+    /// every line that C leaves to an assembler.
     pub fn begins_directive(&self) -> bool {
         self.first && (self.is("#") || self.is("##"))
     }
@@ -338,8 +337,7 @@ impl Lexer {
     }
 
     /// Adds the next line's tokens to `out`. Returns false if there is no further line. `lines` says whether strings
-    /// may
-    /// span lines.
+    /// may span lines.
     pub fn next_line(&mut self, lines: bool, out: &mut Vec<PpToken>, sink: &mut Sink) -> bool {
         let joined = &self.joined;
         if self.at >= joined.text.len() {

@@ -66,8 +66,7 @@ impl Parser<'_> {
     }
 
     /// Reports declarations and statements after `apply`. Then reads the declarations as if they were before `apply`,
-    /// and
-    /// the statements as if they were in `apply`.
+    /// and the statements as if they were in `apply`.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,

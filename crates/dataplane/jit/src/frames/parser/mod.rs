@@ -283,8 +283,7 @@ impl Writer<'_, '_, '_, '_> {
     /// Computes a number of bits as a signed word. If the number is negative or has more than 64 bits, the word is
     /// negative. A number of 64 bits whose highest bit is set becomes another number that is larger than any frame's
     /// length. The lowest three bits never change, so the result is a whole number of bytes exactly if the original
-    /// number
-    /// was.
+    /// number was.
     fn length(&mut self, bits: &Expr) -> Emitted<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);

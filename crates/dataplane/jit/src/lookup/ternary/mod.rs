@@ -131,9 +131,8 @@ impl TernaryIndex {
     }
 
     /// Adds an entry. `entry` is a small number that no other entry has. The value must have no bits outside the mask,
-    /// and
-    /// the mask must have no bits of range fields; `ranges` must be in the order of the range fields. Among matching
-    /// entries of one priority, a lookup finds the one added first.
+    /// and the mask must have no bits of range fields; `ranges` must be in the order of the range fields. Among
+    /// matching entries of one priority, a lookup finds the one added first.
     pub fn insert(
         &mut self,
         value: &[u64],
@@ -221,8 +220,7 @@ impl TernaryIndex {
             }
         }
         // If nearly all entries have the same value, the tuple takes only a few of them, and the other entries went
-        // back to
-        // the blocks. Then the tuple is dissolved.
+        // back to the blocks. Then the tuple is dissolved.
         if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }

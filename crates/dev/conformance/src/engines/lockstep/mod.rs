@@ -1,7 +1,7 @@
 //! Runs engines in lockstep. The switches get the same frames, control calls and times, and everything visible is
 //! compared: frames in their order, packet-ins, digests, idle timeouts, every counter, drops by reason, entries,
-//! registers, waiting packets and their due times.
-//! If a case shows a difference, its steps are reduced to few steps that still show a difference.
+//! registers, waiting packets and their due times. If a case shows a difference, its steps are reduced to few steps
+//! that still show a difference.
 
 mod frames;
 mod state;
