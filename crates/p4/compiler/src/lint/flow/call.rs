@@ -364,8 +364,8 @@ impl Flow<'_> {
         });
         self.asked = asked.collect();
         for key in &table.keys {
-            // Entries may omit a key of any match kind other than these two. So for packets without a header, entries need
-            // not match on its fields.
+            // Entries may omit a key of any match kind other than these two. So for packets without a header, entries
+            // need not match on its fields.
             let may_ask = matches!(&*key.match_kind, "exact" | "lpm");
             let outer = self.certain_only;
             self.certain_only |= !may_ask;
