@@ -7,6 +7,7 @@ import itertools
 import json
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import threading
@@ -151,7 +152,7 @@ class Receiver:
     """Receives webhooks. Lets `n_failures` requests fail, and keeps what it took from the
     others."""
 
-    def __init__(self, n_failures: int) -> None:
+    def __init__(self, n_failures: int, tls: ssl.SSLContext | None = None) -> None:
         self.taken: list[tuple[dict[str, str], bytes]] = []
         self.n_failed = 0
         receiver = self
@@ -172,7 +173,10 @@ class Receiver:
                 """Logs nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hook?key=hidden"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._server.server_port}/hook?key=hidden"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -217,6 +221,32 @@ events = ["joined", "left"]
         assert headers["reprise-signature"] == signature
         assert headers["reprise-event-number"] == str(json.loads(body)["number"])
         assert abs(int(headers["reprise-time"]) - time.time()) < LIMIT_S
+
+
+def test_a_webhook_over_tls_trusts_only_the_certificates_of_its_file(tmp_path: Path) -> None:
+    file, key = certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(file, key)
+    receiver = Receiver(n_failures=0, tls=tls)
+    (tmp_path / "hook").write_text("a secret of a hook, of 32 bytes or more")
+    hook = f"""
+[[webhooks]]
+url = "{receiver.url}"
+secret = "{tmp_path / "hook"}"
+"""
+    tables = f'{hook}ca = "{file}"\nevents = ["joined"]\n{hook}events = ["left"]\n'
+    with Running(tmp_path, tables=tables) as running:
+        running.client("ann").leave("c", "ann")
+        running.client("bob")
+        wait_until(lambda: len(receiver.taken) >= 2, running)
+        # The hook of the event `left` trusts only what browsers trust.
+        wait_until(lambda: "certificate" in running.service.said, running)
+    receiver.close()
+    events = [json.loads(body) for _, body in receiver.taken]
+    assert [(it["event"], it["participant"]) for it in events] == [
+        ("joined", "ann"),
+        ("joined", "bob"),
+    ]
 
 
 def status_of(client: Client) -> int:
