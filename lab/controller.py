@@ -1,4 +1,7 @@
-"""Acts as the operator: runs `reprise` against the switch of a star."""
+"""Acts as the operator: runs the program `reprise` against the switch of a star.
+
+A star is a network of hosts and the SFU around one bridge (`lab.netns`).
+"""
 
 import json
 from pathlib import Path

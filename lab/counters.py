@@ -59,7 +59,7 @@ class Counters:
 
     @property
     def vanished_inside(self) -> int:
-        """How many packets are missing: they came or were made, but were not sent or dropped.
+        """How many packets are missing: they came or were made, but were neither sent nor dropped.
 
         Packets that still wait in the switch are not missing.
         """

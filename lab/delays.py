@@ -90,7 +90,7 @@ def match(seen: Iterable[Seen], sfu_ip: str) -> Matched:
 def summarise(matched: Matched, viewer_ips: Sequence[str]) -> Summary:
     """Computes the counts and delays of a run.
 
-    In such a run each viewer in `viewer_ips` must get one copy of every packet.
+    In this run each viewer in `viewer_ips` must get one copy of every packet.
     """
     n_lost = 0
     n_duplicated = 0

@@ -507,7 +507,10 @@ class Experiment(_Model):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row in a variant, in a part: the set-up that all its sizes and runs have in common."""
+    """A place is a row in one of its variants, in one part of an experiment.
+
+    All sizes and runs of a place have this set-up in common.
+    """
 
     part: str
     topology: str
@@ -652,7 +655,10 @@ def _where(error: Mapping[str, Any]) -> str:
 
 
 def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
-    """In a quick study the fields in `quick` replace a part's; `quick: false` omits the part."""
+    """In a quick study, the fields in `quick` replace the part's own fields.
+
+    `quick: false` omits the part.
+    """
     if not isinstance(part, dict) or "quick" not in part:
         return [part]
     plain = {key: value for key, value in part.items() if key != "quick"}

@@ -39,7 +39,9 @@ class Leg:
 
 
 def sign_in(site: Site, legs: Mapping[Participant, Leg]) -> None:
-    """Signs in each participant's socket, from UDP port 5004, a few at a time, as people join.
+    """Signs in each participant's socket, from UDP port 5004.
+
+    A few sockets are signed in at a time, as when people join.
 
     Raises `ChildError` if a participant gets no welcome from the service.
     """

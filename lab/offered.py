@@ -27,7 +27,7 @@ def viewers_of(of: StreamOf, stream: Stream, site: Site, cell: Cell) -> list[Par
 
 
 def viewer_numbers(of: StreamOf, sender: int, participants: int) -> list[int]:
-    """The numbers of a stream's viewers: all participants or every second, without the sender."""
+    """A stream's viewers, by number: all participants or the even numbers, without the sender."""
     everybody = range(1, participants + 1)
     chosen = everybody[1::2] if of.viewers == "half" else everybody
     return [number for number in chosen if number != sender]

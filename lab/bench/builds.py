@@ -69,7 +69,8 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
     Each line is a rate to offer in copies a second; 0 asks for the most that the forwarder carries.
     """
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
-        # A process that SIGSTOP has stopped could not end, so the forwarder goes on before its end.
+        # A process that SIGSTOP has stopped cannot end, so the forwarder is let run again before it
+        # is ended.
         stack.callback(set_up.go_on)
         load.settle(site, n_viewers)
         set_up.stand()

@@ -15,8 +15,10 @@ from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
-"""A name in place of a row's: nothing forwards, one processor only pushes frames. The rate of these
-frames is the upper limit for all forwarders."""
+"""This name stands in place of a row's name: nothing forwards, one processor only pushes frames.
+
+The rate of these frames is the upper limit for all forwarders.
+"""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
 AUDIO_UDP_PORT = 5006

@@ -107,7 +107,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a run of the command from `watching` counted at one address; the first viewer's is 0."""
+    """What one run of the command from `watching` counted at one address.
+
+    The first viewer's `address` is 0.
+    """
 
     address: int
     copies: int

@@ -21,7 +21,10 @@ COMPARED_FANOUT = 64
 SETS = {"spin": 3, "sleep": 3}
 """The number of sets of trials at `COMPARED_FANOUT`, by how the forwarders wait."""
 CURVE_PART = 6
-"""Other fan-outs are only points of a curve: one set each, with trials shorter by this factor."""
+"""Fan-outs other than `COMPARED_FANOUT` are only points of a curve.
+
+Each gets one set of trials, and the trials are shorter by this factor.
+"""
 POINT_PART = 3
 """Trials of forwarders that sleep, of sockets, of the interpreter and of BMv2 are shorter by this
 factor, so that three sets take as long as one full-length trial."""

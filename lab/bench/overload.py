@@ -1,8 +1,9 @@
 """Overload: offers more packets than the forwarders can carry.
 
-Each forwarder is offered rates from a tenth of its capacity to ten times its capacity. With the
-offered rate the rate of copies must rise until the capacity is reached, and it must not fall beyond
-the capacity. All viewers must lose about the same share, and the switch must count every loss.
+Each forwarder is offered rates from a tenth of its capacity to ten times its capacity. As the
+offered rate rises, the rate of copies must rise too until the capacity is reached, and it must not
+fall when still more is offered. All viewers must lose about the same share, and the switch must
+count every loss.
 """
 
 import statistics

@@ -14,8 +14,8 @@ reported separately.
 A short trial that fails is repeated twice, and the rate fails only if a repetition fails too. So a
 moment in which something else took the processor makes one trial fail, but not the rate.
 
-Last, rates beyond the lossless one are offered, each several times. Of the rates at which copies
-came, the median is taken for each offered rate; the largest median is the peak.
+Last, rates beyond the lossless one are offered, each several times. For each offered rate, the
+median of the rates at which copies came is taken; the largest median is the peak.
 """
 
 import math
@@ -30,12 +30,17 @@ FIRST_PER_S = 16_000.0
 """The first rate of a search. Nearly all forwarders carry more; for the others it is halved."""
 LEAST_PER_S = 100.0
 SHORT_S = 0.3
-"""The duration of a short trial: at a copy a microsecond, 300,000 copies."""
+"""The duration of a short trial.
+
+A forwarder that sends a copy a microsecond sends 300,000 copies in this time.
+"""
 TRIAL_S = 60.0
 """The duration of a deciding trial, as in RFC 2544."""
 PART_OF_TRIAL = 12
-"""Before each deciding trial comes a trial of this part (one twelfth) of its duration. Most rates
-that lose packets lose some in it already."""
+"""Before each deciding trial comes a trial of this part (one twelfth) of its duration.
+
+Most rates at which packets are lost lose some in this preceding trial already.
+"""
 KEPT_UP = 0.97
 FINE = 1.03
 """The search ends when the lowest failed rate is within this factor of the highest passed rate."""

@@ -80,15 +80,15 @@ class Verdict:
     drops: int
     """Packets that the switch counted as dropped, for any reason."""
     vanished: int
-    """Packets and copies that were lost and not counted; 0."""
+    """Packets and copies that were lost and not counted; 0 for a correct switch."""
     stale_viewers: int
-    """Guests that got a copy of a packet which was sent after they had been removed; 0."""
+    """Guests that got a copy of a packet sent after their removal; 0 for a correct switch."""
     missing: int
-    """Copies missing between a viewer's first copy and its last; 0 if nothing was dropped."""
+    """Copies missing between a viewer's first and last copy; 0 if the switch dropped nothing."""
     misordered: int
-    """Copies that came twice or after a later one; 0."""
+    """Copies that came twice or after a copy of a later packet; 0 for a correct switch."""
     strangers: int
-    """Addresses that got a copy without ever having been viewers; 0."""
+    """Addresses that got a copy without ever having been viewers; 0 for a correct switch."""
     rss_first_kib: int
     rss_last_kib: int
 

@@ -74,8 +74,8 @@ def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
         runners: list[_Runner] = []
         for forwarder in cell.forwarders:
             site, set_up = stack.enter_context(running(forwarder, cell.fanout))
-            # A process that SIGSTOP has stopped could not end, so the forwarder goes on before its
-            # end.
+            # A process that SIGSTOP has stopped cannot end, so the forwarder is let run again
+            # before it is ended.
             stack.callback(set_up.go_on)
             load.settle(site, cell.fanout)
             set_up.stand()

@@ -1,4 +1,7 @@
-"""How many musicians a row serves: a table and figures for loads whose bound is on p99.9. Pure."""
+"""How many musicians a row (an SFU) serves, as tables and figures. Pure.
+
+The loads for musicians are those whose bound is on p99.9.
+"""
 
 from collections.abc import Callable, Sequence
 

@@ -64,7 +64,7 @@ KINDS = (
 
 
 def name_of(forwarder: str, engine: str = "") -> str:
-    """A forwarder's name for people. The engine is part of it unless it is the native one."""
+    """A forwarder's name for people. It includes the engine, unless this is the native engine."""
     known: dict[str, type[Row]] = {**ROWS, PRIORITY: P4Priority}
     name = known[forwarder].label if forwarder in known else forwarder
     label = NO_FORWARDER[0] if forwarder == RAW else name

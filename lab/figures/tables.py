@@ -18,7 +18,12 @@ SOURCE_OF_COMPARISONS = "thesis"
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables for which there are results: answers, each part, published summaries and runs."""
+    """Makes all tables for which there are results.
+
+    These are a table of how many viewers each SFU serves, an overview of each part, our results
+    beside
+    published summaries and beside published runs, and the tables of `comparisons`.
+    """
     found = [answers(results)] if results.series else []
     for part in results.experiment.loads:
         if series := results.series_of(part):
@@ -239,7 +244,10 @@ class _Rivals:
 
 
 def comparisons(results: Results) -> list[Table]:
-    """Counterparts of the thesis' Tables 9 and 10, for each load under which both its SFUs ran."""
+    """Makes counterparts of the thesis' Tables 9 and 10.
+
+    There are such tables for each load under which both SFUs of the thesis ran.
+    """
     found: dict[tuple[float, str], _Rivals] = {}
     for userspace in results.series:
         load = load_of(userspace.part)

@@ -1,1 +1,4 @@
-"""Measures NeoBFT's data plane, ordered multicast with tags (AOM-HM) or signatures (AOM-PK)."""
+"""Measures NeoBFT's data plane: ordered multicast with authentication tags or with signatures.
+
+The variant with tags is AOM-HM, the variant with signatures AOM-PK.
+"""

@@ -2,9 +2,9 @@
 
 All results are measured, none is computed from another.
 
-For throughput it compares AOM-HM (tags), AOM-PK (signatures), and plain multicast, in which the
-same binary makes as many copies as with AOM-HM. All are started at once and take turns of a
-fraction of a second (`lab.bench.turns` says why).
+For throughput it compares AOM-HM (authentication tags), AOM-PK (signatures), and plain multicast,
+in which the same binary makes as many copies as with AOM-HM. All are started at once and take turns
+of a fraction of a second (`lab.bench.turns` says why).
 """
 
 import csv

@@ -43,8 +43,9 @@ class Change(ABC):
         after = self.after(before)
         was, is_now = before.services(ports), after.services(ports)
         changed = {pair for pair in was.keys() | is_now.keys() if was.get(pair) != is_now.get(pair)}
-        # The command may set an address before it changes groups, or delete one after. In between,
-        # every member of a group in either state may be served.
+        # The command may set an address before it changes groups, or delete an address after it has
+        # changed them. In between, every member of a group may be served, whether the group is in
+        # the state before or in the state after.
         moved = {port for port in ports.values() if before.own.get(port) != after.own.get(port)}
         members = before.members() | after.members()
         return changed | {pair for pair in members if ports[pair.presenter] in moved}

@@ -72,7 +72,10 @@ class Endpoints:
             raise
 
     def send_to(self, sfu_ips: Mapping[str, str]) -> None:
-        """Changes the addresses to which presenters send. Presenters left out keep theirs."""
+        """Changes the addresses to which presenters send.
+
+        Presenters that are not in `sfu_ips` send as before.
+        """
         self._n_orders += 1
         self.child.tell(json.dumps(sfu_ips))
         self.child.wait_for_line(f"{ORDER} {self._n_orders}:", ORDER_TIMEOUT_S)

@@ -124,8 +124,8 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
         try:
             yield up
         finally:
-            # A process that SIGSTOP has stopped could not end, so the contestant goes on before its
-            # end.
+            # A process that SIGSTOP has stopped cannot end, so the contestant is let run again
+            # before it is ended.
             up.go_on()
 
 

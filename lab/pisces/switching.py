@@ -38,7 +38,7 @@ PROGRAMS = {
     "l2l3": (KERNEL, LINUX, NATIVE, OVS),
     "l2l3_acl": (KERNEL, NATIVE, OVS),
 }
-"""The switches that are compared with each program. Linux has no access list by itself."""
+"""By program: the switches that are compared. Linux has no access list by itself."""
 PORT = "afxdp"
 """The kind of port of those switches that can use several kinds."""
 

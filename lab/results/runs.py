@@ -425,7 +425,12 @@ def _avg_copy_s(samples: Sequence[Sample]) -> float | None:
 
 
 def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
-    """The bitrate of a sender's streams: as configured, or as sent on average if one has none."""
+    """The bitrate of a sender's streams together.
+
+    It is the sum of the configured bitrates. If a stream has none, it is computed from `sent_bytes`
+    and
+    `planned_s`.
+    """
     told = [stream.bitrate_mbps for stream in part.streams]
     if all(one is not None for one in told):
         return sum(one for one in told if one is not None)

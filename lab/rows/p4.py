@@ -84,7 +84,7 @@ class SwitchRow(ProcessRow):
     def sfu_mac(self, link: Link) -> str:
         """The SFU's Ethernet address on a link.
 
-        UDP ports have an Ethernet address of their own (docs/ports.md).
+        A port of the switch on a UDP socket has an Ethernet address of its own (docs/ports.md).
         """
         if self.variant.port == "udp":
             return ":".join(f"{byte:02x}" for byte in (2, 0, *SFU_IP.packed))

@@ -34,9 +34,9 @@ N_REPEATS_BEHIND = 1
 This can happen only to a row that works on the load's processor.
 """
 PACE_TOLERANCE = 0.001
-"""By what share the time of sending may differ from the planned time ..."""
+"""By what share the time of sending may differ from the planned time."""
 PACE_TOLERANCE_S = 0.002
-"""... or by this much, if this is more."""
+"""The time of sending may differ from the planned time by this much in any case."""
 N_SAMPLES_MAX = 3_000
 """About how many samples a run has.
 
@@ -243,7 +243,7 @@ def _repeat(folder: Folder, session: int, part: Part, running: Running, cell: Ce
 
 
 def sample_every(sendings: Sequence[Sending]) -> int:
-    """The n of "every n-th packet is a sample": large enough for about `N_SAMPLES_MAX` samples.
+    """Returns n, so that every n-th packet is a sample and there are about `N_SAMPLES_MAX` samples.
 
     All packets are samples (the n is 1) if a frame is too short for the mark that tells samples
     from other packets, or if BPF cannot count the other packets. In this case the result is thinned

@@ -26,7 +26,7 @@ control PresenterLookup(
 
     // The controller writes the group of each presenter, which is stored only here. A miss means an unknown sender. The
     // match is exact, so a lookup costs the same for one group and for 65,535. The table has room for one presenter for
-    // every group id, and for as many presenters that replace these.
+    // every group id, and for the same number of new presenters that replace these.
     table presenters {
         key = { hdr.ipv4.src_addr: exact @name("src_addr"); }
         actions = { set_group; @defaultonly NoAction; }

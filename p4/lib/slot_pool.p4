@@ -48,7 +48,8 @@ control ViewerRewrite(
     inout bit<32> viewer_id
 ) {
     // The controller writes these registers; the index is the slot. Only the controller uses the highest bit of
-    // `viewer_ids` (the MAC was looked up by ARP); the other bits are the viewer's index in the counter.
+    // `viewer_ids`, which means that the MAC was looked up by ARP; the other bits are the viewer's index in the
+    // counter.
     register<ipv4_address_t>(POOL_SLOTS) viewer_ips;
     register<mac_address_t>(POOL_SLOTS) viewer_macs;
     register<bit<32>>(POOL_SLOTS) viewer_ids;

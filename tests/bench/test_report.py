@@ -238,7 +238,8 @@ def test_the_promise_beside_af_xdp_rests_on_one_sink_and_the_other_is_a_second_c
 
     told = promise(0.9e6, 2.2e6)
     assert (told.holds, told.found) == (True, " 3.00")
-    # A rate at the XDP sink must not be compared with a rate at the tcx sink, as older code did.
+    # A rate of copies that XDP counted must not be compared with a rate of copies that tcx counted,
+    # as older code did.
     assert promise(1.2e6, 0.9e6).holds is False
 
 

@@ -28,7 +28,10 @@ class LyingSequencer:
         return cls(group["number"], epoch["number"], keys)
 
     def packets(self, number: int, message: bytes) -> list[bytes]:
-        """The datagrams, one for each shard, that a sequencer sends each receiver of a message."""
+        """The datagrams that a sequencer sends to each receiver for a message: one for each shard.
+
+        The datagram of a shard has the tags that `LANES` of the group's keys make.
+        """
         return [self._packet(shard, number, message) for shard in range(len(self.keys) // LANES)]
 
     def _packet(self, shard: int, number: int, message: bytes) -> bytes:

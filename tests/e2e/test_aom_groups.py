@@ -37,7 +37,8 @@ SHARD_BYTES = 1 + 4 * LANES
 VARIANTS_MAX = 16
 """How many different copies a member keeps for one shard of one number, if it cannot verify them
 (crates/aom/core/src/limits.rs)."""
-# The multicast groups of the group that was added first.
+# The switch's multicast groups for the ordered group that was added first: one makes a copy for
+# each shard, the other one a copy for each receiver.
 SHARDS, RECEIVERS = 1, 2
 
 

@@ -588,7 +588,10 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 
 def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
-    """Returns a value in a set, often at an end, or one next to it; None if it has every value."""
+    """Returns a value that `match` matches, often at an end, or a value next to such a value.
+
+    Returns None if `match` matches every value.
+    """
     base = ty.base if isinstance(ty, Enum) else ty
     if not isinstance(base, Bits):
         return match.value if isinstance(match, Value) else None

@@ -358,7 +358,7 @@ def some_states(rng: Random, program: Program, scope: Scope) -> list[ParserState
 
 
 def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
-    """Code that reads bits by `lookahead`, without extracting them (P4_16, section 13.8.3)."""
+    """Adds code that reads bits by `lookahead`, without extracting them (P4_16, section 13.8.3)."""
     places = [place for place in scope.places if isinstance(place.ty, Bits)]
     place = rng.choice(places)
     ty = place.ty
@@ -375,7 +375,7 @@ def look_ahead(rng: Random, maker: Maker, code: Code, scope: Scope) -> None:
 
 
 def apply_table(rng: Random, program: Program, code: Code, scope: Scope) -> None:
-    """Code that applies a table of constant entries and uses `hit` or the like.
+    """Adds code that applies a table of constant entries and uses `hit` or the like.
 
     See section 14.2.2 of the P4_16 specification.
     """

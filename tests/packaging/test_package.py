@@ -63,8 +63,8 @@ def test_a_purge_leaves_the_user_and_nothing_else(package: Path, root: DebianRoo
     assert state.exists()
     assert CONFIG in root.files()
     root.run("dpkg", "--purge", "reprise")
-    # The user's lines are in files that existed before. Backup copies of these files, which adduser
-    # makes, have names that end with a dash.
+    # The lines about the user `reprise` are in files that existed before. Backup copies of these
+    # files, which adduser makes, have names that end with a dash.
     left = {path for path in root.files() - before if not re.fullmatch("/etc/[a-z]+-", path)}
     assert left == set()
     assert "reprise" in root.run("getent", "passwd", "reprise")

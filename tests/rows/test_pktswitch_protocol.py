@@ -47,7 +47,7 @@ SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", 
 SOCKETS, FRAMES = "udp", "afpacket"
 """The two ways by which messages come in.
 
-For messages, pktswitch's ways to carry packets make no other difference.
+pktswitch has further ways to carry packets, but for messages these make no other difference.
 """
 EXPIRY_LIMIT_S = 120.0
 

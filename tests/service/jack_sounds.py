@@ -29,7 +29,7 @@ def sound(which: int) -> npt.NDArray[np.int16]:
 
 
 def n_new(blocks: npt.NDArray[np.float32]) -> int:
-    """How many blocks are neither silence nor the block before them."""
+    """How many blocks are neither silent nor equal to the block before them."""
     return int((blocks[1:].any(axis=1) & (blocks[1:] != blocks[:-1]).any(axis=1)).sum())
 
 

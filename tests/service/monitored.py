@@ -74,7 +74,7 @@ def get(url: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
 class Prometheus:
     """Runs Prometheus with our example of a configuration, but with these targets.
 
-    Its rules do not wait for minutes, either.
+    Its rules are changed, too, so that they do not wait for minutes.
     """
 
     def __init__(self, folder: Path, targets: dict[str, str]) -> None:

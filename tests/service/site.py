@@ -22,7 +22,10 @@ from tests.service.relay import Relay
 from tests.service.running import LIMIT_S, SECRET, Process, free_port, token
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-"""The library of Debian's package libfaketime. With it a file moves one process's wall clock."""
+"""The library of Debian's package libfaketime.
+
+With it, a file can move one process's wall clock ahead.
+"""
 DISK_BYTES = 8 * 1024 * 1024
 Found = TypeVar("Found")
 

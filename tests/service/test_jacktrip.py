@@ -38,7 +38,7 @@ def joins(running: Running, folder: Path) -> Iterator[dict[str, int]]:
     """Lets Ann and Bob join with a track of datagrams each.
 
     Yields for each name the port at which this participant's JackTrip hears the other participant.
-    What a JackTrip sends to the port after its own is published.
+    What a JackTrip sends to the port with the next higher number is published.
     """
     with contextlib.ExitStack() as stack:
         said: dict[str, Process] = {}

@@ -458,8 +458,8 @@ def test_media_files_play_after_an_end_and_after_a_kill(
     n_pictures, n_sounds = counted(recorder, stems)
     assert n_pictures > 5 * FRAMES_PER_S
     assert n_sounds > 5 * OPUS_PER_S
-    # If the recorder ends in order, nothing is lost. If it is killed, that is lost which ffmpeg, or
-    # the recorder, had not written yet: about a second, unless other programs keep them from the
+    # If the recorder ends in order, nothing is lost. If it is killed, whatever ffmpeg or the
+    # recorder had not written yet is lost: about a second, unless other programs keep them from the
     # processor.
     missing_s = 5 if is_killed else 0
     for media, n_whole, n_before, per_s in (

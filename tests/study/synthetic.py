@@ -43,8 +43,12 @@ A cell says which run it is, and of which row (SFU), with how many viewers. Both
 
 
 def usual(cell: Cell, packet: int, viewer: int) -> int:
-    """The usual delay: 100 us per copy up to this viewer's, 1 % more per run, 1 us per packet
-    before."""
+    """Returns the usual delay of a copy.
+
+    It is 100 us for each viewer up to this one, plus as many percent of this as the run's number,
+    plus
+    1 us for each earlier packet.
+    """
     return (viewer + 1) * 100 * US * (100 + cell.run) // 100 + packet * US
 
 

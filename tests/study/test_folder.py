@@ -194,7 +194,7 @@ def test_what_a_killed_process_left_half_written_is_no_run(folder: Folder) -> No
 def test_a_folder_whose_making_was_cut_short_is_in_nobodys_way(
     tmp_path: Path, n_files: int
 ) -> None:
-    """Files are written in a fixed order; only the last makes the folder that of a study.
+    """Files are written in a fixed order; only the last one makes the folder a study's folder.
 
     The order is: the user's own rows (`mine.py`), `study.json`, `experiment.yaml`.
     """

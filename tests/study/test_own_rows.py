@@ -63,7 +63,8 @@ def test_what_stands_beside_a_row_is_found_while_it_is_measured_and_from_the_cop
     file = write(tmp_path / "here", "beside")
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     assert {"mine.py", "helper.py", "data.txt"} <= {one.name for one in folder.path.iterdir()}
-    # A module that the experiment does not list is found while the original file is in its place.
+    # While the original file is in its place, it is loaded instead of the copy, and finds the files
+    # in its own folder.
     (tmp_path / "here" / "data.txt").write_text("the original")
     sys.modules.pop("helper", None)
     assert Folder.open(folder.path).experiment.experiment == "own"

@@ -28,8 +28,10 @@ NO_RESULTS = (
 
 
 def prose(text: str) -> str:
-    """Returns a page's text without code, link targets, names with numbers, and what tools
-    wrote."""
+    """Returns a page's text without code, link targets and names with numbers.
+
+    Text that tools wrote is left out, too.
+    """
     text = CHECKS.sub("", BLOCK.sub("", text))
     text = re.sub(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", "", text, flags=re.S)
     text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)

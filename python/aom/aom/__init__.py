@@ -187,7 +187,7 @@ class Member:
         )
 
     def certificate(self, message: Message) -> bytes:
-        """Returns the message's certificate with everything for it that came since the delivery.
+        """Returns the message's certificate, extended by what arrived for it since the delivery.
 
         The certificate is for other members. If somebody sent false tags, it may convince members
         whom the certificate in the message does not convince.

@@ -1,6 +1,6 @@
 """The events of a conference, as the service streams them over a WebSocket (RFC 6455).
 
-It needs the package websockets, which `reprise-conference[events]` brings.
+This module needs the package websockets, which `reprise-conference[events]` brings.
 """
 
 import json
@@ -18,14 +18,14 @@ EVENT_BYTES_MAX = 1 << 20
 
 
 class EventsEndedError(ConnectionError):
-    """The stream has ended; the text is the reason. Open another one, then read the conference."""
+    """The stream ended; the text is the reason. Open another stream, then read the conference."""
 
 
 class Events:
-    """The events of a conference from now on. Read the conference after this is open.
+    """The events of a conference from now on. Read the conference after this stream is open.
 
-    Iterate, or call `receive`. An event is what docs/join.md shows; after one whose `event` is
-    `lost`, read the conference again.
+    Iterate over the events, or call `receive`. docs/join.md shows the events. After an event whose
+    `event` is `lost`, read the conference again.
     """
 
     def __init__(self, client: Client, conference: str) -> None:
@@ -38,7 +38,7 @@ class Events:
                 ssl=client.context,
                 open_timeout=TIMEOUT_S,
                 max_size=EVENT_BYTES_MAX,
-                # As the client's other requests, which know no proxies.
+                # The client's other requests use no proxy either.
                 proxy=None,
             )
         except InvalidStatus as refused:

@@ -17,7 +17,7 @@ _MAGIC, _VERSION = b"RH", 1
 _HELLO, _CHALLENGE, _WELCOME, _ALIVE = 1, 2, 3, 5
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
-"""The first pause between hellos until one is answered, and the longest; the pause doubles."""
+"""Until a hello is answered, the pause between hellos doubles, from the first to the longest."""
 REFRESH_S = 1.0
 """The pause between hellos of a socket that is signed in."""
 UNANSWERED_MAX = 3

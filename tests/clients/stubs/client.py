@@ -315,7 +315,7 @@ def slot(index: int | None = None, value: bytes | None = None) -> p4.RegisterEnt
 
 
 def changed(message: Message, **fields: object) -> Message:
-    """A copy of a message with these fields. Elements of lists are appended to the message's."""
+    """Copies a message and sets these fields. Elements of lists are appended to its own lists."""
     found = type(message)()
     found.CopyFrom(message)
     found.MergeFrom(type(message)(**fields))

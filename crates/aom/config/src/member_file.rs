@@ -52,7 +52,7 @@ impl MemberFile {
     ///
     /// # Errors
     ///
-    /// If the text is too long, has another version or is not of this form, or if a name is invalid.
+    /// If the text is too long, is a member file of another version or no member file at all, or if a name is invalid.
     pub fn parse(text: &str) -> Result<MemberFile, MemberFileError> {
         #[derive(Deserialize)]
         struct Version {

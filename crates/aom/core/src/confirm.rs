@@ -107,7 +107,8 @@ impl Confirm {
     }
 }
 
-/// The hash that a member signs. The leading string separates confirms from everything else that the key signs.
+/// Computes the hash that a member signs in a confirm. The leading string separates confirms from everything else that
+/// the key signs.
 fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> Hash {
     Sha256::new()
         .chain_update(b"authenticated ordered multicast, confirm")

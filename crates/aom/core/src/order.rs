@@ -95,7 +95,8 @@ impl<S: Slot> Order<S> {
         u64::from(sequence) >= self.next + u64::from(WINDOW)
     }
 
-    /// Returns the hash of a delivered sequence number, if the number is among the last `WINDOW`.
+    /// Returns the hash of a settled sequence number, if the number is among the last `WINDOW` settled numbers with a
+    /// known hash.
     pub(crate) fn delivered(&self, number: u64) -> Option<Hash> {
         let mut delivered = self.delivered.iter();
         delivered.find(|it| it.number == number).map(|it| it.hash)

@@ -12,7 +12,8 @@ use common::{NOW, Signing, delivered, events, message};
 
 mod common;
 
-/// The offset of the link, the chain's state before this packet, in a packet of AOM-PK (docs/aom.md, "On the wire").
+/// The offset of the link in a packet of AOM-PK (docs/aom.md, "On the wire"). The link is the chain's state before this
+/// packet.
 const LINK_AT: usize = 84;
 
 /// Makes packets 1 to `last`, and signs those whose sequence number is a multiple of `every`.

@@ -2,9 +2,9 @@
 //! membership describes the group, its receivers and the keys for one epoch. A [`Joined`] member joins with a member
 //! file, and gets its memberships from the configuration service. For a [`Member`] the caller supplies the membership.
 //!
-//! The member queues events until the application takes them. When [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
-//! content are queued, the member stops reading its socket, and the kernel's buffer fills. A datagram that the kernel
-//! then discards is reported as a drop, like any other loss.
+//! The member queues events until the application takes them. When [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] bytes
+//! of messages and certificates are queued, the member stops reading its socket, and the kernel's buffer fills. A
+//! datagram that the kernel then discards is reported as a drop, like any other loss.
 #![warn(missing_docs)]
 
 mod joined;

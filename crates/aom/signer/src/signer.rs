@@ -33,7 +33,8 @@ pub struct Counters {
     pub old_epoch: u64,
     /// Chains that started anew because a sequence number did not follow the previous one.
     pub gaps: u64,
-    /// Chains that ended without a signature. No receiver can verify their last packets.
+    /// Chains that ended while their last packet was unsigned. No receiver can verify the packets after the chain's
+    /// last signature.
     pub ended_unsigned: u64,
     /// Chains that were ended to make room for another group.
     pub evicted: u64,

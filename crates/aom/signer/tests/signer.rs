@@ -399,8 +399,8 @@ fn wrong_digests_are_numbers_without_messages_which_receivers_drop_at_once() {
         let mut last = Vec::new();
         signer.finish(now, &mut |frame| last.push(frame.to_vec()));
         receive(&mut receiver, now, &last);
-        // Less time than the receiver's timeout has passed, so the receiver gave up no sequence number because a packet
-        // was missing.
+        // Less time than the receiver's timeout has passed. So each drop comes from a wrong digest, and none from a
+        // missing packet.
         let expected = (1..=100).map(|number| if number % 2 == 0 { -number } else { number });
         assert_eq!(delivered(&mut receiver), expected.collect::<Vec<_>>());
         let counters = signer.counters();

@@ -138,7 +138,7 @@ pub(crate) enum AfterReplay {
 /// The loop's last reading of the clock. A long time since then shows that the loop was stopped or not scheduled.
 #[derive(Default)]
 struct LastLook {
-    /// Frames that waited longer are dropped; `None` keeps all.
+    /// Frames that waited longer than this are dropped. With `None` no frame is dropped for this reason.
     age_max: Option<Nanos>,
     at: Nanos,
     /// How long control calls have taken since `at`.
@@ -406,8 +406,8 @@ impl EventLoop {
             .ports
             .iter()
             .filter_map(|attached| attached.port.next_frame_at());
-        // The last iteration has run what is due now. The event is one nanosecond later at least, so that a virtual
-        // clock advances.
+        // The last iteration has run what is due now. So this time is at least one nanosecond after the present time,
+        // and a virtual clock advances.
         let queues = self
             .switch
             .poll_timeout()

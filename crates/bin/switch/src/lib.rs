@@ -137,7 +137,7 @@ pub struct Forwarded {
 }
 
 /// Runs the switch of a command line, with these parts, on ports that the caller gives, until `during` returns.
-/// `during` runs in a thread of its own. Each worker of `--workers` gets a list of ports; all lists have the same
+/// `during` runs in a thread of its own. Each worker of `--workers` gets a list of ports; all lists have the same port
 /// numbers in the same order. For measurements and tests.
 ///
 /// # Errors

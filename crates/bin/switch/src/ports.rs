@@ -128,7 +128,8 @@ impl Opening {
         }
     }
 
-    /// Whether the interface may have IP addresses, since the port receives frames to its destinations only.
+    /// Whether the interface may have IP addresses. It may if the port has destinations, since the port then receives
+    /// only frames to them.
     pub(crate) fn leaves_addresses(&self) -> bool {
         matches!(&self.option.source, PortSource::Xdp { destinations, .. } if !destinations.is_empty())
     }

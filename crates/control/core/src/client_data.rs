@@ -26,10 +26,12 @@ pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
     /// A number that the client stores (P4Runtime's `controller_metadata`). In an entity that has no
-    /// `controller_metadata`, this number has the meaning that `form` has in other entities.
+    /// `controller_metadata`, such as a multicast group, this number may say in which form the client wrote the entity,
+    /// as `form` does in other entities.
     pub number: u64,
-    /// Whether the client wrote the entity in fields that the protocol has deprecated, or in the fields that replace
-    /// them. A read returns the entity in the same fields.
+    /// The form in which the client wrote the entity, as a number that the client's protocol defines: for example,
+    /// whether the client used deprecated fields or the fields that replace them. A read returns the entity in the same
+    /// form.
     pub form: u32,
 }
 

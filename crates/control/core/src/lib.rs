@@ -29,9 +29,9 @@
 //!   if the engine panics the old pipeline stays in force. Step 5 is one piece in which each worker exchanges the old
 //!   pipeline for the new one. Packets inside the switch leave through the old pipeline; packets that a queue's rate
 //!   holds for more than [`limits::WAITS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other
-//!   state is cleared, and the switch reports the new pipeline's generation. The old pipeline is freed on another
-//!   thread before the access ends. So at most two pipelines take memory, plus a saved one, whose own switch forwards
-//!   nothing.
+//!   state is cleared, and the switch reports the generation (the unique number) of the new pipeline. The old pipeline
+//!   is freed on another thread before the access ends. So at most two pipelines take memory, plus a saved one, whose
+//!   own switch forwards nothing.
 //! - **Packet generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator,
 //!   the workers execute that operation and all later ones in pieces after the exchange.
 //! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece

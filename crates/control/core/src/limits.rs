@@ -10,9 +10,9 @@ pub const UPDATES_PER_PIECE: usize = 64;
 /// together count as an update.
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
-/// How many times a worker checks that no packet is between two passes through ingress and egress. It checks about once
-/// in an event-loop iteration; all these iterations take some 100 ms. If there was such a packet at every check, the
-/// batch is refused.
+/// How many times a worker checks, before it executes a batch with `Atomicity::WholeForPackets`, that no packet is
+/// between two passes through ingress and egress. It checks about once in an event-loop iteration; all these iterations
+/// take some 100 ms. If there was such a packet at every check, the batch is refused.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
 /// How many times a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop

@@ -41,8 +41,8 @@ impl Port {
 }
 
 impl Device {
-    /// Returns every port in command-line order, without exclusive access. The counters include the offload's counts. A
-    /// port is reported as enabled or disabled as the last finished call has set it.
+    /// Returns every port in command-line order, without exclusive access. The counters include the offload's counts.
+    /// Whether a port is reported as enabled depends on the last finished call that enabled or disabled it.
     ///
     /// # Errors
     /// [`Error::Stopped`].

@@ -90,7 +90,8 @@ impl fmt::Debug for Kept {
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Keeps the results of calls. One thread at a time calls the store, in the order of the calls. Its methods may block.
+/// Keeps the results of control calls. Its methods are called by one thread at a time, in the order of these control
+/// calls, and may block.
 pub trait Store: Send + Sync + 'static {
     /// Makes durable the results of earlier calls that [`Store::keep`] could not store. The device calls this before a
     /// call changes anything.

@@ -351,7 +351,7 @@ pub(crate) static NODES: LazyLock<Vec<Node>> = LazyLock::new(|| {
     paths.into_iter().map(|path| Node { path }).collect()
 });
 
-/// The nodes that the switch does not implement, from the root.
+/// Returns the paths, from the root, of the nodes that the switch does not implement.
 pub(crate) fn absent() -> impl Iterator<Item = Vec<&'static str>> {
     ABSENT.iter().map(|below| [INTERFACE, below].concat())
 }

@@ -1,9 +1,9 @@
 //! A P4Runtime client, for controllers of any program and any server.
 //!
-//! [`Client`] is a connection to one switch. It reads and writes entities, and a [`Reader`] reads beside it: [`entities`]
-//! builds them, [`bytestring`] and [`field_match`] make the values in them. A controller that knows its program finds the
-//! objects that it uses with [`objects`]. A controller that gets names from a user finds the objects with a
-//! [`P4InfoIndex`], and reads and writes their values with a [`ValueType`].
+//! [`Client`] is a connection to one switch. It reads and writes entities; a [`Reader`] can read at the same time.
+//! [`entities`] builds entities, and [`bytestring`] and [`field_match`] make the values in entities. A controller that
+//! knows its program finds the objects that it uses with [`objects`]. A controller that gets names from a user finds
+//! the objects with a [`P4InfoIndex`], and reads and writes their values with a [`ValueType`].
 #![warn(missing_docs)]
 
 mod batches;

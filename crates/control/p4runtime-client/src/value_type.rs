@@ -68,7 +68,7 @@ pub struct Format {
     /// Number or text.
     pub kind: Kind,
     style: Style,
-    /// The switch returns zeros for the value, which must not be written back.
+    /// Whether the value is secret: the switch returns zeros instead of it, and these zeros must not be written back.
     is_secret: bool,
 }
 

@@ -45,7 +45,7 @@ impl Bytes {
         self.max.of_all - self.free.available_permits()
     }
 
-    /// Describes the bytes of the full budget, as the subject of an error message.
+    /// Describes the bytes for which this budget has no more room, as the subject of an error message.
     pub(crate) fn described(&self) -> String {
         let BytesMax {
             of_all,

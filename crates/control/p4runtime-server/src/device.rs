@@ -332,8 +332,8 @@ impl Device {
         }
     }
 
-    /// The access of the caller's role, if the caller is its primary. Without a caller the result is `None`, and
-    /// everything may be written.
+    /// Returns what the caller's role may do, if the caller is the role's primary. Without a caller the result is
+    /// `None`, and everything may be written.
     fn access(&self, caller: Option<&Writer>) -> EntityResult<Option<Arc<Access>>> {
         access_of(&lock(&self.arbitration), caller)
     }

@@ -21,7 +21,7 @@ pub(crate) struct List {
     pub(crate) digests: Vec<Numbers>,
 }
 
-/// The digests of a pipeline that wait, or that were sent but not acknowledged.
+/// The digests of a pipeline that wait to be sent, or that were sent but not acknowledged.
 #[derive(Default)]
 pub(crate) struct DigestLists {
     generation: u64,
@@ -36,7 +36,7 @@ struct Kind {
     waiting: Vec<Numbers>,
     /// When the oldest waiting digest arrived; `None` if none waits.
     since: Option<Instant>,
-    /// Digests that wait or were sent without acknowledgement. Duplicates of them are dropped.
+    /// Digests that wait to be sent, or that were sent but not acknowledged. Duplicates of them are dropped.
     known: HashSet<Numbers>,
     /// Sent lists and when they were sent, the oldest first. Some may be acknowledged.
     sent: VecDeque<(u64, Instant)>,
@@ -160,7 +160,7 @@ impl DigestLists {
         self.kinds.values().filter_map(Kind::due).min()
     }
 
-    /// Takes the lists whose timeout is over.
+    /// For each kind whose waiting digests must be sent by now, takes these digests as a list.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<List> {
         let kinds = self.kinds.iter();
         let due = kinds.filter(|(_, kind)| kind.due().is_some_and(|due| due <= now));

@@ -4,7 +4,7 @@
 //! make the entity again in a switch that has only its pipeline. So the file grows with the state, not with its
 //! history. The file has no state that packets write, no counters, no idle timers and no buckets of meters.
 //!
-//! # The steps of a call that is kept
+//! # The steps of a call whose change is stored
 //!
 //! | step | if the switch is killed after it, the file has |
 //! |---|---|

@@ -191,7 +191,7 @@ pub struct EgressOutcome {
 /// The copies that a clone session asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloneCopies {
-    /// Number of copies, from 1.
+    /// Number of copies, at least 1.
     pub copies: u32,
     /// Each copy is truncated to this length when it leaves.
     pub truncate_bytes: Option<usize>,
@@ -249,8 +249,8 @@ pub trait EngineFactory: Send + Sync {
     }
 
     /// Makes an engine for the state's program. The memory of tables, externs and counters (not of table entries) keeps
-    /// its address while the engine lives. Another [`State`] may take over that memory; it then also takes over this
-    /// state's identity ([`State::identity`]).
+    /// its address while the engine lives. Another [`State`] may take over that memory; the other state then also takes
+    /// over this state's identity ([`State::identity`]).
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 

@@ -21,9 +21,9 @@
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
 //!    argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
-//!    of them or none. The switch commits at the end of each control call, or at the end of a batch
-//!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
-//!    engine sees each call at once. An offload may show commits late, but in order.
+//! of them or none. The switch commits at the end of each control call, or at the end of a batch
+//! ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The engine
+//! sees the changes of each control call immediately. An offload may show commits late, but in order.
 //! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the switch's counters, so
 //!    that each number read from the switch is what engine and offload counted together. The additions are consistent:
 //!    every received or replicated packet is sent, dropped or reported as inside. Counters in an offload are never
@@ -100,7 +100,7 @@ pub trait Offload: Send {
     }
 
     /// Checks which ports the offload can serve, after interfaces were replaced or the offload woke the caller. Returns
-    /// true if that changed something; the switch then commits the change.
+    /// true if this check changed something; the switch then commits the change.
     fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         let _ = written;
         false
@@ -126,7 +126,7 @@ pub trait Offload: Send {
     /// The offload cannot apply the changes.
     fn commit(&mut self, written: &Written<'_>) -> Result<(), Unable>;
 
-    /// Adds what was counted since the last call to the switch's counts.
+    /// Adds to the switch's counts what the offload counted since the last call of this method.
     ///
     /// # Errors
     /// The offload cannot continue.

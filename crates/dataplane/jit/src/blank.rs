@@ -22,7 +22,7 @@ pub(crate) struct Blanks {
 }
 
 impl Blanks {
-    /// Returns that everything must be blank before the parser.
+    /// Returns the value that makes every field and header blank before the parser.
     pub(crate) fn everything(ir: &Ir) -> Self {
         Self {
             is_read: vec![true; ir.fields.len()],

@@ -114,7 +114,8 @@ pub struct PassContext {
     pub state: *mut c_void,
     /// The engine's packets, for the functions of [`crate::packets`].
     pub packets: *mut c_void,
-    /// The payload change that the last egress pass requested. The extern carries it out after the deparser.
+    /// The payload change that the last egress pass requested. The extern that changes payloads carries it out after
+    /// the deparser.
     pub payload_call: PayloadCall,
 }
 

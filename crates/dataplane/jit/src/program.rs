@@ -33,7 +33,7 @@ pub struct NativeProgram {
 }
 
 impl NativeProgram {
-    /// Compiles the program of a state.
+    /// Compiles the program to which a switch's state belongs.
     ///
     /// # Errors
     /// [`CompileError`] if Cranelift cannot generate code for this machine.

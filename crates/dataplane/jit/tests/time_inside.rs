@@ -168,7 +168,7 @@ fn at_once(switch: &mut Switch) -> Vec<OwnedTransmit> {
     left
 }
 
-/// The optimisations: none, each alone, all.
+/// Returns combinations of the optimisations: none, each alone, and all.
 fn choices() -> Vec<NativeOptions> {
     let alone = NativeOptions::NAMES.iter().map(|name| {
         let mut options = NativeOptions::NAIVE;

@@ -1,7 +1,7 @@
 //! Tests meters in the kernel: they give the same colours as the interpreter's meters, the control plane sets their
 //! rates and reads their counts, and no meter of `p4/conference.p4` is left to the engine in user space. The tests
-//! cannot stop the kernel's clock, so most rates here are 0: a bucket then never gets more tokens than the burst's,
-//! with which it starts.
+//! cannot stop the kernel's clock, so most rates here are 0: a bucket then starts with the tokens of its burst and
+//! never gets more tokens.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

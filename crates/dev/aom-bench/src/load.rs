@@ -81,8 +81,9 @@ pub(crate) enum LoadError {
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     sent_at: Instant,
-    /// The number of the request's packets that the first receiver has not received yet. It receives one packet per
-    /// shard, that is, one packet for every `LANES` receivers of the group.
+    /// The number of the request's packets that the first receiver has not received yet. Of a request of
+    /// `Kind::Tagged`, each receiver gets one packet for every `LANES` receivers of the group; of any other request,
+    /// each receiver gets one packet.
     n_left: u16,
 }
 

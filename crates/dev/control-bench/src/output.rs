@@ -44,7 +44,7 @@ pub(crate) fn json(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> St
     .to_string()
 }
 
-/// Returns a list for each switch, with median, minimum and maximum of each value.
+/// Returns the results as text: for each switch, the median, the minimum and the maximum of each value.
 pub(crate) fn text(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> String {
     let mut text = format!(
         "{} entries, batches of {}, {} writes a second, {} readers, {} frames a second\n",

@@ -37,8 +37,8 @@ fn shown(command: &Command, other_program: Option<&Command>) -> Command {
     let arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());
     // clap adds `help` and `version` again.
     let arguments = arguments.filter(|arg| !["help", "version"].contains(&arg.get_id().as_str()));
-    // clap needs names that live until the program ends, unless a feature of clap is on that the other programs do not
-    // use.
+    // clap needs names that live until the program ends. A feature of clap would accept other names, but the other
+    // programs do not use this feature.
     let name: &'static str = command.get_name().to_owned().leak();
     let mut result = Command::new(name)
         .disable_help_subcommand(true)

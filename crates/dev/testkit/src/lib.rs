@@ -2,9 +2,9 @@
 //! the development crates `conformance` and `control-bench` link this crate.
 //!
 //! A crate's unit tests are a second build of the crate, and the types of the two builds are different. Therefore unit
-//! tests in `src/` may use only helpers whose functions have no types of the tested crate: `namespace` and `text`
-//! anywhere, `offload` in the switch's event loop, but not `frames` in `packet-io`. Files in `tests/` and `examples/`
-//! may use all helpers.
+//! tests in `src/` may use only helpers whose functions have no types of the tested crate. Unit tests of every crate
+//! may use `namespace` and `text`, and those of the switch's event loop may use `offload`; but unit tests of
+//! `packet-io` may not use `frames`. Files in `tests/` and `examples/` may use all helpers.
 //!
 //! Each feature enables modules that need the same crates. Without features, the tests of `dataplane` and `packet-io`
 //! could be compiled only after the control plane, gRPC and TLS.

@@ -74,8 +74,8 @@ pub struct Table {
     /// The action profile of a table that is not `simple`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_profile: Option<String>,
-    /// Maximum number of entries. If the program declares more entries in `entries`, their number. 0 if the file has no
-    /// `max_size`.
+    /// Maximum number of entries, or the number of the entries that the program declares in `entries` if that number is
+    /// larger. 0 if the file has no `max_size`.
     #[serde(default)]
     pub max_size: u32,
     /// Whether the table has a direct counter.

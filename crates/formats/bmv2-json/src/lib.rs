@@ -140,7 +140,7 @@ pub struct HeaderType {
     pub name: String,
     pub id: u32,
     pub fields: Vec<Field>,
-    /// The longest header, in bytes, if a field has variable width.
+    /// The maximum length of a header of this type, in bytes, if a field has variable width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
     /// Width of the variable field in bits (P4_14 only; P4_16 uses `extract_VL`).

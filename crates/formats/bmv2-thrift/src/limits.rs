@@ -14,5 +14,5 @@ pub const DEPTH_MAX: usize = 16;
 /// The largest answer: twice what a million table entries of some hundred bytes take.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Values in an answer: enough for a million table entries of some thirty values each.
+/// The highest number of values in an answer: enough for a million table entries of some thirty values each.
 pub const ANSWER_VALUES_MAX: usize = 32 * 1024 * 1024;

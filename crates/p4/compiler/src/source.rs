@@ -14,8 +14,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Spans from the start of this span to the end of `other`; returns this span if `other` is in another file or
-    /// ends before it.
+    /// Spans from the start of this span to the end of `other`; returns this span if `other` is in another file or ends
+    /// before this span begins.
     pub fn to(self, other: Self) -> Self {
         if self.file == other.file && other.end >= self.start {
             Self {

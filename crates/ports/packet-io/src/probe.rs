@@ -33,7 +33,7 @@ pub struct XdpFeatures {
     pub is_native: bool,
     /// Whether frames need not be copied between card and socket.
     pub has_zero_copy: bool,
-    /// Whether frames may have several pieces: an MTU above a page.
+    /// Whether frames may have several pieces, which allows an MTU above a page.
     pub has_fragments: bool,
     /// Whether the interface sends frames that an XDP program redirects to it; on veth only while the peer has an XDP
     /// program or GRO.

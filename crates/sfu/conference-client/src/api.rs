@@ -362,7 +362,7 @@ impl Api {
         path: String,
         body: impl Serialize,
     ) -> Result<T, ApiError> {
-        // Texts, numbers and names.
+        // The bodies consist of texts, numbers and names, so writing them as JSON cannot fail.
         let body = serde_json::to_vec(&body).unwrap_or_else(|error| unreachable!("{error}"));
         let call = Call {
             body: body.into(),
@@ -433,7 +433,7 @@ impl Api {
     }
 
     fn unreachable(&self, error: &dyn Error) -> ApiError {
-        // An error of HTTP names its step only; what happened is its innermost cause.
+        // An HTTP error names only the step that failed; the innermost cause of the error says what happened.
         let mut cause = error;
         while let Some(inner) = cause.source() {
             cause = inner;
@@ -469,7 +469,7 @@ impl Api {
 struct Call {
     method: Method,
     path: String,
-    /// JSON; empty if it has none.
+    /// JSON; empty if the request has no body.
     body: Bytes,
     timeout: Duration,
     answer_max: usize,
@@ -489,7 +489,7 @@ impl Call {
 
 struct Answer {
     status: StatusCode,
-    /// When the service has time for the request.
+    /// How long to wait until the service has time for the request.
     retry_after: Option<Duration>,
     body: Bytes,
 }

@@ -53,7 +53,7 @@ pub enum NotSignedIn {
     Silence {
         /// The switch's address.
         to: SocketAddr,
-        /// How long this waited.
+        /// How long the socket has waited for an answer.
         after_s: u64,
     },
 }

@@ -54,7 +54,7 @@ pub struct LegPlace {
     pub leg: Name,
 }
 
-/// Reading.
+/// Methods that read the model.
 impl Model {
     /// Returns all conferences, sorted by name.
     pub fn conferences(&self) -> impl Iterator<Item = (&Name, &ConferenceRecord)> {
@@ -186,7 +186,7 @@ impl Model {
     }
 }
 
-/// Changing.
+/// Methods that make or change a model.
 impl Model {
     /// Makes a model of a store's records. Also returns the keys of the records that belong to nothing. A service
     /// leaves such records if it is stopped in the middle of ending a conference. They are not in the model, and can be

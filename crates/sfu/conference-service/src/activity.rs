@@ -67,7 +67,7 @@ impl From<&PortCounters> for PortReading {
     }
 }
 
-/// Returns the number and the delay of each port that has a latency.
+/// Returns the number and the delay of each port for which a latency is given.
 fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
     let of_ports = latencies.iter().filter(|it| it.of() == latency::Of::Port);
     of_ports.filter_map(|it| {
@@ -231,7 +231,7 @@ impl Activity {
         // If the leg has another socket now, that socket's counters began at 0, even if they are above those of the
         // former socket.
         let same = old.filter(|it| it.socket == *socket);
-        // A leg that came after the last reading has counted only since then.
+        // If the leg came after the last reading, its counters began at 0 after that reading.
         let first = Flow::default();
         let began = self.read_steady_ms.map(|_| &first);
         let sent = flow(same.map(|it| &it.sent).or(began), *sent);

@@ -40,8 +40,8 @@ pub struct Config {
     /// After how many seconds a silent socket is signed out.
     #[serde(default = "silence_s")]
     pub silence_s: u64,
-    /// After how many seconds a participant is removed that has no signed-in socket, no event stream and makes no request;
-    /// 0: never.
+    /// A participant is removed after this many seconds without a signed-in socket, without an event stream and without
+    /// a request; 0: never.
     #[serde(default = "gone_s")]
     pub gone_s: u64,
     /// Whether metrics name conferences and participants.

@@ -433,7 +433,7 @@ impl Writer {
         }
     }
 
-    /// The store has these changes: now all can read them, and are told.
+    /// Applies changes that are now in the store to the model that all others read, and tells others about the changes.
     async fn publish(&self, done: Vec<(Job, Change)>, time_ms: u64) {
         let legs: Vec<BTreeSet<u16>> = {
             let mut model = self.shared.model.write().await;
@@ -609,7 +609,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Embedded::open(&folder.path().join("store")).expect("it opens");
         let core = Core::begin(store).await.expect("it begins");
-        // No leg yet, so nothing for the switch.
+        // There is no leg yet, so the switch needs nothing.
         core.carry_out(conference("c")).await.expect("done");
         core.carry_out(participant("p")).await.expect("done");
         let path = TrackPath {

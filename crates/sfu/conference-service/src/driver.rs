@@ -278,7 +278,8 @@ impl Session<'_> {
         let (signed, mut signs_in) = mpsc::channel(256);
         let (to_session, mut readings) = mpsc::channel(1);
         let (tables, verdicts) = (self.tables.clone(), self.verdicts.clone());
-        // Beside the rest: reading a thousand legs takes a while, in which others sign in.
+        // The counters are read while the session does its other work: reading a thousand legs takes a while, and
+        // others sign in meanwhile.
         let mut looking = pin!(look(self.client.reader(), tables, verdicts, to_session));
         let core = self.core.clone();
         loop {
@@ -443,7 +444,7 @@ impl Session<'_> {
     }
 }
 
-/// Reads the counters again and again. Returns why it cannot.
+/// Reads the counters again and again, until an error makes this impossible. Returns the error.
 async fn look(
     mut reader: Reader,
     tables: Tables,
@@ -462,7 +463,7 @@ async fn look(
         };
         let counters = match reader.counters().await {
             Ok(counters) => counters,
-            // Another make of switch, whose ports nobody knows.
+            // The switch is of another make, and does not report its ports.
             Err(error) => {
                 tracing::debug!(%error, "the switch does not tell of its ports");
                 GetCountersResponse::default()

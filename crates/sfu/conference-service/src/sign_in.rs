@@ -12,8 +12,8 @@ pub enum Outcome {
     Ignored(Ignored),
     /// An answer.
     Answered(Hello),
-    /// The sender's socket becomes the leg's. The answer is sent once the sign-in is stored and the switch has the
-    /// leg's entries.
+    /// The sender's socket becomes the socket of the leg. The answer is sent once the sign-in is stored and the switch
+    /// has the leg's entries.
     SignsIn {
         /// The leg.
         leg: u16,

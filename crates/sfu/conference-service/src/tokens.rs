@@ -335,7 +335,7 @@ mod tests {
             let mut changed = token.clone().into_bytes();
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("text");
-            // The last character of a signature has bits that say nothing.
+            // Some bits of the last character are not part of the signature, so a change of these bits has no effect.
             if at + 1 < token.len() {
                 assert!(keys().check(&changed).is_err(), "character {at}");
             }

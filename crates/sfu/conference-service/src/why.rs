@@ -162,7 +162,7 @@ fn is_not_rtp(found: &Found<'_>) -> bool {
     };
     let dropped = found.activity.verdicts.get("drop_not_rtp");
     let dropped = dropped.map_or(0, |it| it.increase.packets);
-    // The leg may also have sent hellos in between, which are not dropped.
+    // The leg may also have sent hellos (the messages with which sockets sign in) in between, which are not dropped.
     let sent = publisher.sent.increase.packets.saturating_sub(2);
     found.transport() == Some(Transport::Rtp)
         && publisher.policed.increase.packets == 0
@@ -171,7 +171,8 @@ fn is_not_rtp(found: &Found<'_>) -> bool {
         && dropped >= sent
 }
 
-/// Whether the publisher's or the receiver's leg is signed in, but was in neither table at the last reading.
+/// Whether the publisher's or the receiver's leg is signed in, but was in neither of the switch's tables (`sockets` and
+/// `receivers`) at the last reading of the counters.
 fn is_not_written(found: &Found<'_>) -> bool {
     let lacks = |binding: Option<&BindingRecord>, leg: Option<&LegActivity>| {
         binding.is_some() && leg.is_none()
@@ -224,7 +225,7 @@ mod tests {
     struct Case {
         model: Model,
         reading: Reading,
-        /// The increase of each later second.
+        /// How many packets and bytes the publisher sends in each later second.
         sends: Count,
         red: u64,
         receives: u64,

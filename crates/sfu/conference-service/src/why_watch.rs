@@ -21,8 +21,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// subscriptions of its last participant, so there may be some more. The work takes some 10 ms. The next look goes on
 /// with the other subscriptions.
 const SUBSCRIPTIONS_PER_LOOK: usize = 20_000;
-/// The most events of one look: when a switch goes away, every subscription changes, and the queues of readers hold
-/// only some thousand events.
+/// The most events that one look sends. When a switch goes away, the causes of every subscription change, and the
+/// queues of readers hold only some thousand events.
 const EVENTS_PER_LOOK: usize = 500;
 
 /// Compares causes for ever.
@@ -47,10 +47,10 @@ pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence:
 /// The causes of a subscription.
 #[derive(Debug, Default)]
 struct Known {
-    /// The causes that were told last; none at first.
+    /// The causes that the last event reported; none at first.
     told: Vec<Cause>,
-    /// The causes that the last look found. They are told only if the next look finds them, too. For example, a socket
-    /// that has just signed in is not in the counts yet, but will be at the next reading of the switch.
+    /// The causes that the last look found. An event reports them only if the next look finds them, too. For example, a
+    /// socket that has just signed in is not in the counts yet, but will be at the next reading of the switch.
     found: Vec<Cause>,
 }
 
@@ -137,7 +137,7 @@ impl Watcher {
         let Ok(record) = model.participant(conference, participant) else {
             return 0;
         };
-        // Whoever begins to watch reads the present causes; only later changes are told.
+        // Whoever begins to watch a conference reads the present causes. So events report only later changes.
         let is_first = !self.complete.contains(conference);
         let known = self.known.entry(conference.clone()).or_default();
         let known = known.entry(participant.clone()).or_default();

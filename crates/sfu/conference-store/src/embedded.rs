@@ -100,7 +100,8 @@ impl Embedded {
         Ok(Embedded { file })
     }
 
-    /// The term: the number of this opening of the file, from 1 on, or more if the term was raised.
+    /// Returns the term: 1 at the first opening of the file, and one more at each later opening, or more if the term
+    /// was raised.
     #[must_use]
     pub fn term(&self) -> u64 {
         self.file.term.load(Ordering::Relaxed)

@@ -8,7 +8,8 @@ use crate::{Hello, KEY_LEN, Kind, LEN, NONCE_LEN, is_alive, is_signed_with};
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The pause between hellos of a socket that is signed in. Address translators (NAT) keep a socket's address for 30
-/// seconds and more (RFC 4787, section 4.3), and a switch that was restarted is noticed this soon.
+/// seconds and more (RFC 4787, section 4.3). With this pause, a host also notices within seconds that a switch was
+/// restarted.
 const REFRESH: Duration = Duration::from_secs(1);
 /// After this many hellos in a row without an answer, the socket counts as not signed in any more.
 const UNANSWERED_MAX: u32 = 3;

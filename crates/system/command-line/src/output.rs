@@ -29,7 +29,7 @@ pub fn piece(part: impl Display) {
     written(write!(stdout(), "{}", printable::lines(&part.to_string())));
 }
 
-/// Prints the document of a failed command. It is no error if the reader is gone.
+/// Prints the JSON document that describes a failed command. It is no error if the reader is gone.
 pub fn last_json(value: &serde_json::Value) {
     unless_unread(writeln!(
         stdout(),

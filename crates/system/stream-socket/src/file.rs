@@ -142,7 +142,7 @@ impl Drop for SocketFile {
         let _folder = lock_folder(&self.path);
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| identity(&found) == self.identity) {
-            // If the file stays, the next process treats it as the file of a dead process.
+            // If the removal fails, the next process treats the file as that of a dead process.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -28,7 +28,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Once this function has returned, a loss of power does not undo the change of the file.
 ///
 /// # Errors
-/// The system's error. If everything was written to the disk but the change of the folder, the file has the new
+/// The system's error. If only the change of the folder could not be written to the disk, the file has the new
 /// contents. After any other error, the old contents stay.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::create(path, Permissions::from_mode(OWNER_ONLY), bytes)?.persist(path)?;

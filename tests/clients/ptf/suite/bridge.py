@@ -124,7 +124,7 @@ class AGroupReplicates(BridgeTest):
 class PacketsAreCounted(BridgeTest):
     """A direct counter counts the packets and bytes of an entry.
 
-    Each cell of a counter array counts those of a port.
+    Each cell of a counter array counts the packets and bytes of a port.
     """
 
     def runTest(self) -> None:

@@ -35,7 +35,7 @@ impl Tagging {
         Tagging { epoch, keys }
     }
 
-    /// Makes one packet for each shard.
+    /// Makes one packet for each shard. A shard is up to `LANES` (four) receivers.
     pub fn packets(&self, sequence: u32, message: &[u8]) -> Vec<Vec<u8>> {
         let digest = digest_of(message);
         let shards = self.keys.chunks(LANES).zip(0..);

@@ -24,7 +24,8 @@ pub async fn wait_for_switch(service: &Running) {
         let group = "none".to_owned();
         service.fails(Request::EpochAdvance { group }).await
     };
-    // The check for the group precedes the check for the switch, so the probe needs an existing group.
+    // The service checks first whether the group exists, and then whether the switch is connected. So only a request
+    // for an existing group can show whether the switch is connected.
     assert!(asked().await.contains("there is no group"));
     let probe = Group {
         name: "p".to_owned(),

@@ -89,8 +89,8 @@ impl RuntimeFile {
         program::load(&json?, Some(&p4info?))
     }
 
-    /// Looks for a file that the runtime file names. Its path is relative to the folder of the runtime file or, as for
-    /// the tutorials' makefiles, to the current folder.
+    /// Looks for a file that the runtime file names. The path `named` is relative to the folder of the runtime file or,
+    /// as for the tutorials' makefiles, to the current folder.
     fn found(&self, named: &str) -> Option<PathBuf> {
         let beside = self.path.parent().map(|folder| folder.join(named));
         let candidates = beside.into_iter().chain([PathBuf::from(named)]);

@@ -61,7 +61,7 @@ pub fn run(
     Ok(())
 }
 
-/// Refuses a program and a test in the wrong order before reading them.
+/// Fails if the arguments look like a test and then a program, which is the wrong order. Reads neither file.
 fn in_order(program: &Path, test: &Path) -> Result<(), Failure> {
     let is =
         |path: &Path, extension: &str| path.extension().is_some_and(|found| found == extension);

@@ -1,4 +1,4 @@
-//! Parses a line into a command: updates, reads, and everything else.
+//! Parses a line into a command: an update, a read, or one of the other commands.
 
 mod arrays;
 mod tables;

@@ -64,7 +64,8 @@ impl Shell {
 
     pub(super) async fn reload(&mut self, place: &Place) -> Done {
         self.reload_schema().await?;
-        // A user who reloads knows of the new program; only an open batch is still for the previous one.
+        // A user who reloads knows of the new program. `is_replaced` stays set only if a batch is open, because that
+        // batch is still for the previous program.
         self.is_replaced &= self.open_batch().is_some();
         let summary = info::summary(&self.schema);
         self.print(place, json!({ "pipeline": summary }), || summary.clone());

@@ -76,8 +76,8 @@ impl Atom {
     }
 }
 
-/// Finds a name among the names of an owner, such as the fields of a table. `kind` has the form `field of table "t"`;
-/// messages then contain `field "f" of table "t"`.
+/// Finds a name among the names of things that belong to one owner, for example of a table's fields. `kind` has the
+/// form `field of table "t"`; messages then contain `field "f" of table "t"`.
 pub fn find_of<'n, T: Copy>(
     kind: &str,
     wanted: &str,

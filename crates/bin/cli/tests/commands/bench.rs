@@ -10,7 +10,7 @@ use testkit::sfu::fake::FakeSwitch;
 use testkit::sfu::programs;
 use testkit::sfu::service::Server;
 
-/// Sets the SFU's own address.
+/// The words of a command that sets the SFU's own address.
 pub const ADDRESS: &str = "address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64";
 
 pub struct Bench {

@@ -11,7 +11,7 @@ use testkit::text::assert_has;
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, reprise, text};
 
-/// Exports a file for the program `sfu.json`.
+/// The words of a command that exports the conference in `c.yaml` for the program `sfu.json`.
 const EXPORT: &str = "export c.yaml --program sfu.json --format p4runtime -o entries.txtpb";
 
 fn both() -> [P4Info; 2] {
@@ -125,8 +125,8 @@ fn export_writes_the_entries_for_an_empty_switch_without_one() {
     }
 }
 
-/// Checks the exported files with which the traces in testdata/trace begin. With `UPDATE_EXPECT=1`, rewrites these
-/// files.
+/// Exports the conferences in testdata/trace, and checks that each result equals the `.txtpb` file there, with which
+/// the conference's trace begins. With `UPDATE_EXPECT=1`, rewrites these files.
 #[test]
 fn the_exported_conferences_of_the_traces_are_current() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -48,7 +48,7 @@ struct Queue {
     is_something: Condvar,
     /// Notified when the thread has taken the entries.
     is_room: Condvar,
-    /// Writing has failed, which was reported; nothing more is written.
+    /// Whether writing has failed. The failure was reported, and nothing more is written.
     is_broken: AtomicBool,
 }
 
@@ -345,7 +345,8 @@ impl Shape {
         }
     }
 
-    /// Makes the common parts again only if `at` is in another millisecond than before: many packets share one.
+    /// Makes the common parts again only if `at` is in another millisecond than before, since many packets come in the
+    /// same millisecond.
     fn set_time(&mut self, at: SystemTime, thread: u32) {
         if self.millis != millis_of(at) {
             *self = Shape::of(self.from, at, thread);

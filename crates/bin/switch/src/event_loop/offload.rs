@@ -174,14 +174,15 @@ impl EventLoop {
         self.offloading.notify_ready(&self.switch);
     }
 
-    /// Lets the programs in the kernel run on when the loop is closed. Until the switch has a program, the programs of
-    /// an earlier switch go on.
+    /// Lets the programs in the kernel run on when the loop is closed. Until this switch has a program, the programs of
+    /// an earlier switch process go on.
     pub(crate) fn keep_forwarding(&mut self) {
         self.offloading.keeps_forwarding = true;
         self.offloading.has_earlier = true;
     }
 
-    /// Ends the programs of an earlier switch when this switch has a program that the offload does not forward.
+    /// Ends the programs of an earlier switch process once this switch has a program, but the offload does not forward
+    /// with it.
     pub(super) fn end_earlier(&mut self) {
         if !self.offloading.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
             return;

@@ -15,7 +15,7 @@ fn frame(number: u8, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Writes a capture whose time 0 is 1,000 s.
+/// Writes a capture in which time 0 has the timestamp 1,000 s.
 fn write_capture(path: &Path, frames: &[(u64, Vec<u8>)]) {
     let mut port = PcapPort::open(None, Some(path)).expect("a capture to write");
     port.start(1_000_000_000_000);
@@ -26,7 +26,7 @@ fn write_capture(path: &Path, frames: &[(u64, Vec<u8>)]) {
     port.close().expect("closing");
 }
 
-/// Reads a capture; returns nanoseconds since 1,000 s, and the frames.
+/// Reads a capture; returns each frame with its time, in nanoseconds after the timestamp 1,000 s.
 fn read_capture(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let mut port = PcapPort::open(Some(path), None).expect("a capture to read");
     port.start(1_000_000_000_000);

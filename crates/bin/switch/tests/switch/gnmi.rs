@@ -180,7 +180,7 @@ fn text(text: &str) -> Value {
     Value::StringVal(text.to_owned())
 }
 
-/// Sends a frame into a0; it must arrive at the other interface.
+/// Sends a frame into a0; the frame must arrive at `interface`.
 fn passes_to(interface: &str, number: u32) {
     let mut receiver = outside(interface);
     send(&mut outside("a0"), [numbered(number, 100)]);

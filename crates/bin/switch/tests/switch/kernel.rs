@@ -44,7 +44,7 @@ fn start(options: &[&str]) -> Running {
     Running::start_that_logs(&arguments(options))
 }
 
-/// Waits until the kernel has the program.
+/// Starts a switch, and waits until the kernel has the switch's program.
 fn start_offloaded(options: &[&str]) -> Running {
     let switch = start(options);
     switch.wait_for_line(&["offload: the whole program"]);

@@ -268,7 +268,8 @@ fn a_new_process_that_is_killed_changes_nothing() {
                 assert_complete(&numbers, n_sent);
                 running.stop_that_logs("-TERM");
             } else {
-                // The new process had taken over when it was killed, so the switch was killed.
+                // The new process had taken over when it was killed, so no process forwards any more. The old process
+                // has ended with exit code 0.
                 assert_eq!(running.end().0, Some(0));
             }
         }
@@ -277,7 +278,7 @@ fn a_new_process_that_is_killed_changes_nothing() {
     });
 }
 
-/// Starts a new process that takes over, and kills it.
+/// Starts a new process that is to take over, and kills the new process after `time`.
 fn kill_after(time: Duration, options: &[String]) {
     let words: Vec<&str> = options.iter().map(String::as_str).collect();
     let mut command = switch(&[&words[..], &["--takeover"]].concat());

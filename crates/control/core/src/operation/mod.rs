@@ -223,8 +223,9 @@ impl Operation {
     /// repeat the operation. A new process starts without the state that packets have written.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
-            // Packets have changed the register since the controller wrote it. If a sequencer's counter were restored,
-            // it would give out every number a second time.
+            // Packets have changed the register since the controller wrote it. For example, a register may hold a
+            // sequencer's counter: if the controller's value were restored, the sequencer would give out every number a
+            // second time.
             Self::Cells(CellValue::Register(register, _), _)
                 if program.is_written_by_packets(*register) =>
             {

@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use crate::error::{ClientError, Peer, in_time};
 use crate::limits::{CALL_TIMEOUT_MS, READ_BATCH_ENTITIES};
 
-/// Reads from a switch. A clone reads beside it.
+/// Reads from a switch. A clone of a reader can read at the same time as the reader.
 #[derive(Clone, Debug)]
 pub struct Reader {
     pub(super) p4runtime: P4RuntimeClient<Channel>,
@@ -34,8 +34,8 @@ impl Reader {
     /// Reads entities in requests of bounded size, and passes them to `each`, one response message at a time.
     ///
     /// # Errors
-    /// The switch refused the read, or the next message did not arrive in time; `each` has received the messages before
-    /// it.
+    /// The switch refused the read, or the next message did not arrive in time; `each` has received all earlier
+    /// messages.
     pub async fn read_each(
         &mut self,
         entities: Vec<Entity>,

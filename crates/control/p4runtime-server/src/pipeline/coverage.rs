@@ -1,8 +1,8 @@
 //! Logs where a P4Info differs from its program: objects that the P4Info lacks, and tables with another size.
 //!
 //! Neither difference is refused: BMv2's simple_switch_grpc does not compare P4Info and program (PI/src/pi_imp.cpp,
-//! `_pi_update_device_start`), and a controller may omit objects on purpose. But it can neither write nor read an
-//! object that the P4Info lacks, hence the warning.
+//! `_pi_update_device_start`), and a controller may omit objects on purpose. But a controller can neither write nor
+//! read an object that the P4Info lacks, hence the warning.
 
 use dataplane::Program;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};

@@ -70,7 +70,7 @@ impl DataType {
         }
     }
 
-    /// How many numbers of the data plane a value has.
+    /// The number of data plane numbers of which a value of this type consists.
     pub(crate) fn n_numbers(&self) -> usize {
         match self {
             Self::Struct(members) | Self::Tuple(members) => {

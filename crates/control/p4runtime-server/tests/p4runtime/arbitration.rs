@@ -274,7 +274,7 @@ async fn more_controllers_than_there_may_be_are_reported() {
     }
     let refused = join(0).await.0.unwrap_err();
     assert_eq!(refused.code(), ResourceExhausted);
-    // The place of a controller that has gone is free at once.
+    // After a controller has gone, another controller can take its place.
     let gone = live.pop().unwrap();
     drop(gone);
     while join(0).await.0.is_err() {

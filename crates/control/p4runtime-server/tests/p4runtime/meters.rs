@@ -1,5 +1,5 @@
-//! Tests of the P4Runtime specification's section "MeterEntry & DirectMeterEntry": rates of every type, counts by
-//! color, also in table entries.
+//! Tests of the P4Runtime specification's section "MeterEntry & DirectMeterEntry": the rates of each type of meter, and
+//! the counts by color, also as parts of table entries.
 
 use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;

@@ -92,7 +92,7 @@ impl Lists {
         self.lists.iter().filter_map(List::due).min()
     }
 
-    /// Takes the messages that are due or full.
+    /// Takes a message from each list that is due or whose buffer is full.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<Learned> {
         let device_id = self.device_id;
         let due = self.lists.iter_mut();

@@ -273,7 +273,7 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
 struct Subscribers {
     serving: JoinSet<()>,
     n_refused: u64,
-    /// The time of the last log line, and below it the number of subscribers that were refused since.
+    /// The time of the last log line. `n_unlogged` is the number of subscribers that were refused since then.
     logged_at: Option<Instant>,
     n_unlogged: u64,
 }

@@ -176,7 +176,8 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(associate, INVALID_GROUP_HANDLE);
 }
 
-/// Thrift's calls know no backups. They remove a backup only together with its replica.
+/// Thrift's calls cannot name backups. They remove a backup only if they remove the replica to which the backup
+/// belongs.
 #[tokio::test]
 async fn replicas_keep_the_backups_that_p4runtime_has_written() {
     let harness = Harness::start().await;

@@ -137,7 +137,8 @@ pub trait LoneClones: Leave {
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
 }
 
-/// What the caller of `Engine::rounds` gives: the first pass's input, the arrival, and how many rounds may run.
+/// What the caller of `Engine::rounds` gives: the first pass's input, the time at which the root frame arrived, and how
+/// many rounds may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundsInput {
     /// Input of the first ingress pass.

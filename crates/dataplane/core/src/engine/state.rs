@@ -196,7 +196,7 @@ impl State {
         self.externs.registers.words_mut(register)
     }
 
-    /// Reads a cell of any register; `None` beyond the end.
+    /// Reads a cell of any register; returns `None` if the index is beyond the end of the register.
     pub fn register(&self, register: RegisterId, index: usize) -> Option<Int> {
         self.externs.registers.get(register, index)
     }
@@ -212,7 +212,7 @@ impl State {
         self.externs.counters.cells_mut(counter)
     }
 
-    /// Runs a meter and returns the colour; `None` beyond the end.
+    /// Runs a meter and returns the colour; `None` if the index is beyond the end of the meter array.
     pub fn execute_meter(
         &mut self,
         meter: MeterId,
@@ -239,7 +239,7 @@ impl State {
         self.externs.random.between(low, high)
     }
 
-    /// Computes a calculation over bytes that the engine has assembled, with the current parameters of a custom CRC.
+    /// Computes a calculation over bytes that the engine has assembled. A custom CRC uses its current parameters.
     pub fn calculate(&mut self, calculation: CalculationId, bytes: &[u8]) -> u64 {
         self.externs.calculate(&self.program.ir, calculation, bytes)
     }

@@ -1,5 +1,5 @@
-//! The reference interpreter of controls and actions, written for reading. It defines the semantics; every faster
-//! engine must agree with it, packet for packet.
+//! The reference interpreter of controls and actions, written to be easy to read. It defines the semantics; every
+//! faster engine must agree with it, packet for packet.
 
 use std::sync::Arc;
 
@@ -327,8 +327,8 @@ impl Pass<'_> {
         self.assign(to, Int::from((hash % size).wrapping_add(base)));
     }
 
-    /// Records a request that is served after the control. The last request of a kind counts; for `truncate`, the
-    /// shortest length.
+    /// Records a request that is served after the control. The last request of a kind counts, except that of all
+    /// `truncate` calls the one with the shortest length counts.
     fn request(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::Digest(digest) => self.requests.digest = Some(*digest),

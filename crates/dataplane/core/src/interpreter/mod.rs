@@ -147,7 +147,7 @@ fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     write_metadata(ir, &mut packet.phv, Moment::Parsed, value);
 }
 
-/// Runs a control; returns the reason if it ended the packet.
+/// Runs a control. If the control ended the packet, returns the reason.
 fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<DropReason> {
     let (program, tables, mut pass) = state.split(carried(packet));
     let start = match stage {

@@ -239,7 +239,7 @@ impl Phv {
         }
     }
 
-    /// Copies a stack element; with `None`, makes it invalid.
+    /// Copies the element `from` to a stack element; if `from` is `None`, makes that stack element invalid.
     fn move_element(
         &mut self,
         ir: &Ir,

@@ -193,7 +193,8 @@ impl Profile {
         }
     }
 
-    /// Adds `change` (1 or -1) to the number of entries that use the same member or group as an entry with this action.
+    /// Adds `change` (1 or -1) to the count of uses of the member or group that this action names. For a one-shot
+    /// group, adds it to the number of entries with a one-shot group.
     pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
         match action {
             EntryAction::Call(_) => {}

@@ -34,7 +34,7 @@ pub(crate) struct Slot {
     pub is_const: bool,
     /// Present if the table has direct meters.
     pub meter: Option<Box<Meter>>,
-    /// Nanoseconds without a hit until the entry is idle; 0 is never.
+    /// Nanoseconds without a hit after which the entry is idle; with 0, it never becomes idle.
     pub idle_timeout_ns: u64,
 }
 
@@ -139,7 +139,8 @@ impl Table {
         entry
     }
 
-    /// Returns all entries; among entries of equal priority, the older comes first.
+    /// Returns the positions of all entries; among entries of equal priority, the older comes first. For a table
+    /// without priorities, returns the free positions, too.
     pub(crate) fn in_order(&self) -> Vec<EntryIndex> {
         match &self.index {
             Index::Ordered(index) => index.in_order().collect(),

@@ -25,7 +25,8 @@ pub struct TableEntry {
     pub meter: Option<MeterConfig>,
     /// Packets and bytes of the direct meter by colour; ignored on writing.
     pub meter_counts: MeterCounts,
-    /// [`crate::Switch::poll_idle_timeout`] reports the entry after this many nanoseconds without a hit; 0 is never.
+    /// [`crate::Switch::poll_idle_timeout`] reports the entry after this many nanoseconds without a hit; with 0, it
+    /// never reports the entry.
     pub idle_timeout_ns: u64,
     /// Nanoseconds since the last hit, or since the entry was made; ignored on writing.
     pub since_last_hit_ns: u64,

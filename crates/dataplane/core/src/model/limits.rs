@@ -6,8 +6,8 @@ pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 /// How many packets may wait for ingress: enough for several bursts of a receive ring (1,024 frames each).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// How many packets may wait to run ingress again, which they do before new packets. If each replica of the largest
-/// group makes a clone that recirculates, the queue has room for all of these clones.
+/// How many packets may wait to run ingress again. They run before new packets. If each replica of the largest group
+/// makes a clone that recirculates, the queue has room for all of these clones.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
 /// How many packets may wait in one queue of an output port. An empty queue has room for all replicas of the largest
@@ -93,9 +93,10 @@ pub const DIGEST_QUEUE_MAX: usize = 4_096;
 /// Idle timeouts waiting for the control plane; further ones are counted as lost.
 pub const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;
 
-/// Minimum nanoseconds between two searches of a table for idle entries, per entry. Looking at an entry takes about 2
-/// ns, so searches take at most a few percent of the time, and an idle entry of the largest tables is reported up to a
-/// tenth of a second late. Without this bound, each of a million timeouts could cause a search.
+/// Minimum time between two searches of a table for idle entries, in nanoseconds for each slot of the table. Looking at
+/// an entry takes about 2 ns, so searches take at most a few percent of the time, and an idle entry of the largest
+/// tables is reported up to a tenth of a second late. Without this bound, each of a million timeouts could cause a
+/// search.
 pub const IDLE_SWEEP_NS_PER_ENTRY: u64 = 100;
 
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.
@@ -124,7 +125,8 @@ pub const LOOKS_IN_VAIN_BURST: u32 = 8;
 /// How many frames to keep available for look-aheads, if the caller delivers frames after every sixteen copies.
 pub const LOOK_AHEAD_FRAMES: usize = 4;
 
-/// Streams with a latency histogram of their own, 30 KB each.
+/// How many streams (groups of packets in latency statistics, such as the replicas of one multicast group) have a
+/// latency histogram of their own. A histogram takes 30 KB.
 pub const LATENCY_STREAMS_MAX: usize = 256;
 
 /// The upper end of the latency histogram, in nanoseconds: a minute.

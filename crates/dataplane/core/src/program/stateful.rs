@@ -45,7 +45,7 @@ impl Program {
         )
     }
 
-    /// Whether a packet may write a cell, so that the controller cannot know its value.
+    /// Whether packets may write cells of this register. If so, the controller cannot know the values of the cells.
     pub fn is_written_by_packets(&self, register: RegisterId) -> bool {
         let ir = self.ir();
         let is_cell = |place: &Place| matches!(place, Place::RegisterCell { register: of, .. } if *of == register);

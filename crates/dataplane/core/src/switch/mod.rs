@@ -44,7 +44,7 @@ use crate::{
     v1model::{Run, V1Model},
 };
 
-/// The epoch that [`Switch::begin_drain`] ended.
+/// The epoch that [`Switch::begin_drain`] ended. Each call of that method starts a new epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DrainToken(u64);
 

@@ -193,7 +193,7 @@ impl Switch {
         self.offload.as_mut()?.offload.poll_notice()
     }
 
-    /// Adds what the offload has counted to the switch's state. The caller must call this before it reads counters,
+    /// Adds to the switch's state what the offload has counted. The caller must call this before it reads counters,
     /// tables, registers, latencies or the number of packets inside.
     pub fn collect(&mut self) {
         if let Some(attached) = &mut self.offload {
@@ -237,7 +237,7 @@ impl Switch {
     }
 
     /// Starts a batch of control calls, up to [`Switch::end_batch`]. A packet in the offload sees all calls of the
-    /// batch or none, including a new program. The engine sees each call at once.
+    /// batch or none, including a new program. The engine sees each call immediately.
     pub fn begin_batch(&mut self) {
         self.is_in_batch = true;
     }

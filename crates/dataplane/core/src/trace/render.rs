@@ -188,7 +188,8 @@ fn is_queueing(event: &TraceEvent) -> bool {
     matches!(event.kind, TraceKind::Enqueue { .. })
 }
 
-/// Whether a variable was made by the compiler or belongs to a function: then its name contains no control's name.
+/// Whether a variable was made by the compiler or belongs to a function. The name of such a variable contains no
+/// control's name.
 fn is_temporary(field: &str) -> bool {
     let name = field.strip_prefix(SCALARS);
     name.is_some_and(|name| !name.contains('.'))

@@ -153,7 +153,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Records packets that leave, all after the same time.
+    /// Records packets that leave now; each was in the switch for `latency_ns`.
     #[inline]
     pub(crate) fn record(
         &mut self,

@@ -77,7 +77,8 @@ impl TrafficManager {
 }
 
 /// The number of packets inside, by the epoch in which their root frame (the received frame that a packet comes from)
-/// arrived. Epochs count up. Except during a drain, all packets are of the newest epoch, whose count is kept apart.
+/// arrived. Each drain begins a new epoch, with a higher number. Except during a drain, all packets are of the newest
+/// epoch, whose count is kept apart.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
     newest: u64,

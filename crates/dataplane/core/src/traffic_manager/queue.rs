@@ -475,9 +475,9 @@ impl EgressQueues {
         }
     }
 
-    /// Takes the next packet whose port is not held and has no held packets. The packets before it go to other ports;
-    /// this method moves them behind the packets that are held already. If there is no such next packet, takes a held
-    /// packet whose port is released.
+    /// Takes the next packet whose port is not held and has no held packets. Each packet before it is for a port that
+    /// is held or has held packets; this method moves that packet behind the held packets of its port. If there is no
+    /// such next packet, takes a held packet whose port is released.
     #[cold]
     fn pop_past_holds(&mut self, now: Nanos) -> Option<Departure> {
         while let Some(departure) = self.pop_next(now) {

@@ -132,7 +132,7 @@ impl V1Model {
         is_plain(&self.state, self.cpu_port, port)
     }
 
-    /// Counts the frames, all of them copies of one packet, that have left by `port`, which exists.
+    /// Counts frames that have left by `port`, which exists. `common` is the data that all of these frames share.
     #[inline]
     fn count_sent(&mut self, port: PortId, common: &Common, n_frames: u64, n_bytes: u64) {
         if let Some(counters) = self.state.counters.port_mut(port) {

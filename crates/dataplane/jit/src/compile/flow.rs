@@ -32,8 +32,9 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Generates the check whether the cache sleeps, that is, whether packets bypass the cache for now. Then begins the
-    /// basic block for packets that bypass the cache: it decrements the number of packets that are still to bypass the
-    /// cache, and the caller continues it. Returns the basic block for packets that use the cache.
+    /// basic block for packets that bypass the cache. This basic block first decrements the number of packets that are
+    /// still to bypass the cache; the caller generates the rest of its code. Returns the basic block for packets that
+    /// use the cache.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");

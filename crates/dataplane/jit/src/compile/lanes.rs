@@ -261,7 +261,7 @@ impl Vectors {
         self.n_assigned += 1;
     }
 
-    /// The other vectors that have some of these fields.
+    /// Returns the vectors that have some of the fields in `fields`, except the vector of exactly these fields.
     fn across(&self, fields: &Fields) -> BTreeSet<Fields> {
         let places = fields.iter().filter_map(|field| self.place.get(field));
         let others = places.map(|(other, _)| *other);

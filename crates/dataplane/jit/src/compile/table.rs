@@ -264,7 +264,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().stack_addr(types::I64, slot, 0)
     }
 
-    /// Calls a function that writes nothing of the packet.
+    /// Calls a function that does not write to the packet.
     pub(super) fn call_address(
         &mut self,
         function: (*const u8, &'static str),

@@ -301,9 +301,8 @@ impl<'p> Values<'p> {
             }
             Primitive::AssignStack { to, .. } => self.lose_stack(*to),
             Primitive::Push(stack, _) | Primitive::Pop(stack, _) => self.lose_stack(*stack),
-            // These write nothing of the packet. Before adding a new primitive here, check what it
-            // writes: after an untraced write, the cache gives packets entries that their lookups
-            // would not find.
+            // These primitives do not write to the packet. Before adding a new primitive here, check what it writes:
+            // after an untraced write, the cache gives packets entries that their lookups would not find.
             Primitive::NoOp
             | Primitive::Jump(_)
             | Primitive::JumpIfZero(..)

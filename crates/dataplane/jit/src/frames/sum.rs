@@ -29,7 +29,7 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
 /// The folded sum of bytes in network order. With `begins_low`, the first byte is the low one of
 /// its 16-bit word.
 pub(crate) fn of(bytes: &[u8], begins_low: bool) -> u16 {
-    // Sums of swapped words are swapped sums (RFC 1071, section 2 (B)).
+    // If the bytes of every word are swapped, the bytes of the sum are swapped, too (RFC 1071, section 2 (B)).
     let sum = in_memory(bytes);
     if begins_low ^ cfg!(target_endian = "little") {
         sum.swap_bytes()

@@ -81,7 +81,7 @@ pub struct LpmTrie {
     free: Vec<usize>,
     /// For each entry, the words of its prefix's key and of its mask.
     cells: Vec<u64>,
-    /// For each entry, the key bits after its prefix.
+    /// For each entry, how many bits of the key follow the entry's prefix.
     afters: Vec<u32>,
     prefixes: HashMap<Prefix, u32>,
 }

@@ -32,7 +32,7 @@ fn through(switch: &mut Switch, frame: &[u8]) -> Vec<Vec<u8>> {
     out
 }
 
-/// The options that concern frames: none, each alone, all.
+/// Returns combinations of the options that concern frames: none, each alone, and all.
 fn choices() -> Vec<NativeOptions> {
     let names = [
         "parser-specialisation",

@@ -101,8 +101,9 @@ pub(super) struct Emit<'p> {
     pub is_in_ingress: bool,
     /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
-    /// The journal lists the counters that a packet increments once it is certain that the packet is not punted. This
-    /// vector holds, for each entry of the journal, the number of the first counter that the entry may mean.
+    /// The journal lists the counters that a packet increments once it is certain that the packet is not punted. For
+    /// each entry of the journal, this vector holds the number of a first counter. An entry that is not 0 means the
+    /// counter whose number is the first counter's number plus the entry minus 1.
     pub journal: Vec<u32>,
 }
 

@@ -42,7 +42,7 @@ impl Emit<'_> {
         Ok(range)
     }
 
-    /// Loads an index or a count. A negative number, compared as unsigned, is beyond every bound.
+    /// Loads an index or a count. When compared as unsigned, a negative number is above every bound.
     pub(super) fn index(&mut self, expr: &Expr, to: Reg) -> Emitted<()> {
         self.exact(expr, to).map(|_| ())
     }
@@ -355,7 +355,7 @@ impl Emit<'_> {
         let range = self.bounded(left)?;
         let arithmetic = if range.signed { Alu::Arsh } else { Alu::Rsh };
         if let Some(amount) = range::constant_amount(right) {
-            // A shift by more bits than every field has leaves only the sign.
+            // A shift by more bits than any field can have leaves only the sign.
             let amount = amount.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = (amount / 64, (amount % 64) as i32);
             let from = word + whole;

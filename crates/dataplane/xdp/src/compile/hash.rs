@@ -48,7 +48,8 @@ pub(super) fn check(algorithm: Algorithm) -> Emitted<()> {
     }
 }
 
-/// Parts of the input that are present only if the same header is valid, or always if there is no header.
+/// Parts of the input that belong to the same header and are present only if that header is valid. If there is no
+/// header, the parts are always present.
 type Run<'a> = (Option<HeaderId>, Vec<&'a Part>);
 
 impl Emit<'_> {

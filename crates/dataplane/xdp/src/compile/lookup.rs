@@ -95,7 +95,8 @@ impl Emit<'_> {
             is_cut = field.bits <= bits && !field.signed;
             let header = field.header;
             if !self.ir.headers[header.index()].metadata {
-                // No jump: the verifier then sees one path for a key of many fields, not one for each combination.
+                // Multiplies instead of jumping, so that the verifier sees one path for a key of many fields, not one
+                // path for each combination of valid headers.
                 self.valid_bit(header, R0);
                 self.asm.alu(Alu::Mul, to, R0);
             }

@@ -71,7 +71,8 @@ pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
     image(program, room).map_err(Refused)
 }
 
-/// Compiles a program. If jumps would be too far, tries again with fewer visits of parser states ([`Paths`]).
+/// Compiles a program. If that fails, for example because jumps would be too far, tries again with fewer visits of
+/// parser states ([`Paths`]).
 fn image(program: &Program, room: &Room) -> Emitted<Image> {
     let all = image_of(program, room, room.parser_visits);
     let fewer = [room.parser_visits / 4, room.parser_visits / 16].into_iter();

@@ -11,7 +11,8 @@ use dataplane::engine::ir::{
 /// The most bytes that a packet's headers may have, not counting parts of variable width. Packets with longer headers are
 /// punted.
 pub(super) const HEADER_BYTES_MAX: u32 = 1024;
-/// The most bytes of variable width in a frame's headers. Packets with more are punted.
+/// The most bytes that all parts of variable width in a frame's headers may have together. Packets with more such bytes
+/// are punted.
 pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;
 
 /// A parser state at one position in the frame at which it may begin.

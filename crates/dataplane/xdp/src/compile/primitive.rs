@@ -20,7 +20,8 @@ const LOOP_ROUNDS_MAX: usize = 256;
 const LOOP_STATEMENTS_MAX: usize = 4096;
 
 impl Emit<'_> {
-    /// Generates the code of an action. The action's arguments are in the slot whose address is [`super::emit::SLOT`].
+    /// Generates the code of an action. The action's arguments are in the slot whose address is in the register
+    /// [`super::emit::SLOT`].
     pub(super) fn action(&mut self, action: ActionId) -> Emitted<()> {
         let outer = self.action.replace(action);
         let result = self.statements(action);

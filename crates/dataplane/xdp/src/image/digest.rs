@@ -12,7 +12,7 @@ use super::layout::TableLayout;
 pub struct DigestRecord;
 
 impl DigestRecord {
-    /// Offset of the digest's position plus 1, 8 bytes.
+    /// Offset of a word of 8 bytes that holds the digest's position plus 1.
     pub const DIGEST: u32 = 0;
     /// Offset of the first member.
     pub const MEMBERS: u32 = 8;

@@ -64,7 +64,7 @@ impl Heap {
 pub struct Interface {
     /// `None` if the interface is not a port of the switch; its frames then go to the host.
     pub port: Option<PortId>,
-    /// Position of its first receive queue in the socket map.
+    /// The position of the interface's first receive queue in the socket map.
     pub sockets: u32,
 }
 

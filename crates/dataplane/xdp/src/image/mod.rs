@@ -127,9 +127,11 @@ pub struct Room {
     pub processors: u32,
     /// The most cells of all meters.
     pub meter_cells: u32,
-    /// The most visits: states of the parser at positions in the frame. Packets that need others are punted.
+    /// The most visits. A visit is a state of the parser at one position in the frame. Packets that need other visits
+    /// are punted.
     pub parser_visits: usize,
-    /// Tables to punt, by position, with the reason: the kernel cannot hold some of their entries.
+    /// The tables at which packets are punted because the kernel cannot hold some of the tables' entries. The key is a
+    /// table's position, and the value is the reason.
     pub left: BTreeMap<usize, String>,
 }
 

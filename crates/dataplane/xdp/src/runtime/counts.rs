@@ -386,7 +386,8 @@ impl Counts {
         Ok(())
     }
 
-    /// Returns what the colours of a meter's cells have counted since the last reading: cell, colour, increase.
+    /// Returns how much the counters of the colours of a meter's cells have increased since the last reading. Each
+    /// element of the result consists of the cell, the colour and the increase.
     fn colors(
         &mut self,
         counters: &Map,

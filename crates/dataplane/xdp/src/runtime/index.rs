@@ -13,7 +13,7 @@ use crate::image::{EncodedKey, Index, TableLayout};
 
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    /// The body of each key, in the map's form.
+    /// The keys, as bytes in the map's form, and for each key the number of the body to which the key leads.
     bodies: HashMap<Vec<u8>, u32>,
     prefixes: Prefixes,
     /// The masks of a ternary table by number, each with its number of keys.

@@ -29,7 +29,7 @@ use crate::image::{Image, MapRef};
 /// Why the kernel engine cannot take or run a program.
 pub(super) type Reason = String;
 
-/// Tables that the kernel engine punts, by position, each with the reason.
+/// Tables at which the kernel engine punts packets, by the tables' positions, each with the reason.
 pub(super) type Left = BTreeMap<usize, Reason>;
 
 /// Why a program could not be started, and the half-started program if there is one: it may already have forwarded
@@ -109,7 +109,7 @@ impl Loaded {
     /// program forwards.
     ///
     /// # Errors
-    /// Why the program is refused, or one more table that the kernel engine must punt.
+    /// Why the program is refused, or one more table at which the kernel engine must punt packets.
     pub(super) fn begin(
         prepared: Prepared,
         all_ports: &KernelPorts,
@@ -224,7 +224,7 @@ impl Loaded {
     }
 
     /// Starts the grace-period thread, the ports' thread and the writer, which first writes `first`. Without `wake`,
-    /// returns when the programs run, or why they do not.
+    /// waits until the programs run, or returns why they do not run.
     fn start_threads(
         &mut self,
         mut writer: Writer,

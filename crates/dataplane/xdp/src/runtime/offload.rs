@@ -172,7 +172,7 @@ impl KernelOffload {
         }
     }
 
-    /// Starts the program. Tables with entries that the kernel cannot hold are punted.
+    /// Starts the program. Packets are punted at tables with entries that the kernel cannot hold.
     fn take(&mut self, written: &Written<'_>) -> Result<Loaded, Refused> {
         // Programs add this offset to `CLOCK_MONOTONIC`.
         let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
@@ -200,7 +200,7 @@ impl KernelOffload {
     /// Returns why the program is refused, or that it must be prepared again.
     fn refused(&self, why: ChangeError, written: &Written<'_>) -> Unable {
         match why {
-            // The table is punted from now on.
+            // From now on, packets are punted at this table.
             ChangeError::Table(..) if self.wake.is_some() => Unable::Anew,
             ChangeError::Table(_, reason) | ChangeError::Failed(reason) => Unable::Failed(reason),
             ChangeError::NoRoomForPorts => Unable::Failed("no room for more ports".to_owned()),

@@ -35,7 +35,8 @@ struct Bodies {
     owners: HashMap<u32, usize>,
     /// Entries removed in this commit, with their bodies: a new entry with the same key takes over the body.
     removed: HashMap<EncodedKey, u32>,
-    /// Number of entries inserted so far: a younger entry has a higher number.
+    /// The number of entries inserted so far. An entry's rank is computed from this number, so that of two entries with
+    /// the same priority the older one has the greater rank.
     n_entries: u32,
     /// Whether the older of two matching entries wins if their priorities are equal. This is so in a ternary table.
     has_age: bool,

@@ -1,4 +1,4 @@
-// What a port gets by address: to a port, to a group whose copies tell theirs, to the CPU port, or nowhere.
+// Forwards frames by address: to a port, a group whose copies contain their `egress_rid`, the CPU port, or nowhere.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,5 +1,5 @@
-// A packet leaves a clone in its first pass and ends in the next; its clone recirculates and does the
-// same, until somebody has recirculated too often. Or every clone is dropped.
+// A packet creates a clone in its first pass and ends in the next pass. The clone recirculates and does the same, until
+// one of these packets has recirculated too often. With `drops_clones`, every clone is dropped instead.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -120,7 +120,8 @@ impl Raw {
         self
     }
 
-    /// Adds a remark about another place. Drops the remark if the place has no source because the compiler made it.
+    /// Adds a remark about another place. Drops the remark if `span` is `Span::default()`: it stands for code that the
+    /// compiler made and that is in no source text.
     pub fn note_at(&mut self, span: Span, text: impl Into<String>) -> &mut Self {
         if span != Span::default() {
             self.notes.push((text.into(), Some(span)));

@@ -144,7 +144,8 @@ impl Printer {
         }
     }
 
-    /// Lays out an item or a list's element. `reserve` is the number of characters that will follow on its last line.
+    /// Lays out an item or a list's element. `reserve` is the number of characters that will follow the item or element
+    /// on its last line.
     fn layout(&mut self, nodes: &[Node], level: usize, reserve: usize) {
         let annotated = nodes.iter().skip(1).position(|node| node.first().breaks);
         if let Some(at) = annotated {

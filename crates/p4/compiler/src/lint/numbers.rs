@@ -1,4 +1,4 @@
-//! Warns about comparisons whose result the types decide.
+//! Warns about comparisons that can have only one result, because of the types or because both sides are the same.
 
 use num_bigint::BigInt;
 use num_traits::Zero as _;

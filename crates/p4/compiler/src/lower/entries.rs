@@ -253,7 +253,7 @@ pub fn unsigned(value: &BigInt, width: u32) -> BigInt {
     crate::types::const_eval::wrap(value, width, false)
 }
 
-/// Returns the number of leading ones, or `None` if another one follows after a zero.
+/// Returns the number of leading 1 bits, or `None` if a 1 bit follows after a 0 bit.
 fn prefix_length(bits: &BigInt, width: u32) -> Option<u32> {
     (0..=width).find(|length| *bits == (mask(*length) << (width - length)))
 }

@@ -222,7 +222,8 @@ struct Pipeline {
 struct CopyOuts {
     of_calls: Vec<Vec<CopyOut>>,
     of_blocks: Vec<PendingBlock>,
-    /// Set if an `exit` cannot know its copy-outs, because several applications of a control share the code.
+    /// Set if the copy-outs of an `exit` cannot be determined, because several applications of a control share the
+    /// code.
     exit_is_unknown: bool,
 }
 

@@ -54,7 +54,7 @@ pub fn amount(value: &BigInt) -> Option<u32> {
     value.to_u32().filter(|bits| *bits <= limits::WIDTH_BITS)
 }
 
-/// Returns how many bits a number has that is not negative.
+/// Returns how many bits a non-negative number has.
 pub fn bits_of(value: &BigInt) -> u32 {
     u32::try_from(value.bits()).unwrap_or(u32::MAX)
 }

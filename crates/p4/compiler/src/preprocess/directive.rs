@@ -321,7 +321,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// Whether a condition is only this number.
+/// Whether a condition consists of this number only.
 fn says(name: &str, rest: &[PpToken], number: &str) -> bool {
     matches!(name, "if" | "elif") && matches!(rest, [only] if &*only.text == number)
 }

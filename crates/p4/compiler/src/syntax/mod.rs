@@ -418,7 +418,7 @@ impl Parser<'_> {
         true
     }
 
-    /// Whether a `close` closes the bracket that is open here before the statement ends.
+    /// Whether the bracket that is open here is closed by a `close` before the statement ends.
     fn is_closed(&self, close: &str) -> bool {
         let mut depth = 0_usize;
         for token in &self.tokens[self.at..] {

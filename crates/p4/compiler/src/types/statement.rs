@@ -118,8 +118,8 @@ impl Checker<'_> {
         Some(StatementKind::Block(statements))
     }
 
-    /// Stores the value of an index that contains a call in a variable first, because `a[f()] += 1` reads and writes
-    /// the same element.
+    /// If an index contains a call, first stores the index's value in a variable, because `a[f()] += 1` reads and
+    /// writes the same element.
     fn hold_indices(&mut self, place: Expr, declared: &mut Vec<Statement>) -> Expr {
         let kind = match place.kind {
             ExprKind::Field(inner, index) => {

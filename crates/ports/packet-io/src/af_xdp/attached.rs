@@ -420,7 +420,7 @@ fn load(sockets: &Map, config: &AfXdpConfig, has_fragments: bool) -> io::Result<
     })
 }
 
-/// Whether this process may load the program, without attaching it anywhere.
+/// Checks whether this process may load the program. Does not attach the program anywhere.
 ///
 /// # Errors
 /// The kernel's reason why not.

@@ -295,7 +295,7 @@ impl Queue {
         self.push_descriptor(address, n_bytes, options);
     }
 
-    /// There is room: the caller has checked [`Queue::n_free`].
+    /// Queues one descriptor. There is room for it: the caller has checked [`Queue::n_free`].
     fn push_descriptor(&mut self, address: u64, n_bytes: usize, options: u32) {
         self.tx.push(libc::xdp_desc {
             addr: address,

@@ -183,8 +183,8 @@ impl RxBatch {
 /// Returns the address in a control message `IP_PKTINFO` or `IPV6_PKTINFO`. The socket enables no other control
 /// messages.
 fn local_of(control: &Control, n_bytes: usize) -> Option<IpAddr> {
-    // `struct cmsghdr`: length (header included), level, type; then the data. The alignment is that of 64-bit Linux,
-    // and for these structures of 32-bit Linux too.
+    // `struct cmsghdr`: length (header included), level, type; then the data. The alignment is that of 64-bit Linux.
+    // For these structures, 32-bit Linux has the same alignment.
     const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     let bytes = control.0.get(..n_bytes)?;
     let header_word = |at: usize| -> Option<libc::c_int> {

@@ -268,7 +268,8 @@ impl Day {
         Some(())
     }
 
-    /// Takes a participant that has ended out of the book, in which the test's oracle keeps what must be.
+    /// Removes a participant that is gone from the book. The book is the test's own record of who is there and what
+    /// must be true of the switch.
     pub fn remove_participant(&mut self, who: &Who) {
         let inside = self.book.conferences.get_mut(&who.0).expect("it is there");
         let participant = inside.remove(&who.1).expect("it was there");

@@ -110,7 +110,7 @@ impl Participant {
     }
 }
 
-/// Who is where.
+/// The methods about participants and legs.
 impl Book {
     pub fn new(own_addresses: Vec<OwnAddress>) -> Book {
         Book {
@@ -230,7 +230,7 @@ impl Book {
     }
 }
 
-/// What must happen.
+/// The methods that say what must happen to a packet, and what the switch must have.
 impl Book {
     /// Returns the leg whose entry a packet hits.
     pub fn hit(&self, from: &BindingRecord, to_port: u16) -> Option<u16> {

@@ -279,7 +279,8 @@ impl Day {
         self.read_back();
     }
 
-    /// Writes to the switch what has changed. Returns the welcomes, the answers to hellos that have signed sockets in.
+    /// Writes to the switch what has changed. Returns the welcomes: the answers to the hellos with which sockets have
+    /// signed in.
     pub fn flush(&mut self) -> Vec<Left> {
         if !self.is_connected() || !self.service.has_changes() {
             return Vec::new();

@@ -1,6 +1,6 @@
-//! The service without sockets, clocks and disks: what `core`, `driver` and `housekeeping` do, in their order, with the
-//! same model, rows, sign-in and activity. A store is a map of texts. A leg is a participant's connection by one UDP
-//! socket.
+//! The service without sockets, clocks and disks. It does what the service's modules `core`, `driver` and
+//! `housekeeping` do, in their order, with the service's own code for the model, the switch's entries, sign-in and
+//! activity. A store is a map of texts. A leg is a participant's connection by one UDP socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -165,8 +165,8 @@ impl Service {
         !self.touched.is_empty()
     }
 
-    /// Writes the entries that touched legs need now. Returns these legs, and the welcomes (answers to hellos) that may
-    /// be sent now. With `cut_off` only some of the writes are done, and the connection is lost.
+    /// Writes the entries that the legs in `touched` need now. Returns these legs, and the welcomes (answers to hellos)
+    /// that may be sent now. With `cut_off` only some of the writes are done, and the connection is lost.
     pub fn rewrite(
         &mut self,
         switch: &mut Switch,

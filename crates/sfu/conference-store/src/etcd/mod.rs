@@ -452,7 +452,7 @@ async fn begin_term(
         last: Mutex::new(None),
         is_lost: Arc::new(is_lost),
     };
-    // The term is stored before the switch hears of it.
+    // The term is stored before the service uses it as its election id at the switch.
     let mut operations = vec![leader.put_term(term)];
     match found(&answer, 0) {
         None => operations.push(TxnOp::put(format, FORMAT.to_string(), None)),

@@ -3,12 +3,11 @@
 //!
 //! The controller keeps nothing between two commands: only the switch keeps the state.
 //!
-//! Each packet sees one version of a group. State that a packet may read never changes: a new
-//! version is written to places (slots of the registers, or table entries) to which no group
-//! refers. Then one value per group (a register cell, a multicast group) changes from the old
-//! places to the new ones. The old places are reused only after a drain, when no packet reads them
-//! any more. Every plan begins with a drain, because the controller does not know which places an
-//! earlier command unlinked. [`presenters`] describes how a presenter changes.
+//! Each packet sees one version of a group. State that a packet may read never changes: a new version is written to
+//! places (slots of the registers, or table entries) to which no group refers. Then one value per group (a register
+//! cell, a multicast group) changes from the old places to the new ones. The old places are reused only after a drain,
+//! a wait after which no packet reads them any more. Every plan begins with a drain, because the controller does not
+//! know which places an earlier command unlinked. [`presenters`] describes how a presenter changes.
 //!
 //! After every step, [`SfuProgram::read`] can find out which version is in force and what an interrupted change has
 //! left in the switch. [`SfuProgram::settle`] completes or undoes an interrupted change; every change begins with it.

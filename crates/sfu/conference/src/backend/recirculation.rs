@@ -262,8 +262,9 @@ impl Slot {
     }
 }
 
-/// Returns the update that sets the clone session's port to the port of the SFU's own address, and before it whether
-/// the update creates the session. Returns `None` if the session has this port already.
+/// Returns the update of the clone session, and before it whether the update creates the session. The update sets the
+/// session's port to the port of the SFU's own address, or deletes the session if the SFU has no own address. Returns
+/// `None` if the session has this port already.
 fn session_update(layout: &Layout, desired: &Conference) -> Option<(bool, Update)> {
     let port = desired.address().map(|address| address.port);
     let session = |port| entities::clone_session(CLONE_SESSION, port);

@@ -96,7 +96,7 @@ fn entries_of(schema: &Schema, table: &config::Table) -> entity::Entity {
     with_resources(schema, table, every_entry(id))
 }
 
-/// Asks for the parts of an entry that a read returns only on request.
+/// Returns `entry` as the entity of a read, and asks in it for the parts that a switch returns only on request.
 fn with_resources(schema: &Schema, table: &config::Table, entry: TableEntry) -> entity::Entity {
     use config::table::IdleTimeoutBehavior;
     let id = id_of(table.preamble.as_ref());

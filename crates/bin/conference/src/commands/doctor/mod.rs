@@ -1,5 +1,5 @@
-//! `reprise doctor --service`: checks what is between this machine and a conference service, in the order in which a
-//! host needs it. Changes nothing.
+//! `reprise doctor --service`: checks, step by step, what is between this machine and a conference service. A step may
+//! need what an earlier step has found. Changes nothing.
 
 mod api;
 mod media;

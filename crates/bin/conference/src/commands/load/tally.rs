@@ -67,7 +67,7 @@ pub struct Tally {
     pub n_leaves: u64,
     /// Joins that failed because the load ended before they were completed.
     pub n_unfinished: u64,
-    /// Requests that were made again, since the service was away or busy, or a publisher not there yet.
+    /// Requests that were made again, because the service was away or busy, or because a publisher was not there yet.
     pub n_repeated: u64,
     pub n_packets: u64,
     pub n_lost: u64,

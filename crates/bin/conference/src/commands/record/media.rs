@@ -200,7 +200,8 @@ async fn until_taken(port: u16) {
     }
 }
 
-/// The system's UDP sockets over IPv4, as text (proc_net_udp in the kernel's documentation); empty if it has none.
+/// Returns the system's UDP sockets over IPv4 as text (proc_net_udp in the kernel's documentation), or an empty text if
+/// they cannot be read.
 fn sockets() -> String {
     std::fs::read_to_string("/proc/net/udp").unwrap_or_default()
 }

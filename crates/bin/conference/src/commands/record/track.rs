@@ -22,7 +22,8 @@ use super::writer::Message;
 const BATCH: usize = 64;
 /// Maximum number of sources of a track that are asked for a whole picture.
 const SOURCES_MAX: usize = 16;
-/// "Picture loss indication" (RFC 4585, section 6.3.1), without its sources.
+/// The first four bytes of a "picture loss indication" (RFC 4585, section 6.3.1). Two SSRCs follow: first the
+/// recorder's own, then that of the source that is asked.
 const PLI: [u8; 4] = [0x81, 206, 0, 2];
 
 /// A track to receive.

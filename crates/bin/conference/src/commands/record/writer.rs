@@ -354,8 +354,8 @@ impl Writer {
     }
 }
 
-/// Returns the bytes with which the file of events must continue. A recorder that was killed may have left half a line;
-/// then they are a newline, which ends this line.
+/// Returns the bytes with which the file of events must continue: a newline if a recorder that was killed has left half
+/// a line, so that this line ends.
 fn unfinished(events: &mut Growing) -> Result<Vec<u8>, Failure> {
     let mut last = [b'\n'];
     if events.len > 0 {

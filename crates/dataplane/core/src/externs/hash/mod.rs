@@ -194,7 +194,8 @@ mod tests {
         assert_eq!(compute(Algorithm::Crc32, CHECK), 0xcbf4_3926);
         assert_eq!(compute(Algorithm::CrcCcitt, CHECK), 0x29b1);
         assert_eq!(compute(Algorithm::Crc8Custom, CHECK), 0xf4);
-        // One byte with its first bit set: the polynomial 0x1b shifted seven times, reflected.
+        // The input is one byte with only its lowest bit set. The expected CRC is the polynomial 0x1b shifted left
+        // seven times, then reflected.
         assert_eq!(
             compute(Algorithm::Crc64Custom, &[1]),
             (0x1bu64 << 7).reverse_bits()

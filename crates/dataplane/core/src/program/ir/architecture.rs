@@ -84,7 +84,7 @@ pub struct Architecture {
     pub name: &'static str,
     /// The blocks, in the order of the pipeline.
     pub blocks: &'static [Block],
-    /// The shared fields, in the order in which the target writes them at a moment.
+    /// The shared fields. The target writes the fields of the same `Moment` in this order.
     pub metadata: &'static [Intrinsic],
     /// Verdicts after the first control; the first rule that holds applies.
     pub ingress_verdicts: &'static [(When, Verdict)],
@@ -149,7 +149,7 @@ macro_rules! intrinsic {
     };
 }
 
-/// A queueing field; a program has all of them or none.
+/// A queueing field, which is ignored unless the program has all queueing fields.
 macro_rules! queueing {
     ($meaning:ident, $name:literal) => {
         field!($meaning, "queueing_metadata", $name)

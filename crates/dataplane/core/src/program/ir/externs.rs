@@ -77,7 +77,8 @@ pub struct RegisterArray {
     pub bits: u32,
     /// Whether all workers must share it (`@shared`).
     pub is_shared: bool,
-    /// Whether some expression uses a cell as an operand, in addition to `register_read` and `register_write`.
+    /// Whether some expression uses a cell as an operand, as opposed to an access by `register_read` or
+    /// `register_write`.
     pub is_operand: bool,
     /// Whether its cells are hidden from readers.
     pub is_secret: bool,

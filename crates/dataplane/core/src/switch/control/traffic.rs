@@ -151,7 +151,8 @@ impl Switch {
         self.write_group(id, |traffic| traffic.groups.delete(id))
     }
 
-    /// Returns the multicast groups with ids from `first` on, in pieces as [`Switch::clone_sessions_from`] does.
+    /// Returns multicast groups with ids from `first` on, in the order of ids; `n_replicas` limits them as in
+    /// [`Switch::clone_sessions_from`].
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
         let groups = some(self.model.traffic.groups.from(first), n_replicas);
         groups.into_iter().map(Written::into_group).collect()
@@ -182,7 +183,8 @@ fn check_queues(queues: Queues) -> Controlled {
     }
 }
 
-/// Takes entries until their replicas, plus one per entry, reach `n_left`.
+/// Takes multicast groups or clone sessions until the number of their replicas, plus one for each group or session,
+/// reaches `n_left`.
 fn some(all: impl Iterator<Item = Written>, mut n_left: usize) -> Vec<Written> {
     let mut found = Vec::new();
     for one in all {

@@ -105,7 +105,8 @@ impl Writer<'_, '_, '_, '_> {
             switch.set_entry(position, target);
             blocks.push((target, *element));
         }
-        // The index was compared with the number of elements above, so the default case can be the last element.
+        // The code above has compared the index with the number of elements, so the default case can be the last
+        // element.
         let last = blocks.last().map_or(done, |(target, _)| *target);
         switch.emit(&mut self.e.b, next, last);
         for (target, element) in blocks {

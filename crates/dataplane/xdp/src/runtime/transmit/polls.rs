@@ -13,7 +13,7 @@ use crate::image::{Heap, Polls};
 /// Offset of the third argument of tracepoint `napi_poll`: the poll's budget in packets.
 const TRACEPOINT_BUDGET: i16 = 16;
 
-/// The numbers of the maps in the program at the end of a poll.
+/// The numbers of the maps in the program that runs at the end of a poll.
 const HEAP: MapRef = MapRef(0);
 const OF_PORTS: MapRef = MapRef(1);
 

@@ -17,7 +17,7 @@ pub(super) const KEYS_MAX: u32 = 1 << 14;
 const NOW: i16 = -24;
 const ARRIVAL: i16 = -32;
 const STREAM: i16 = -40;
-/// An interface, a stream, a bucket.
+/// The key of an entry of the histogram: an interface, a stream and a bucket.
 const KEY: i16 = -56;
 const VALUE: i16 = -64;
 

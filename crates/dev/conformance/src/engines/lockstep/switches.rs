@@ -8,8 +8,8 @@ use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
-/// Maximum number of frames that one poll of a compared switch requests. From poll to poll this number runs from 1 to
-/// the maximum, again and again.
+/// Maximum number of frames that one poll of a compared switch requests. From poll to poll the requested number grows
+/// by one, and after the maximum it starts again at 1.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
 /// What the reference switch did in a case, as counts for the report of a run.

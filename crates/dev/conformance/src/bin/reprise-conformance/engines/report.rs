@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::subjects::Subject;
 
-/// A difference, and the command that reproduces the difference.
+/// A difference between a native engine and the interpreter, and the command that reproduces the difference.
 #[derive(Debug)]
 pub struct Found {
     pub path: PathBuf,
@@ -71,12 +71,14 @@ pub struct Report {
     pub stf_files: usize,
     pub stf_failures: Vec<String>,
     pub packets: u64,
-    /// The sum over all packets of the number of choices with which the packet was compared.
+    /// The sum over all packets of the number of native engines, each with another choice of optimisations, that were
+    /// compared with the interpreter on the packet.
     pub comparisons: u64,
     pub cases: u64,
     pub programs: Programs,
     pub choices: usize,
-    /// The smallest number of packets with which any pair of subject and choice was tested.
+    /// The smallest number of packets with which any pair of a subject (a program and the source of its cases) and a
+    /// choice of optimisations was tested.
     pub packets_of_a_pair_min: u64,
     pub seed: u64,
     pub seconds: f64,
