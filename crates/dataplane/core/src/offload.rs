@@ -21,9 +21,9 @@
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
 //!    argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
-//! of them or none. The switch commits at the end of each control call, or at the end of a batch
-//! ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The engine
-//! sees the changes of each control call immediately. An offload may show commits late, but in order.
+//!    of them or none. The switch commits at the end of each control call, or at the end of a batch
+//!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
+//!    engine sees the changes of each control call immediately. An offload may show commits late, but in order.
 //! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the switch's counters, so
 //!    that each number read from the switch is what engine and offload counted together. The additions are consistent:
 //!    every received or replicated packet is sent, dropped or reported as inside. Counters in an offload are never

@@ -9,9 +9,9 @@
 //! (b) *Payload.* The payload is everything after the deparsed headers. All copies of the packet share it, so it is
 //!     read only; each result has its own buffer.
 //! (c) *Batches.* The extern may get the copies of one packet in one call, in order and at most
-//! (c) *Batches.* The extern may get the copies of one packet in one call, in order and at most
-//! [`limits::PAYLOAD_BATCH_MAX`] of them, or may get each copy in its own call. A copy's result must not depend on
-//! this.
+//!     [`limits::PAYLOAD_BATCH_MAX`] of them, or may get each copy in its own call. A copy's result must not depend on
+//!     this.
+//! (d) *Length.* A result may be shorter than the payload, or at most [`PayloadExtern::growth_bytes_max`] longer. The
 //!     program must set length fields in the same pass, before the deparser, so it must know how many bytes the extern
 //!     adds.
 //! (e) *Headers.* The extern gets the headers as bytes, because it may authenticate them. It may overwrite the bytes,
