@@ -182,7 +182,7 @@ def test_jitter_is_rfc_3550s(logs: Path, counting: str) -> None:
 
 
 def test_every_size_has_right_checksums(logs: Path, counting: str) -> None:
-    """The stand-in does not forward a packet with a wrong checksum."""
+    """All packets come back from a forwarder that drops those with a wrong checksum."""
     sizes = [*range(44, 102), 511, 512, 1400, 1512, 1513, 1514]
     trace = Trace(tuple((idx * 1_000_000, size) for idx, size in enumerate(sizes)))
     seen = seen_with(logs, packets=trace, n_viewers=2)

@@ -53,8 +53,8 @@ pub(crate) struct Task {
     /// Confirm messages from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
-    /// The instant at which the core's clock shows zero. It is later than the member's start by the total time by which
-    /// the thread handled timeouts too late.
+    /// The instant at which the core's clock shows zero: at first the member's start. Whenever the thread handles a
+    /// timeout late, the instant moves forward by the delay, so that the core's clock does not count the delay.
     began: Instant,
 }
 

@@ -19,7 +19,7 @@ const NAME: &[u8] = b"\x0a:authority";
 /// byte.
 const LENGTH_MAX: u8 = 0x7e;
 
-/// Follows the bytes of one connection, which arrive in pieces of any size.
+/// Reads the bytes of one connection, in pieces of any size, and repairs the `:authority` of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct AuthorityRepair {
     /// Bytes of the preface so far.

@@ -101,7 +101,7 @@ impl Result {
         }
     }
 
-    /// Returns a table of the variants, one per line, each compared with the native engine without optimisations.
+    /// Returns a table of the variants, each compared with the native engine without optimisations.
     pub fn table(&self) -> String {
         let Workload {
             pipeline,

@@ -1,6 +1,7 @@
-//! Tests rounds, in which packets recirculate and create a clone in each pass through the pipeline. Whatever ends the
-//! sequence of rounds (other sessions; clones that are truncated, dropped or recirculate themselves; drops, groups,
-//! digests, missing queues), output and counts must be the same as in the interpreter, which runs pass by pass.
+//! Tests rounds, in which packets recirculate and create a clone in each pass through the pipeline. The native
+//! engine runs several rounds in one call until something in a pass stops it (a clone to another session; a clone that
+//! is truncated, dropped or recirculates itself; a drop, a group, a digest, a missing queue). Output and counts must be
+//! the same as in the interpreter, which runs each pass separately.
 
 use conformance::{
     compile::program_at,

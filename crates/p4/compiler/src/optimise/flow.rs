@@ -102,7 +102,8 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let empty = actions.filter(|action| action.primitives.is_empty());
     let empty: HashSet<u32> = empty.map(|action| action.id).collect();
     let mut ends = Ends::default();
-    // A table that the program declares keeps its edges even if it is unreachable, so these tables are redirected too.
+    // An unreachable table that the program declares stays, with its edges. Hence the ends of unreachable nodes are
+    // computed too.
     let reached: HashSet<Node> = order.iter().copied().collect();
     let others = graph.nodes.values().filter(|node| !reached.contains(node));
     let mut others: Vec<Node> = others.copied().collect();
@@ -177,7 +178,7 @@ pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     uses
 }
 
-/// Joins pairs of consecutive nodes that only run an action. Returns whether there was such a pair.
+/// Joins pairs of consecutive nodes that only run an action, where that is possible. Returns whether a pair was joined.
 fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
@@ -249,7 +250,8 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Removes unreachable nodes, except tables that the program declares. Returns whether any node was removed.
+/// Removes unreachable nodes, except tables that the program declares and what these lead to. Returns whether any node
+/// was removed.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {

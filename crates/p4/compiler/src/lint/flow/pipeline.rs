@@ -20,8 +20,8 @@ struct Handed {
 }
 
 impl Handed {
-    /// Returns the facts for the next block. The next block runs only for packets that this block did not drop, so it
-    /// counts as being under a condition.
+    /// Returns the facts for the next block. This block may drop just the packets for which a value is missing. So what
+    /// may be missing here is not reported in the next block.
     fn guarded(mut self) -> Self {
         for node in [&mut self.headers, &mut self.metadata] {
             node.map(&|_, fact| {
@@ -143,7 +143,7 @@ impl Flow<'_> {
         Some(known_values(handed))
     }
 
-    /// Runs a body that nothing calls, and joins the facts at all its ends.
+    /// Runs a body on its own, for an unknown caller, and joins the facts at all its ends.
     fn whole(
         &mut self,
         parameters: &[VarId],
@@ -199,7 +199,7 @@ impl Flow<'_> {
         found
     }
 
-    /// Checks code that the pipeline does not reach: each function, control and parser by itself.
+    /// Checks each function, and each control and parser that the pipeline does not reach, by itself.
     pub fn rest(&mut self) {
         let program = self.program;
         for function in &program.functions {
