@@ -146,8 +146,8 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    /// Subtracts `n_copies` from the number of packets that are inside the switch: the copies for which a payload extern
-    /// failed. They are already counted as dropped.
+    /// Subtracts `n_copies` from the number of packets that are inside the switch: the copies for which a payload
+    /// extern failed. They are already counted as dropped.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());

@@ -76,8 +76,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Loads the index of the body ([`crate::image::Body`]) that the map has for the key on the stack; 0 if the map does not
-    /// have the key.
+    /// Loads the index of the body ([`crate::image::Body`]) that the map has for the key on the stack; 0 if the map
+    /// does not have the key.
     fn look_up_body(&mut self, map: MapRef) {
         let missing = self.asm.label();
         self.look_up(map, STACK_KEY);
