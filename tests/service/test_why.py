@@ -146,37 +146,43 @@ def test_only_the_receiver_and_administrators_may_ask(running: Running) -> None:
     assert refused.value.status == 404
 
 
-def until_event(stream: Events, kind: str) -> tuple[dict[str, Any], set[str]]:
-    """The next event of this kind, and the kinds of those before it."""
+def next_event(stream: Events, kind: str, limit_s: float) -> tuple[dict[str, Any] | None, set[str]]:
+    """The next event of this kind, if it comes in time, and the kinds of those before it."""
     before: set[str] = set()
-    until = time.monotonic() + LIMIT_S
-    while (event := stream.receive(until - time.monotonic())) is not None:
+    until = time.monotonic() + limit_s
+    while (event := stream.receive(max(0.0, until - time.monotonic()))) is not None:
         if event["event"] == kind:
             return event, before
         before.add(event["event"])
-    raise AssertionError(f"no event {kind} after {before}")
+    return None, before
 
 
 def test_changed_causes_are_events_for_the_receiver_and_administrators(running: Running) -> None:
     ann, bob = running.client("ann"), running.client("bob")
-    causes_become(bob, ["not_published", "not_subscribed"])
+    publish(ann, "ann")
+    subscribe(bob, "bob", "ann")
+    causes_become(bob, ["publisher_not_signed_in", "receiver_not_signed_in"])
     with (
         Events(ann, "c") as of_ann,
         Events(bob, "c") as of_bob,
         Events(running.administrator, "c") as of_all,
     ):
-        publish(ann, "ann")
-        subscribe(bob, "bob", "ann")
-        for stream in (of_bob, of_all):
-            event, _ = until_event(stream, "why_not")
-            assert event["participant"] == "bob"
-            assert event["path"] == {"participant": "ann", "track": "cam"}
-            assert event["why"]["causes"] == ["publisher_not_signed_in", "receiver_not_signed_in"]
-        ann.mute("c", "ann", "cam")
-        event, _ = until_event(of_bob, "why_not")
-        assert event["why"]["causes"][0] == "muted"
+        # The service compares the causes with those at its first look after a stream was opened. So
+        # a mute that it finds there already is none of the changes.
+        told = None
+        until = time.monotonic() + LIMIT_S
+        while told is None or "muted" not in told["why"]["causes"]:
+            assert time.monotonic() < until
+            ann.mute("c", "ann", "cam", muted=False)
+            next_event(of_bob, "why_not", 3.0)
+            ann.mute("c", "ann", "cam")
+            told, _ = next_event(of_bob, "why_not", 5.0)
+        assert told["participant"] == "bob"
+        assert told["path"] == {"participant": "ann", "track": "cam"}
+        also_told, _ = next_event(of_all, "why_not", LIMIT_S)
+        assert also_told is not None
         running.administrator.delete_conference("c")
-        _, before = until_event(of_ann, "conference_ended")
+        _, before = next_event(of_ann, "conference_ended", LIMIT_S)
         assert "muted" in before
         assert "why_not" not in before
         with pytest.raises(EventsEndedError, match="the conference has ended"):

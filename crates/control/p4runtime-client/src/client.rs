@@ -22,7 +22,6 @@ use p4runtime_proto::p4::v1::{
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersResponse, GetInstanceRequest};
 use tokio::time::Instant;
-use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::dial::{Reconnects, SwitchAddress};
