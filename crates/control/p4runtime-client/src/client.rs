@@ -16,8 +16,8 @@ use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     CapabilitiesRequest, DigestListAck, Entity, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, PacketIn, PacketOut, SetForwardingPipelineConfigRequest, Update, WriteRequest, stream_message_request,
-    stream_message_response,
+    GetForwardingPipelineConfigRequest, PacketIn, PacketOut, SetForwardingPipelineConfigRequest,
+    Update, WriteRequest, stream_message_request, stream_message_response,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersResponse, GetInstanceRequest};
@@ -31,8 +31,8 @@ use crate::limits::{
 };
 
 pub use arbitration::Bid;
-pub use reader::Reader;
 use arbitration::{Primary, Seen, uint128};
+pub use reader::Reader;
 
 /// The reason that an error gives if the client has no stream because it never became primary.
 const NEVER_OPENED: &str = "never opened";
@@ -190,7 +190,8 @@ impl Client {
         };
         let call = self.reader.p4runtime.capabilities(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
-        let response = response.map_err(|status| self.reader.peer.error("its capabilities", &status))?;
+        let response =
+            response.map_err(|status| self.reader.peer.error("its capabilities", &status))?;
         Ok(response.into_inner().p4runtime_api_version)
     }
 
@@ -245,7 +246,10 @@ impl Client {
         };
         // This is the first call of every session. Its timeout is short, since another kind of server on that port may
         // never answer.
-        let call = self.reader.p4runtime.get_forwarding_pipeline_config(request);
+        let call = self
+            .reader
+            .p4runtime
+            .get_forwarding_pipeline_config(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         Ok(response.map(|response| response.into_inner().config))
     }
@@ -307,7 +311,10 @@ impl Client {
             config,
             ..SetForwardingPipelineConfigRequest::default()
         };
-        let call = self.reader.p4runtime.set_forwarding_pipeline_config(request);
+        let call = self
+            .reader
+            .p4runtime
+            .set_forwarding_pipeline_config(request);
         let response = in_time("to load the program", PIPELINE_TIMEOUT_MS, call).await?;
         response.map_err(|status| self.reader.peer.error(PIPELINE, &status))?;
         Ok(())
@@ -330,7 +337,10 @@ impl Client {
         let call = self.reader.switch.get_instance(GetInstanceRequest {
             device_id: self.reader.peer.device_id,
         });
-        let answer = self.reader.peer.answer("its instance", CONNECT_TIMEOUT_MS, call);
+        let answer = self
+            .reader
+            .peer
+            .answer("its instance", CONNECT_TIMEOUT_MS, call);
         Ok(answer.await?.instance)
     }
 
@@ -343,7 +353,10 @@ impl Client {
         let call = self.reader.switch.drain(DrainRequest {
             device_id: self.reader.peer.device_id,
         });
-        self.reader.peer.answer("to drain", DRAIN_TIMEOUT_MS, call).await?;
+        self.reader
+            .peer
+            .answer("to drain", DRAIN_TIMEOUT_MS, call)
+            .await?;
         Ok(())
     }
 

@@ -123,7 +123,10 @@ impl Client {
         let mut highest = 0;
         for _ in 0..ARBITRATION_TRIES {
             let mut stream = self.open_stream().await?;
-            highest = stream.arbitration_answer(&self.reader.peer).await?.election_id;
+            highest = stream
+                .arbitration_answer(&self.reader.peer)
+                .await?
+                .election_id;
             if self.bid(stream, highest).await? {
                 return Ok(());
             }
@@ -198,7 +201,8 @@ impl Client {
         let mut seen = stream.arbitration_answer(&self.reader.peer).await?;
         while seen.somebody_is_primary {
             let next_at = report_at.map_or(until, |at| at.min(until));
-            match tokio::time::timeout_at(next_at, stream.next_arbitration(&self.reader.peer)).await {
+            match tokio::time::timeout_at(next_at, stream.next_arbitration(&self.reader.peer)).await
+            {
                 Ok(answer) => seen = answer?,
                 Err(_) if Instant::now() >= until => {
                     return Err(ClientError::Busy {
@@ -222,8 +226,14 @@ impl Client {
         };
         let sent = requests.send(first).await;
         sent.map_err(|_| ClientError::closed(BY_THE_SWITCH))?;
-        let opened = self.reader.p4runtime.stream_channel(ReceiverStream::new(receiver));
-        let answer = self.reader.peer.answer("the stream", CONNECT_TIMEOUT_MS, opened);
+        let opened = self
+            .reader
+            .p4runtime
+            .stream_channel(ReceiverStream::new(receiver));
+        let answer = self
+            .reader
+            .peer
+            .answer("the stream", CONNECT_TIMEOUT_MS, opened);
         let responses = answer.await?;
         Ok(Stream {
             requests,
