@@ -420,9 +420,10 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, "the store failed");
-                for (job, change) in done {
-                    let failed = Err(CoreError::Store(error.to_string()));
-                    answer(job, if change.is_empty() { Ok(0) } else { failed });
+                // Also requests that change nothing: what they ask for may be there only because of another request in
+                // this batch.
+                for (job, _) in done {
+                    answer(job, Err(CoreError::Store(error.to_string())));
                 }
                 let store = self.store.clone();
                 tokio::select! {
@@ -653,6 +654,22 @@ mod tests {
         assert_eq!(change, 4);
         core.switch_has(change);
         assert!(core.is_switch_whole());
+    }
+
+    #[tokio::test]
+    async fn a_request_made_twice_is_not_answered_as_done_if_the_store_took_neither() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let core = Core::begin(Embedded::open(&path).expect("it opens"))
+            .await
+            .expect("it begins");
+        core.ask(conference("c")).await.expect("done");
+        std::fs::rename(&path, folder.path().join("elsewhere")).expect("moved");
+        // This thread alone runs the writer, so both requests are in one batch.
+        let both = tokio::join!(core.ask(participant("p")), core.ask(participant("p")));
+        for answer in [both.0, both.1] {
+            assert!(matches!(answer, Err(CoreError::Store(_))), "{answer:?}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
