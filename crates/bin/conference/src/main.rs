@@ -38,7 +38,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Join(join) => runtime.block_on(commands::join::run(global, join)),
         Command::Record(record) => runtime.block_on(commands::record::run(global, record)),
         Command::Load(load) => runtime.block_on(commands::load::run(global, load)),
-        Command::Doctor(options) => commands::doctor::run(global, &options),
+        Command::Doctor(options) => commands::doctor::run(global, &options, &runtime),
         Command::Drain(drain) => runtime.block_on(commands::drain::run(global, drain)),
         Command::Backup(backup) => runtime.block_on(commands::backup::run(global, backup)),
         Command::Restore(restore) => runtime.block_on(commands::restore::run(global, restore)),

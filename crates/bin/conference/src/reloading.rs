@@ -71,7 +71,11 @@ fn webhook(config: &WebhookConfig) -> Result<Webhook, Failure> {
         url: config.url.clone(),
         secret,
         events: (!config.events.is_empty()).then(|| events.collect()),
-        authorities: config.ca.as_deref().map(tls::authorities).transpose()?,
+        authorities: config
+            .ca
+            .as_deref()
+            .map(tls::Authorities::read)
+            .transpose()?,
     })
 }
 

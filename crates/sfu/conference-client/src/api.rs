@@ -1,6 +1,5 @@
 //! Requests to the service.
 
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +12,10 @@ use conference_api::{
 };
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::StreamExt;
-use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{Method, Request, Response, StatusCode, header};
+use http_client::{Client, Limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
@@ -29,23 +23,20 @@ use tokio_tungstenite::{
     Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
 };
 
-/// The most requests at the same time; each needs a connection.
-const CONNECTIONS_MAX: usize = 64;
-/// A connection that has been idle for this long is not used again: the service closes idle connections after 10 s.
-const IDLE_MAX: Duration = Duration::from_secs(5);
-/// The most bytes of an answer. Only the answer about a conference in which 4,096 participants receive 4,096 tracks is
-/// longer, and this client has no use for that answer.
-const ANSWER_MAX: usize = 256 << 20;
-
 /// If a stream of events brings nothing for longer than this, the client takes the stream for broken: the service sends
 /// a sign of life every 15 s.
 const QUIET_MAX: Duration = Duration::from_secs(45);
 
-/// How long a request may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the request for a backup may take, and how many bytes a backup may have.
-const BACKUP_TIMEOUT: Duration = Duration::from_secs(600);
-const BACKUP_BYTES_MAX: usize = 1 << 30;
+/// Only the answer about a conference in which 4,096 participants receive 4,096 tracks is longer, and this client has no
+/// use for that answer.
+const LIMITS: Limits = Limits {
+    time: Duration::from_secs(10),
+    body_len: Some(256 << 20),
+};
+const BACKUP_LIMITS: Limits = Limits {
+    time: Duration::from_secs(600),
+    body_len: Some(1 << 30),
+};
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -140,14 +131,10 @@ impl Bearer {
 pub struct Api {
     url: String,
     token: String,
-    http: Http,
-    /// Bounds the number of connections: each takes a permit.
-    connections: Arc<Semaphore>,
+    http: Client,
     /// The TLS settings of event streams.
     connector: Connector,
 }
-
-type Http = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -159,7 +146,7 @@ impl Api {
     /// Makes a client for the service at `http://HOST:PORT` or `https://HOST:PORT`, whose certificate browsers trust.
     #[must_use]
     pub fn new(url: &str, token: &str) -> Api {
-        Api::of(url, token, tls::public_http_client())
+        Api::of(url, token, tls::http_client(None))
     }
 
     /// Makes a client for a service whose certificate is signed by one of the certificates in a PEM file.
@@ -167,24 +154,16 @@ impl Api {
     /// # Errors
     /// The file cannot be read, or has no certificate.
     pub fn trusting(url: &str, token: &str, authorities: &Path) -> Result<Api, ApiError> {
-        Ok(Api::of(url, token, tls::http_client(authorities)?))
+        let authorities = tls::Authorities::read(authorities)?;
+        Ok(Api::of(url, token, tls::http_client(Some(&authorities))))
     }
 
     fn of(url: &str, token: &str, tls: Arc<rustls::ClientConfig>) -> Api {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        let http = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .pool_max_idle_per_host(CONNECTIONS_MAX)
-            .build(HttpsConnector::from((tcp, Arc::clone(&tls))));
         Api {
             url: url.trim_end_matches('/').to_owned(),
             token: token.trim().to_owned(),
-            http,
+            http: Client::new(Arc::clone(&tls)),
             connector: Connector::Rustls(tls),
-            connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         }
     }
 
@@ -252,16 +231,15 @@ impl Api {
     /// As [`Api::conference`], or the answer was cut off.
     pub async fn backup(&self) -> Result<String, ApiError> {
         let call = Call {
-            timeout: BACKUP_TIMEOUT,
-            answer_max: BACKUP_BYTES_MAX,
+            limits: BACKUP_LIMITS,
             ..Call::new(Method::GET, "/v1/backup".to_owned())
         };
         let answer = self.call(&call).await?;
-        if !answer.status.is_success() {
+        if !answer.status().is_success() {
             return Err(self.problem(&answer));
         }
-        let text = String::from_utf8(answer.body.into());
-        text.map_err(|error| self.unreachable(&error))
+        let text = String::from_utf8(answer.into_body().into());
+        text.map_err(|error| self.unreachable(&error.to_string()))
     }
 
     /// Publishes a track.
@@ -338,7 +316,7 @@ impl Api {
         request.headers_mut().insert("authorization", bearer);
         let connector = Some(self.connector.clone());
         let connecting = connect_async_tls_with_config(request, None, false, connector);
-        let connected = timeout(TIMEOUT, connecting).await;
+        let connected = timeout(LIMITS.time, connecting).await;
         let connected = connected.map_err(|_| unreachable("no answer in time".to_owned()))?;
         let (stream, _) = connected.map_err(failed)?;
         let url = self.url.clone();
@@ -373,7 +351,7 @@ impl Api {
 
     async fn delete(&self, path: String) -> Result<(), ApiError> {
         let answer = self.patiently(&Call::new(Method::DELETE, path)).await?;
-        if answer.status.is_success() {
+        if answer.status().is_success() {
             return Ok(());
         }
         Err(self.problem(&answer))
@@ -381,14 +359,14 @@ impl Api {
 
     /// Makes a call, and repeats it when the service answers that it has too many requests, until the time that a call may
     /// take is over. All calls can be made twice without harm.
-    async fn patiently(&self, call: &Call) -> Result<Answer, ApiError> {
+    async fn patiently(&self, call: &Call) -> Result<Response<Bytes>, ApiError> {
         let began = Instant::now();
         loop {
             let answer = self.call(call).await?;
-            match answer.retry_after {
+            match retry_after(&answer) {
                 Some(wait)
-                    if answer.status == StatusCode::TOO_MANY_REQUESTS
-                        && began.elapsed() + wait <= call.timeout =>
+                    if answer.status() == StatusCode::TOO_MANY_REQUESTS
+                        && began.elapsed() + wait <= call.limits.time =>
                 {
                     sleep(wait).await;
                 }
@@ -397,9 +375,7 @@ impl Api {
         }
     }
 
-    /// Makes a call once a connection is free. A call that has begun runs to its end, even if nobody waits for its result
-    /// any more.
-    async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
+    async fn call(&self, call: &Call) -> Result<Response<Bytes>, ApiError> {
         let mut request = Request::builder()
             .method(call.method.clone())
             .uri(self.to(&call.path))
@@ -407,38 +383,20 @@ impl Api {
         if !call.body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        let request = request.body(Full::new(call.body.clone()));
-        let request = request.map_err(|error| self.unreachable(&error))?;
-        let permit = Arc::clone(&self.connections).acquire_owned().await;
-        let permit = permit.map_err(|error| self.unreachable(&error))?;
-        let (http, limit, answer_max) = (self.http.clone(), call.timeout, call.answer_max);
-        let calling = tokio::spawn(async move {
-            let answer = timeout(limit, answer_to(&http, request, answer_max)).await;
-            drop(permit);
-            answer
-        });
-        let called = calling.await.map_err(|error| self.unreachable(&error))?;
-        let answered = called.map_err(|_| ApiError::Unreachable {
-            url: self.url.clone(),
-            why: format!("no answer within {} s", limit.as_secs()),
-        })?;
-        answered.map_err(|error| self.unreachable(&*error))
+        let request = request.body(call.body.clone());
+        let request = request.map_err(|error| self.unreachable(&error.to_string()))?;
+        let answer = self.http.call(request, call.limits).await;
+        answer.map_err(|error| self.unreachable(&error.to_string()))
     }
 
-    fn read<T: DeserializeOwned>(&self, answer: &Answer) -> Result<T, ApiError> {
-        if answer.status.is_client_error() || answer.status.is_server_error() {
+    fn read<T: DeserializeOwned>(&self, answer: &Response<Bytes>) -> Result<T, ApiError> {
+        if answer.status().is_client_error() || answer.status().is_server_error() {
             return Err(self.problem(answer));
         }
-        serde_json::from_slice(&answer.body).map_err(|_| self.no_service(answer.status))
+        serde_json::from_slice(answer.body()).map_err(|_| self.no_service(answer.status()))
     }
 
-    fn unreachable(&self, error: &dyn Error) -> ApiError {
-        // An HTTP error names only the step that failed; the innermost cause of the error says what happened.
-        let mut cause = error;
-        while let Some(inner) = cause.source() {
-            cause = inner;
-        }
-        let why = cause.to_string();
+    fn unreachable(&self, why: &str) -> ApiError {
         let next = if why.contains("certificate") {
             ": give the file with the certificate of the authority that signed it (--ca FILE)"
         } else {
@@ -450,10 +408,10 @@ impl Api {
         }
     }
 
-    fn problem(&self, answer: &Answer) -> ApiError {
-        match serde_json::from_slice(&answer.body) {
+    fn problem(&self, answer: &Response<Bytes>) -> ApiError {
+        match serde_json::from_slice(answer.body()) {
             Ok(problem) => ApiError::Refused(Box::new(problem)),
-            Err(_) => self.no_service(answer.status),
+            Err(_) => self.no_service(answer.status()),
         }
     }
 
@@ -471,8 +429,7 @@ struct Call {
     path: String,
     /// JSON; empty if the request has no body.
     body: Bytes,
-    timeout: Duration,
-    answer_max: usize,
+    limits: Limits,
 }
 
 impl Call {
@@ -481,36 +438,15 @@ impl Call {
             method,
             path,
             body: Bytes::new(),
-            timeout: TIMEOUT,
-            answer_max: ANSWER_MAX,
+            limits: LIMITS,
         }
     }
 }
 
-struct Answer {
-    status: StatusCode,
-    /// How long to wait until the service has time for the request.
-    retry_after: Option<Duration>,
-    body: Bytes,
-}
-
-async fn answer_to(
-    http: &Http,
-    request: Request<Full<Bytes>>,
-    body_max: usize,
-) -> Result<Answer, Box<dyn Error + Send + Sync>> {
-    let response = http.request(request).await?;
-    let retry_after = response.headers().get(header::RETRY_AFTER);
-    let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
-    let status = response.status();
-    let body = Limited::new(response.into_body(), body_max)
-        .collect()
-        .await?;
-    Ok(Answer {
-        status,
-        retry_after: retry_after.map(Duration::from_secs),
-        body: body.to_bytes(),
-    })
+/// Returns how long to wait until the service has time for the request.
+fn retry_after(answer: &Response<Bytes>) -> Option<Duration> {
+    let seconds = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 fn participant_path(conference: &Name, participant: &Name) -> String {

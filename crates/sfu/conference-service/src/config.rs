@@ -313,7 +313,7 @@ impl Config {
             return bad("webhooks", "16 or fewer");
         }
         for hook in &self.webhooks {
-            let address = hook.url.parse::<ureq::http::Uri>().ok();
+            let address = hook.url.parse::<http::Uri>().ok();
             let is_good = address.is_some_and(|it| {
                 let has_host = it.host().is_some_and(|host| !host.is_empty());
                 has_host && matches!(it.scheme_str(), Some("http" | "https"))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::client::{ResolvesClientCert, Resumption};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
@@ -110,40 +110,43 @@ pub fn server_name(name: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(name.to_owned()).ok()
 }
 
-/// The TLS of a client of HTTP/1.1 that trusts these authorities only.
-///
-/// # Errors
-/// The file is missing or has no certificate.
-pub fn http_client(authorities: &Path) -> Result<Arc<ClientConfig>, FileError> {
-    let authorities = File::read(Purpose::Authorities, authorities).authorities()?;
-    Ok(http_client_trusting(authorities))
+/// Authorities that may have issued a server's certificate: the certificates of a file, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorities(Vec<CertificateDer<'static>>);
+
+impl Authorities {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file is missing, or contains something that is no authority's certificate.
+    pub fn read(file: &Path) -> Result<Authorities, FileError> {
+        let file = File::read(Purpose::Authorities, file);
+        file.authorities()?;
+        file.certificates().map(Authorities)
+    }
+
+    /// Returns the authorities as rustls takes them.
+    pub fn store(&self) -> RootCertStore {
+        let mut store = RootCertStore::empty();
+        // All are good: `read` has tried each.
+        store.add_parsable_certificates(self.0.iter().cloned());
+        store
+    }
 }
 
-/// The TLS of a client of HTTP/1.1 that trusts the authorities that browsers trust.
-pub fn public_http_client() -> Arc<ClientConfig> {
-    let authorities = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
-    http_client_trusting(authorities.collect())
+/// Returns the authorities that browsers trust.
+pub fn public_authorities() -> RootCertStore {
+    webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
 }
 
-fn http_client_trusting(authorities: RootCertStore) -> Arc<ClientConfig> {
+/// Returns the TLS of a client of HTTP/1.1 that trusts these authorities only; `None`: those that browsers trust.
+pub fn http_client(authorities: Option<&Authorities>) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions();
     let builder = builder.unwrap_or_else(|_| unreachable!("ring has ciphers of each version"));
     let mut config = builder
-        .with_root_certificates(authorities)
+        .with_root_certificates(authorities.map_or_else(public_authorities, Authorities::store))
         .with_no_client_auth();
     config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
     Arc::new(config)
-}
-
-/// Returns the certificates of a file of authorities, as DER; at least one. Each can be used as the certificate of an
-/// authority.
-///
-/// # Errors
-/// The file is missing, or contains something that is no certificate.
-pub fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, FileError> {
-    let file = File::read(Purpose::Authorities, file);
-    file.authorities()?;
-    let certificates = file.certificates()?;
-    Ok(certificates.iter().map(|it| it.to_vec()).collect())
 }

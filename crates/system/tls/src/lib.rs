@@ -12,7 +12,7 @@ mod server;
 mod trouble;
 
 pub use client::{
-    Client, ClientFiles, Connecting, authorities, http_client, public_http_client, server_name,
+    Authorities, Client, ClientFiles, Connecting, http_client, public_authorities, server_name,
 };
 pub use date::utc;
 pub use files::{FileError, Purpose, Validity, key_open_to_others};

@@ -44,8 +44,8 @@ pub struct Webhook {
     pub secret: Vec<u8>,
     /// The names of the kinds of events that this hook gets; `None`: all kinds.
     pub events: Option<BTreeSet<String>>,
-    /// Certificates (DER) that may sign the receiver's certificate; `None`: the certificates that browsers trust.
-    pub authorities: Option<Vec<Vec<u8>>>,
+    /// The authorities that may have issued the receiver's certificate; `None`: those that browsers trust.
+    pub authorities: Option<tls::Authorities>,
 }
 
 impl std::fmt::Debug for Webhook {

@@ -1,53 +1,42 @@
 //! Makes one HTTP request for a hook.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use conference_api::Event;
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
+use http::{Request, header};
+use http_client::{Client, Limits};
 use sha2::Sha256;
-use tokio::sync::oneshot;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::Webhook;
 use crate::core::now_ms;
 
-/// The longest that a request may take, connecting included.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const LIMITS: Limits = Limits {
+    time: Duration::from_secs(10),
+    // A receiver says everything with its status.
+    body_len: None,
+};
 
 /// Sends a hook's requests.
 pub(super) struct Poster {
-    agent: ureq::Agent,
-    url: Arc<str>,
+    client: Client,
+    url: String,
     secret: Vec<u8>,
 }
 
 impl Poster {
     pub(super) fn new(hook: &Webhook) -> Poster {
-        let mut tls = TlsConfig::builder();
-        if let Some(authorities) = &hook.authorities {
-            let certificates = authorities.iter().map(|it| Certificate::from_der(it));
-            let certificates: Vec<_> = certificates.map(|it| it.to_owned()).collect();
-            tls = tls.root_certs(RootCerts::Specific(Arc::new(certificates)));
-        }
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            // A signed event goes to no other address than the configured one.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("reprise/", env!("CARGO_PKG_VERSION")))
-            .tls_config(tls.build())
-            .build();
         Poster {
-            agent: config.into(),
-            url: hook.url.as_str().into(),
+            client: Client::new(tls::http_client(hook.authorities.as_ref())),
+            url: hook.url.clone(),
             secret: hook.secret.clone(),
         }
     }
 
-    /// Sends an event once.
+    /// Sends an event once. The event is signed for the configured address, and goes to no other: no redirect is
+    /// followed.
     ///
     /// # Errors
     /// Nobody answers, or the answer has a status other than 200 to 299.
@@ -55,32 +44,24 @@ impl Poster {
         // An event has only texts, numbers and names, which JSON can express.
         let body = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());
         let time = (now_ms() / 1_000).to_string();
-        let request = self
-            .agent
-            .post(&*self.url)
-            .header("content-type", "application/json")
-            .header("reprise-event-number", event.number.to_string())
+        let request = Request::post(&self.url)
+            .header(
+                header::USER_AGENT,
+                concat!("reprise/", env!("CARGO_PKG_VERSION")),
+            )
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("reprise-event-number", event.number)
             .header("reprise-signature", signature(&self.secret, &time, &body))
-            .header("reprise-time", time);
-        let (done, answer) = oneshot::channel();
-        // Each request has a thread of its own, so that a receiver that hangs takes no thread from others, and does not
-        // delay the end of the process.
-        let begun = std::thread::Builder::new()
-            .name("webhook".to_owned())
-            .spawn(move || {
-                let answer = request.send(body);
-                // The hook may be gone from the configuration.
-                let _ = done.send(answer.map(|answer| answer.status()));
-            });
-        begun.map_err(|error| error.to_string())?;
-        match answer.await {
-            Ok(Ok(status)) if status.is_success() => Ok(()),
-            Ok(Ok(status)) => Err(format!(
+            .header("reprise-time", time)
+            .body(Bytes::from(body));
+        let request = request.map_err(|error| error.to_string())?;
+        let answer = self.client.call(request, LIMITS).await;
+        match answer.map_err(|error| error.to_string())?.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(format!(
                 "expected a status from 200 to 299, found {}",
                 status.as_u16()
             )),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the request was given up".to_owned()),
         }
     }
 }

@@ -3,18 +3,22 @@
 
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use command_line::findings::Finding;
 use conference_api::{Claims, Conference, Name, Problem};
 use data_encoding::BASE64URL_NOPAD;
+use http::{Method, Request, header, request};
+use http_client::{Client, Limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use tokio::runtime::Runtime;
 
 use super::duration;
-use super::reach::{Authorities, Target};
 
-/// How long a request may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const LIMITS: Limits = Limits {
+    time: Duration::from_secs(10),
+    body_len: Some(10 << 20),
+};
 /// The clocks may seem to differ by up to this many seconds even if both are right: the answer takes time to travel,
 /// and the header has whole seconds only.
 const CLOCK_MAX_S: i64 = 2;
@@ -22,15 +26,16 @@ const CLOCK_MAX_S: i64 = 2;
 const SHOWN_CHARS: usize = 200;
 
 /// Sends requests to the service.
-pub(super) struct Service {
-    url: String,
-    agent: ureq::Agent,
-    token: Option<String>,
+pub(super) struct Service<'a> {
+    pub(super) url: &'a str,
+    pub(super) token: Option<&'a str>,
+    pub(super) client: Client,
+    pub(super) runtime: &'a Runtime,
 }
 
 struct Answer {
     status: u16,
-    body: Vec<u8>,
+    body: Bytes,
     /// By how many seconds the service's clock is ahead of this machine's; `None` if the answer has no header with the
     /// time.
     clock_ahead_s: Option<i64>,
@@ -43,29 +48,7 @@ impl Answer {
     }
 }
 
-impl Service {
-    pub(super) fn new(target: &Target, authorities: &Authorities, token: Option<&str>) -> Service {
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false);
-        let config = match authorities {
-            Authorities::Public => config,
-            Authorities::Of(certificates) => {
-                let certificates = certificates.iter();
-                let certificates: Vec<Certificate<'static>> = certificates
-                    .map(|it| Certificate::from_der(it).to_owned())
-                    .collect();
-                let roots = RootCerts::new_with_certs(&certificates);
-                config.tls_config(TlsConfig::builder().root_certs(roots).build())
-            }
-        };
-        Service {
-            url: target.url.clone(),
-            agent: config.build().into(),
-            token: token.map(|it| it.trim().to_owned()),
-        }
-    }
-
+impl Service<'_> {
     /// Checks whether a conference service answers. Returns by how many seconds the service's clock is ahead of this
     /// machine's.
     pub(super) fn look(&self, findings: &mut Vec<Finding>) -> Option<i64> {
@@ -74,7 +57,7 @@ impl Service {
             Ok(health) => health,
             Err(error) => {
                 let advice = "another program on this port, or a proxy whose service is away";
-                findings.push(Finding::unusable(what, error.to_string(), advice));
+                findings.push(Finding::unusable(what, error, advice));
                 return None;
             }
         };
@@ -101,7 +84,7 @@ impl Service {
                 let found = format!("unknown: /readyz answers with status {}", answer.status);
                 Finding::advice(what, found, advice)
             }
-            Err(error) => Finding::advice(what, error.to_string(), advice),
+            Err(error) => Finding::advice(what, error, advice),
         }
     }
 
@@ -137,7 +120,7 @@ impl Service {
             Ok(answer) => answer,
             Err(error) => {
                 let advice = "try again, or look at the service's log";
-                findings.push(Finding::unusable(what, error.to_string(), advice));
+                findings.push(Finding::unusable(what, error, advice));
                 return false;
             }
         };
@@ -165,45 +148,50 @@ impl Service {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, String> {
-        let mut request = self.agent.put(format!("{}{path}", self.url));
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        self.content(answer_of(SystemTime::now(), request.send_json(body)))
+        // The bodies consist of texts, numbers and names, so writing them as JSON cannot fail.
+        let body = serde_json::to_vec(body).unwrap_or_else(|error| unreachable!("{error}"));
+        let request = self
+            .request(Method::PUT, path)
+            .header(header::CONTENT_TYPE, "application/json");
+        self.content(self.answer_to(request, body))
     }
 
-    fn get(&self, path: &str) -> Result<Answer, ureq::Error> {
-        let mut request = self.agent.get(format!("{}{path}", self.url));
-        if let Some(token) = &self.token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        answer_of(SystemTime::now(), request.call())
+    fn get(&self, path: &str) -> Result<Answer, String> {
+        self.answer_to(self.request(Method::GET, path), Vec::new())
     }
 
-    fn content<T: DeserializeOwned>(
-        &self,
-        answer: Result<Answer, ureq::Error>,
-    ) -> Result<T, String> {
+    fn request(&self, method: Method, path: &str) -> request::Builder {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url));
+        match self.token {
+            Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+            None => request,
+        }
+    }
+
+    fn answer_to(&self, request: request::Builder, body: Vec<u8>) -> Result<Answer, String> {
+        let request = request.body(body.into());
+        let request = request.map_err(|error| error.to_string())?;
+        let sent = SystemTime::now();
+        let answer = self.runtime.block_on(self.client.call(request, LIMITS));
         let answer = answer.map_err(|error| error.to_string())?;
+        let date = answer.headers().get(header::DATE);
+        let date = date.and_then(|it| httpdate::parse_http_date(it.to_str().ok()?).ok());
+        Ok(Answer {
+            status: answer.status().as_u16(),
+            clock_ahead_s: date.map(|date| ahead_s(date, sent, SystemTime::now())),
+            body: answer.into_body(),
+        })
+    }
+
+    fn content<T: DeserializeOwned>(&self, answer: Result<Answer, String>) -> Result<T, String> {
+        let answer = answer?;
         if answer.status != 200 {
             return Err(problem(&answer));
         }
         serde_json::from_slice(&answer.body).map_err(|error| format!("{}: {error}", self.url))
     }
-}
-
-fn answer_of(
-    sent: SystemTime,
-    answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-) -> Result<Answer, ureq::Error> {
-    let mut response = answer?;
-    let date = response.headers().get("date");
-    let date = date.and_then(|it| httpdate::parse_http_date(it.to_str().ok()?).ok());
-    Ok(Answer {
-        status: response.status().as_u16(),
-        clock_ahead_s: date.map(|date| ahead_s(date, sent, SystemTime::now())),
-        body: response.body_mut().read_to_vec()?,
-    })
 }
 
 /// Returns by how many seconds another clock is ahead of ours. The other clock showed `date`, cut to whole seconds, at

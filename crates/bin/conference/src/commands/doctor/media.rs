@@ -39,7 +39,7 @@ pub(super) struct Media {
 }
 
 /// Sends hellos for a leg of the token's participant.
-pub(super) fn look(service: &Service, token: &str, findings: &mut Vec<Finding>) -> Media {
+pub(super) fn look(service: &Service<'_>, token: &str, findings: &mut Vec<Finding>) -> Media {
     match leg_of(service, token) {
         Ok(leg) => of_leg(&leg, findings),
         Err((found, advice)) => {
@@ -54,7 +54,7 @@ pub(super) fn look(service: &Service, token: &str, findings: &mut Vec<Finding>) 
 }
 
 /// Finds a leg of the participant, with its key. If there is none, returns the reason and what the user can do.
-fn leg_of(service: &Service, token: &str) -> Result<Leg, (String, &'static str)> {
+fn leg_of(service: &Service<'_>, token: &str) -> Result<Leg, (String, &'static str)> {
     const JOIN: &str = "run this again while `reprise join`, or your program, takes part";
     let claims = claims(token).map_err(|error| (error, JOIN))?;
     let (Some(conference), Some(name)) = (claims.conference, claims.sub) else {

@@ -10,29 +10,33 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use command_line::findings::{self, Finding};
+use http_client::Client;
 use serde_json::json;
+use tls::Authorities;
+use tokio::runtime::Runtime;
 
 use crate::args::{DoctorOfService, Global};
 use crate::failure::Failure;
 use crate::output;
 use api::Service;
 use media::Media;
-use reach::{Authorities, Target};
+use reach::Target;
 
 /// Checks a service and, if one is given, a token.
 ///
 /// # Errors
 /// The service cannot be used from here.
-pub fn run(global: &Global, options: &DoctorOfService) -> Result<(), Failure> {
+pub fn run(global: &Global, options: &DoctorOfService, runtime: &Runtime) -> Result<(), Failure> {
     let target = Target::of(&options.service)?;
-    let authorities = Authorities::of(options.ca.as_deref())?;
+    let authorities = options.ca.as_deref().map(Authorities::read).transpose()?;
+    let service = Service {
+        url: &target.url,
+        token: options.token.as_deref().map(str::trim),
+        client: Client::new(tls::http_client(authorities.as_ref())),
+        runtime,
+    };
     let mut findings = Vec::new();
-    look(
-        &target,
-        &authorities,
-        options.token.as_deref(),
-        &mut findings,
-    );
+    look(&target, authorities.as_ref(), &service, &mut findings);
     if !global.json {
         findings::print(&format!("service {}", target.url), &findings);
     }
@@ -54,8 +58,8 @@ pub fn run(global: &Global, options: &DoctorOfService) -> Result<(), Failure> {
 /// Checks one step after the other. Stops if a step has not found what the next step needs.
 fn look(
     target: &Target,
-    authorities: &Authorities,
-    token: Option<&str>,
+    authorities: Option<&Authorities>,
+    service: &Service<'_>,
     findings: &mut Vec<Finding>,
 ) {
     let Some(stream) = reach::connect(target, findings) else {
@@ -65,13 +69,12 @@ fn look(
     if target.is_https && !reach::handshake(stream, target, authorities, findings) {
         return;
     }
-    let service = Service::new(target, authorities, token);
     let Some(clock_ahead_s) = service.look(findings) else {
         return;
     };
-    let media = match token {
+    let media = match service.token {
         Some(token) if service.look_at_token(token, now_s() + clock_ahead_s, findings) => {
-            media::look(&service, token, findings)
+            media::look(service, token, findings)
         }
         Some(_) => Media::default(),
         None => {

@@ -2,20 +2,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use command_line::findings::Finding;
+use http::Uri;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
-use tls::{Trouble, Validity, utc};
-use ureq::http::Uri;
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
+use tls::{Authorities, Trouble, Validity, utc};
 
 use super::{duration, now_s};
 use crate::failure::Failure;
@@ -56,45 +52,6 @@ impl Target {
             host: host.trim_matches(['[', ']']).to_owned(),
             port: uri.port_u16().unwrap_or(usual_port),
         })
-    }
-}
-
-/// The authorities that may have signed the service's certificate.
-#[derive(Debug)]
-pub(super) enum Authorities {
-    /// The authorities that `reprise join` trusts if no file is given.
-    Public,
-    /// Only the authorities in a file.
-    Of(Vec<CertificateDer<'static>>),
-}
-
-impl Authorities {
-    pub(super) fn of(file: Option<&Path>) -> Result<Authorities, Failure> {
-        let Some(file) = file else {
-            return Ok(Authorities::Public);
-        };
-        let what = "certificates (PEM with \"-----BEGIN CERTIFICATE-----\")";
-        let bytes = files::bytes(file, what)?;
-        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-        match found {
-            Ok(found) if !found.is_empty() => Ok(Authorities::Of(found)),
-            Ok(_) => Err(Failure::in_file(
-                file,
-                &format!("expected {what}, found none"),
-            )),
-            Err(error) => Err(Failure::in_file(file, &format!("expected {what}: {error}"))),
-        }
-    }
-
-    fn store(&self) -> RootCertStore {
-        let mut store = RootCertStore::empty();
-        match self {
-            Authorities::Public => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-            Authorities::Of(certificates) => {
-                store.add_parsable_certificates(certificates.iter().cloned());
-            }
-        }
-        store
     }
 }
 
@@ -202,7 +159,7 @@ impl ServerCertVerifier for Remembering {
 pub(super) fn handshake(
     mut stream: TcpStream,
     target: &Target,
-    authorities: &Authorities,
+    authorities: Option<&Authorities>,
     findings: &mut Vec<Finding>,
 ) -> bool {
     let (certificate, shaken) = match shake(&mut stream, target, authorities) {
@@ -238,12 +195,12 @@ type Shaken = (Option<CertificateDer<'static>>, io::Result<()>);
 fn shake(
     stream: &mut TcpStream,
     target: &Target,
-    authorities: &Authorities,
+    authorities: Option<&Authorities>,
 ) -> Result<Shaken, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let name = tls::server_name(&target.host)
         .ok_or_else(|| format!("{} is no name that a certificate can have", target.host))?;
-    let store = Arc::new(authorities.store());
+    let store = Arc::new(authorities.map_or_else(tls::public_authorities, Authorities::store));
     let verifier = WebPkiServerVerifier::builder_with_provider(store, Arc::clone(&provider))
         .build()
         .map_err(|error| format!("the authorities cannot be used: {error}"))?;
@@ -323,10 +280,12 @@ fn end_of(validity: Validity, now_s: i64) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::net::TcpListener;
 
     use command_line::findings::Level;
     use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject as _;
     use rustls::{ServerConfig, ServerConnection};
     use testkit::certificates::{Authority, Good, Issued};
 
@@ -386,7 +345,7 @@ mod tests {
         port
     }
 
-    fn looked_at(issued: &Issued, authorities: &Authorities) -> Vec<Finding> {
+    fn looked_at(issued: &Issued, authorities: Option<&Authorities>) -> Vec<Finding> {
         let port = serve_once(issued);
         let target = Target::of(&format!("https://localhost:{port}")).expect("an address");
         let mut findings = Vec::new();
@@ -398,13 +357,11 @@ mod tests {
     #[test]
     fn the_end_of_a_certificate_is_found_also_if_nobody_trusts_it() {
         let authority = Authority::new("test");
-        let of_file = Authorities::Of(
-            CertificateDer::pem_slice_iter(authority.pem().as_bytes())
-                .collect::<Result<Vec<_>, _>>()
-                .expect("PEM"),
-        );
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(authority.pem().as_bytes()).expect("written");
+        let of_file = Authorities::read(file.path()).expect("authorities");
         let issued = authority.issue(&["localhost"], Good::Now);
-        let levels = |authorities: &Authorities| {
+        let levels = |authorities: Option<&Authorities>| {
             let findings = looked_at(&issued, authorities);
             findings
                 .iter()
@@ -412,14 +369,14 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(
-            levels(&of_file),
+            levels(Some(&of_file)),
             [("TLS", Level::Ok), ("certificate", Level::Ok)]
         );
         assert_eq!(
-            levels(&Authorities::Public),
+            levels(None),
             [("TLS", Level::Unusable), ("certificate", Level::Ok)]
         );
-        let other = looked_at(&authority.issue(&["other"], Good::Now), &of_file);
+        let other = looked_at(&authority.issue(&["other"], Good::Now), Some(&of_file));
         assert_eq!(
             other[0].found,
             "its certificate is of other, not of localhost"
