@@ -63,7 +63,7 @@ impl fmt::Display for Error {
                 while let Some(inner) = cause.source() {
                     cause = inner;
                 }
-                cause.fmt(f)
+                write!(f, "{cause}")
             }
         }
     }
