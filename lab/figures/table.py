@@ -1,9 +1,9 @@
 """A table, and its forms: CSV, Markdown, LaTeX. Pure."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from lab.csvs import text_of
 
@@ -28,6 +28,17 @@ class Table:
             f"{head}: {name}" if head else name
             for head, name in zip(heads, self.columns, strict=True)
         ]
+
+    def without(self, group: str) -> Self:
+        """The table without the columns of a group."""
+        heads = [head for head, span in self.groups for _ in range(span)]
+
+        def kept(cells: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(cell for head, cell in zip(heads, cells, strict=True) if head != group)
+
+        groups = tuple(one for one in self.groups if one[0] != group)
+        rows = tuple(kept(row) for row in self.rows)
+        return replace(self, groups=groups, columns=kept(self.columns), rows=rows)
 
     def as_csv(self) -> str:
         return text_of([self.header, *self.rows])
