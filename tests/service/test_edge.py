@@ -268,6 +268,8 @@ def test_a_reload_changes_a_secret_and_loses_no_packet(running: Running) -> None
 
         def forward() -> None:
             """Checks that a packet arrives."""
+            # Without a pause a fast switch polices the camera, which may send 10 Mbit/s.
+            time.sleep(0.001)
             packet = rtp(next(numbers))
             camera.send(packet)
             came = received(screen, 1)
