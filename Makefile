@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup packages toolchain build checked compat deb python-aom demo thesis bench test lint lint-rust lint-python test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go test-page test-deb clean
+.PHONY: help setup packages toolchain build checked compat deb python-aom demo thesis bench test lint lint-rust lint-python lint-libraries test-generated test-rust test-rust-documented test-rust-programs test-e2e test-alone test-finsy test-bmv2-cli test-clients test-clients-shell test-clients-stubs test-clients-ptf test-clients-go test-page test-deb clean
 # make's own job server is not cargo's.
 unexport MAKEFLAGS MFLAGS
 
@@ -141,7 +141,7 @@ bench: packages .venv/stamp build ## the switch beside its peers, engine by engi
 
 test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-page test-alone ## every test, and lint
 
-lint: lint-rust lint-python ## formatting and lints of Rust, P4 and Python
+lint: lint-rust lint-python lint-libraries ## formatting and lints of Rust, P4 and Python, and the libraries
 
 lint-rust: checked
 	cargo fmt --all --check
@@ -154,6 +154,9 @@ lint-python: .venv/stamp
 	.venv/bin/ruff format --check .
 	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom python/conference/reprise_conference examples \
 		packaging/monitoring
+
+lint-libraries:
+	@scripts/check-libraries
 
 test-generated: checked ## the descriptors of P4Runtime and gNMI are current
 	$(PART) "descriptors" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \
