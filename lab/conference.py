@@ -1,4 +1,7 @@
-"""Runs a switch with one group in a star of namespaces, and measures a burst through it."""
+"""Runs a switch with one group in a star, and measures a burst through the switch.
+
+A star is a network of hosts and the SFU around one bridge (`lab.netns`).
+"""
 
 import contextlib
 import json

@@ -301,7 +301,7 @@ class Part(_Model):
             _check_once("viewers" if self.senders == 1 else "participants", sizes)
 
     def variants_of(self, row: str) -> list[Variant]:
-        """The variants of a row that are run."""
+        """The variants in which the part runs the row."""
         known = ROWS[row].variants
         if not self.variants or len(known) == 1:
             return [known[0]]

@@ -45,7 +45,7 @@ def possible_versions(versions: Sequence[Version], arrived_ns: int, last_ns: int
 def find_mixtures(packets: Sequence[Packet], versions: Sequence[Version]) -> list[Mixture]:
     """The packets whose copies, as an ordered list, match no version possible at their time.
 
-    Versions only advance, so no packet may match an older version than a packet before it.
+    Versions only advance, so no packet may match an older version than an earlier packet matched.
     `versions` must be in the order of the commands. A packet without copies is judged at its
     arrival.
     """

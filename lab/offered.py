@@ -55,7 +55,7 @@ def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) ->
 
 
 def sendings_of(part: Part, site: Site, cell: Cell) -> list[Sending]:
-    """The streams and packets of a run. They are the same for every row."""
+    """The streams and packets of a run. They are the same for every SFU that is measured."""
     sendings = []
     for of, stream in streams_of(part, site, cell):
         # With `split`, a sender's streams draw the same packets, of which each stream then takes

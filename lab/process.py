@@ -163,7 +163,7 @@ def cpu_ns_of_threads(pid: int) -> list[int]:
 
 
 def stat_of(pid: int) -> list[str]:
-    """The words of /proc/PID/stat (proc(5)) from the state on, which follows the command's name."""
+    """The words of /proc/PID/stat (proc(5)) after the command's name, from the state on."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -186,7 +186,7 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signals processes. Ignores processes that have ended, because their next use reports it."""
+    """Signals processes. Ignores those that have ended: their next use reports that they ended."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

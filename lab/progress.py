@@ -7,7 +7,7 @@ WIDTH = 30
 
 @dataclass(slots=True)
 class Estimate:
-    """Estimates the time left: the planned time plus what earlier runs took beyond their plan."""
+    """Estimates the time left from the plan and from how far earlier runs were off their plan."""
 
     n_done: int = 0
     beyond_plan_s: float = 0.0

@@ -81,7 +81,7 @@ class Counter:
 class Question:
     """Asks for the first message from `first` to `last` of an epoch, or for the epoch's last one.
 
-    The nonce is a random number, so that nobody can answer who has not seen the question.
+    The nonce is a random number, so that only somebody who has seen the question can answer it.
     """
 
     nonce: str
@@ -106,7 +106,10 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to the question with this nonce; without `proved` its numbers have no message."""
+    """The answer to the question with this nonce.
+
+    Without `proved`, the numbers that were asked for have no message.
+    """
 
     nonce: str
     proved: Proved | None

@@ -28,7 +28,8 @@ REPAIR_PORT = 60006
 ASK_EVERY_S = 0.02
 ANSWERS_MAX = 1000
 HISTORY_MAX = 100_000
-"""So many messages are kept for the others. Whoever misses an older one must get it elsewhere."""
+"""At least this many of the last messages are kept for the other replicas. A replica that misses an
+older message must get it elsewhere."""
 
 
 class History:
@@ -42,7 +43,7 @@ class History:
         self._forgotten: Number = (0, 0)
 
     def begin(self, number: Number) -> None:
-        """From this number on the replica has every message."""
+        """Declares that the replica has every message from this number on."""
         with self._lock:
             self._forgotten = (number[0], number[1] - 1)
 
@@ -91,7 +92,7 @@ class History:
 
 
 class Replica:
-    """Applies the messages in order, and first gets those that are missing from other replicas."""
+    """Asks other replicas for missing messages, and applies all messages in order."""
 
     def __init__(self, member: Member, own: str, others: list[str]) -> None:
         self.member, self.others = member, set(others)
@@ -110,7 +111,7 @@ class Replica:
             self.take(event)
 
     def take(self, event: Event) -> None:
-        """Handles an event. Before a new epoch's first it gets the lost end of the old epoch."""
+        """Handles an event. Before a new epoch's first event, gets the old epoch's lost end."""
         if not isinstance(event, Message | DropNotification):
             sys.exit(f"the sequencer equivocates: {event}")
         first = event.sequence if isinstance(event, Message) else event.first
@@ -191,7 +192,7 @@ class Replica:
         return list(answers.values())
 
     def serve_others(self) -> None:
-        """Answers the questions whose answer is certain. The others will be asked again."""
+        """Answers the questions whose answer is certain. Other questions will be asked again."""
         while True:
             datagram, (who, port) = self.socket.recvfrom(65535)
             if who not in self.others or port != REPAIR_PORT:

@@ -1,5 +1,5 @@
-// A small router for the tour of docs/p4rt.md: it forwards by routes, filters, tells the controller of
-// hosts that it has not seen, and sends it what no route is for.
+// A small router for the tour of docs/p4rt.md. The router forwards by routes, filters, tells the controller of hosts
+// that the router has not seen, and sends the controller the packets for which there is no route.
 
 #include <core.p4>
 #include <v1model.p4>

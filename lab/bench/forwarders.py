@@ -38,7 +38,10 @@ class P4Priority(ConferenceRow):
 
 @dataclass(frozen=True, slots=True)
 class Forwarder:
-    """The columns that identify a row of fanout.csv. `engine` is empty if the SFU has only one."""
+    """The columns that identify a line of fanout.csv.
+
+    `engine` is empty if the SFU has only one engine.
+    """
 
     row: str
     engine: str

@@ -159,8 +159,8 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         ups: list[Up] = []
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
-            # A process that SIGSTOP has stopped could not end, so the forwarder goes on before its
-            # end.
+            # A process that SIGSTOP has stopped cannot end, so the forwarder is let run again
+            # before it is ended.
             stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
             up.stand()

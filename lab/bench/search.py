@@ -158,7 +158,8 @@ def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
             rate *= 2
             continue
         failed = run
-        # The rate that failed is the one that was sent, which may be lower than the one asked for.
+        # The failed rate is the rate that was sent, which may be lower than the rate that was asked
+        # for.
         bad = max(min(rate, run.sent_copies_per_s), good * FINE)
         if good:
             break

@@ -61,7 +61,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The begin and the end of a guest's join, and of its leave, in ns; 0 means not yet."""
+    """When a guest's join and its leave each began and ended, in ns; 0 means not yet."""
 
     joins_ns: tuple[int, int]
     leaves_ns: tuple[int, int] = (0, 0)

@@ -21,7 +21,7 @@ SOME = 20
 
 
 def figures(results: Results) -> list[Lines]:
-    """Figures of delay over viewers, then the same beside published ones, then distributions."""
+    """Figures of delay against viewers, of delay beside published results, of distributions."""
     found: list[Lines] = []
     for part in results.experiment.loads:
         series = results.series_of(part)

@@ -1,7 +1,7 @@
 """The PISCES comparison as figures and tables: our results beside the paper's. Pure.
 
-Switches are compared by their peak, as in the paper: the packets a second that came while more was
-offered than the switch carries.
+Switches are compared by their peak, as in the paper: the packets a second that come through a
+switch while more is offered than it can carry.
 """
 
 import math

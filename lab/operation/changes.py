@@ -153,7 +153,10 @@ class Apply(Change):
 
 @dataclass(frozen=True, slots=True)
 class MoveAddress(Change):
-    """`address set`: gives the SFU another address on a port; presenters there then send to it."""
+    """`address set`: gives the SFU another address on a port.
+
+    Presenters on this port then send to the new address.
+    """
 
     runs_alone: ClassVar[bool] = True
     port: int

@@ -106,7 +106,10 @@ class Operation:
         self.possible: list[Conference] = []
         """The states that killed commands may have left; empty if the switch's state is known."""
         self.unresolved: set[Pair] = set()
-        """The pairs that may lose packets while a command cleans up after killed commands."""
+        """The pairs that may lose packets while a command cleans up after killed commands.
+
+        A pair is a presenter and a viewer's socket.
+        """
         self.is_left_over = False
         self.exported = self.model
         self.n_switches = 0

@@ -1,7 +1,8 @@
 """Benchmarks of two studies side by side: each measured column, row by row, and its ratio. Pure.
 
 If both studies measured everything in several sets (`...-rounds.csv`), a value counts as different
-when every set of one study is above every set of the other. With fewer sets there is no verdict.
+when it is greater in every set of one study than in every set of the other. With fewer sets there
+is no verdict.
 """
 
 import csv

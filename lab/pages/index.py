@@ -45,7 +45,7 @@ def _forwards(line: Mapping[str, str]) -> bool:
 
 
 def rows_without_results(of: Iterable[Folder]) -> set[str]:
-    """The rows without results in any study. Optional rows are left out."""
+    """The rows (SFUs) that have results in none of the studies. Optional rows are left out."""
     found = set().union(*(rows_of(folder) for folder in of))
     return {name for name, row in ROWS.items() if not row.is_optional} - found
 

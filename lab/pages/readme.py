@@ -68,7 +68,7 @@ def section_of(kept: Sequence[KeptStudy]) -> str:
 
 
 def checks_table(kept: Sequence[KeptStudy]) -> str:
-    """A table of all kept studies: how many checks hold, and which do not."""
+    """A table of all kept studies: how many checks of the results hold, and which do not."""
     lines = ["| study | commit | hold | do not hold |", "|---|---|---:|---|"]
     for study in sorted(kept, key=lambda one: one.name):
         known, broken = _known(study), _broken(study)

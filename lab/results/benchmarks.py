@@ -12,8 +12,8 @@ from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
 """Special values of a row's `set`, which otherwise is the number of a set of alternating trials.
-ALONE: the row was not compared with others. BY_PLACE: the file is older and does not have the
-numbers, but the rows of its sets are in order."""
+ALONE: the row was not compared with others. BY_PLACE: the file was written before it had these
+numbers, but its rows are in the order of their sets."""
 
 
 class BenchmarkRow:

@@ -13,7 +13,7 @@ Files are written under another name and then renamed, so that no file is ever i
 numbers are stored as columns, each with its first value and then the differences between successive
 values. Times are in units of 100 ns. Delays of 1 ms and more are rounded to four digits; in some
 kept studies, delays of 100 us and more are rounded to three digits. Stored like this, the numbers
-take a third of the bytes, and the meter is no more precise than they are.
+take a third of the bytes, and the rounding loses no more than the meter's own error.
 """
 
 import json
@@ -42,9 +42,9 @@ UNIT_NS = 100
 DIGITS = 4
 SUM, MEAN = "sum_ns", "mean_ns"
 COUNTS = {Sample: "copies", Slot: "timed"}
-"""For each kind of line, the column with the number of copies that the line's sums add up.
+"""For each kind of line, the column with the number of copies over which the line's sum is taken.
 
-In files, means are stored instead of sums.
+In files, means (the sums divided by this number) are stored instead of sums.
 """
 
 Line = TypeVar("Line", Sample, Slot)
@@ -74,8 +74,8 @@ class Facts:
     planned_s: float
     """The planned time from the first packet to the last."""
     is_broken: bool
-    """Whether copies are missing, or the 99th percentile of the last copies' delays is above
-    the limit of the experiment's part."""
+    """Whether copies are missing, or the 99th percentile of the packets' delays until their last
+    copies is above the limit of the experiment's part."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A row of a published summary. Delays are of the last copy, unless the table `is_per_copy`."""
+    """A row of a published summary.
+
+    A packet's delay is that of its last copy, unless the table `is_per_copy`.
+    """
 
     viewers: int
     min_delay_s: float

@@ -174,7 +174,7 @@ class ViewerRow(Placed):
 class SummaryRow(Placed):
     """A row of `summary.csv`: all runs of an SFU with the same number of viewers.
 
-    Delays are of the last copy.
+    A packet's delay is that of its last copy, unless the column's name says otherwise.
     """
 
     row: str
@@ -252,7 +252,10 @@ def n_outliers(delays: Delays) -> int:
 
 
 def bootstrap_mean(of_runs: Sequence[Delays], seed: int = 1) -> tuple[float | None, float | None]:
-    """The confidence interval of the mean over all runs, by bootstrap; Nones without delays."""
+    """The confidence interval of the mean over all runs, by bootstrap.
+
+    Returns `None, None` if there are no delays.
+    """
     means = bootstrapped_means(of_runs, seed)
     if means is None:
         return None, None
@@ -427,9 +430,8 @@ def _avg_copy_s(samples: Sequence[Sample]) -> float | None:
 def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
     """The bitrate of a sender's streams together.
 
-    It is the sum of the configured bitrates. If a stream has none, it is computed from `sent_bytes`
-    and
-    `planned_s`.
+    This is the sum of the configured bitrates. If a stream has no configured bitrate, the result is
+    computed from `sent_bytes` and `planned_s`.
     """
     told = [stream.bitrate_mbps for stream in part.streams]
     if all(one is not None for one in told):

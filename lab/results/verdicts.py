@@ -24,7 +24,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Promise(Verdict):
-    """A check of a benchmark."""
+    """A check of a benchmark, also called a promise."""
 
     is_of_speed: bool = True
     """Whether the promise is about speed. Such a promise means nothing in the short form of a

@@ -35,8 +35,9 @@ participant = { per_second = 100000, burst = 100000 }
 class ConferenceService(SwitchRow):
     """A switch and a service. Each participant has one socket, by which it sends and receives.
 
-    The hosts are addresses without a kernel, so that hellos come from frames of the lab's own; then
-    they are silent but for their streams, as a long `silence_s` allows.
+    The hosts are addresses without a kernel, so the lab itself makes the frames that contain the
+    hosts' hellos. After these hellos the hosts send nothing except their streams, which a long
+    `silence_s` allows.
     """
 
     name = "p4_conference"

@@ -2,8 +2,8 @@
 
 Its datapath is in user space (`datapath_type=netdev`), so no kernel module is needed. A stream's
 flow leads to a group of type `all`. Each bucket of the group sets the addresses of one copy and
-outputs it. This row starts daemons of its own, so an Open vSwitch of the system is neither used nor
-disturbed.
+outputs it. This row (an SFU that the lab measures) starts daemons of its own, so an Open vSwitch of
+the system is neither used nor disturbed.
 """
 
 import shutil
@@ -32,7 +32,7 @@ Setting up AF_XDP on fifty links takes a quarter of a minute.
 
 
 class Daemons:
-    """Runs `ovsdb-server` and `ovs-vswitchd` in the namespace of a site's SFU.
+    """Runs `ovsdb-server` and `ovs-vswitchd` in the SFU's namespace of a site (`lab.sites`).
 
     All files of the two daemons are in one folder. If `start` failed or was killed halfway, `stop`
     ends what was started. Each `start` begins with an empty database.

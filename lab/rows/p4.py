@@ -1,4 +1,7 @@
-"""The SFUs that are P4 programs, run by `reprise-switch` and set up by `reprise`."""
+"""The SFUs that are P4 programs, run by `reprise-switch` and set up by `reprise`.
+
+The lab calls an SFU that it measures a row.
+"""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +39,7 @@ SWITCH_VARIANTS = (
 
 
 class SwitchRow(ProcessRow):
-    """`reprise-switch` with a program, with a port on every link of the site."""
+    """`reprise-switch` with a program and with a port on every link of the site (`lab.sites`)."""
 
     program: ClassVar[Path | None] = None
     """The program that the switch starts with; None if a controller sets it."""

@@ -1,8 +1,8 @@
 """Sends participants' messages to pktswitch from the hosts' ends of a site's links.
 
-The lab's hosts are only addresses. So this module makes the frames of the messages itself, and
-receives answers before the hosts' kernel processes them. A socket filter lets only answers through,
-so that other packets do not disturb this module, however many they are.
+The hosts of a site (`lab.sites`) are only addresses. So this module makes the frames of the
+messages itself, and receives answers before the hosts' kernel processes them. A socket filter lets
+only answers through, so that other packets do not disturb this module, however many they are.
 """
 
 import ctypes

@@ -119,7 +119,10 @@ class Row(ABC):
         """Sets a stream's viewers. When it returns, exactly `viewers` get the stream."""
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
-        """Calls `subscribe` for each stream. A row that can change several at once overrides it."""
+        """Calls `subscribe` for each stream.
+
+        A row that can change several streams at once overrides this method.
+        """
         for stream, viewers in subscriptions:
             self.subscribe(stream, viewers)
 

@@ -47,7 +47,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 def keep(folder: Folder, studies: Path = STUDIES) -> Path:
     """Keeps a study and returns the kept folder.
 
-    Refuses a study that is unfinished, a short form, or too large.
+    Refuses a study that is unfinished, that was run in its short form, or that is too large.
     """
     name = folder.experiment.experiment
     if folder.missing() or folder.missing_benchmarks() or folder.is_quick:

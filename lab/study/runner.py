@@ -1,6 +1,7 @@
 """Runs a study into its folder, one run at a time.
 
-A row is an SFU. A place is a row in one variant under one load, which all its runs share.
+A row is an SFU. A place is a combination of a row, a variant and a load; several runs may share a
+place.
 """
 
 import math
@@ -29,9 +30,9 @@ from lab.study.suite import measurement_of
 
 N_REPEATS_MAX = 5
 N_REPEATS_BEHIND = 1
-"""How often a run is repeated if its row leaves the load too little time.
+"""How often a run is repeated if its row leaves the load generator too little processor time.
 
-This can happen only to a row that works on the load's processor.
+This can happen only to a row that works on the load generator's processor.
 """
 PACE_TOLERANCE = 0.001
 """By what share the time of sending may differ from the planned time."""
@@ -94,7 +95,10 @@ def run_missing(folder: Folder, session: int, show: Report, *, only: Sequence[st
 
 
 def _lacks(place: Place, logs: Path) -> str:
-    """What the machine lacks for a row, or the error when the row was asked; empty if nothing."""
+    """Returns what the machine lacks for a row, or the error that the row raised when it was asked.
+
+    The text is empty if the machine lacks nothing.
+    """
     try:
         with told_of(place.row, logs / place.name):
             return ROWS[place.row].lacks()
@@ -192,7 +196,10 @@ def _subscribe(part: Part, running: Running, cell: Cell) -> str:
 
 
 def _unsubscribe(part: Part, running: Running, cell: Cell) -> None:
-    """If several participants send, removes all streams: the next size may lack some senders."""
+    """If several participants send, removes all streams.
+
+    With the next number of participants some of these senders may be missing.
+    """
     if cell.senders > 1:
         streams = streams_of(part, running.site, cell)
         with running.told():
@@ -256,7 +263,10 @@ def sample_every(sendings: Sequence[Sending]) -> int:
 
 
 def every_for(n_packets: int) -> int:
-    """The step between samples: odd, so that they fall on all places within a video frame."""
+    """Returns the step between samples.
+
+    The step is odd, so that the samples fall on all positions within a video frame.
+    """
     every = max(1, math.ceil(n_packets / N_SAMPLES_MAX))
     return every if every % 2 else every + 1
 

@@ -153,7 +153,8 @@ def files() -> dict[str, str]:
         "pipeline.csv": _pipeline(),
         "growth.csv": _growth(),
         "fanout.csv": _fanout(),
-        # Without sets of trials: fanout.csv alone has values.
+        # This file has only its header, as if there were no sets of trials: only fanout.csv has
+        # values.
         "fanout-rounds.csv": _fanout().split("\n", 1)[0] + "\n",
         "overload.csv": _overload(),
         "priority.csv": _csv(_header(PriorityRow), [priority]),

@@ -61,7 +61,7 @@ def rounds_of(lines: Sequence[str], more: str = "") -> tuple[FanoutRow, ...]:
 
 
 def check_of(found: Results, words: str) -> Promise:
-    """The only check with these words in its name."""
+    """Returns the only check (a claim about the results) whose name contains these words."""
     (one,) = (one for one in checks(found) if words in one.name)
     return one
 

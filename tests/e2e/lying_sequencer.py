@@ -1,4 +1,4 @@
-"""A sequencer for tests that has a tagged group's keys and can send members different messages."""
+"""For tests: a sequencer that knows a group's tag keys and can send members different messages."""
 
 import hashlib
 import json
@@ -30,7 +30,8 @@ class LyingSequencer:
     def packets(self, number: int, message: bytes) -> list[bytes]:
         """The datagrams that a sequencer sends to each receiver for a message: one for each shard.
 
-        The datagram of a shard has the tags that `LANES` of the group's keys make.
+        A shard is `LANES` successive keys of the group. Its datagram has the tags that these keys
+        make.
         """
         return [self._packet(shard, number, message) for shard in range(len(self.keys) // LANES)]
 

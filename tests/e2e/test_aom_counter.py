@@ -264,7 +264,7 @@ def test_a_replica_counts_no_unknown_address_and_believes_no_certificate_of_anot
     known[0].sendto(nothing, place)
     known[1].sendto(counter.Answer(question.nonce, right).to_bytes(), place)
     known[2].sendto(nothing, place)
-    # All replicas have missed the numbers after this one.
+    # All replicas have missed the numbers after 1000.
     behind = question
     while behind.first != 1001:
         behind = counter.parse(known[2].recv(65535))

@@ -35,8 +35,8 @@ LANES = 4
 SHARD_BYTES = 1 + 4 * LANES
 """The length of a shard in a certificate: its number, and 4 bytes of tag per lane (member)."""
 VARIANTS_MAX = 16
-"""How many different copies a member keeps for one shard of one number, if it cannot verify them
-(crates/aom/core/src/limits.rs)."""
+"""How many different copies a member keeps for one shard of one sequence number, if the member
+cannot verify these copies (crates/aom/core/src/limits.rs)."""
 # The switch's multicast groups for the ordered group that was added first: one makes a copy for
 # each shard, the other one a copy for each receiver.
 SHARDS, RECEIVERS = 1, 2
@@ -91,7 +91,7 @@ def assert_certificates_convince(group: Group, certificate: bytes, message: Mess
 
 
 def assert_all_agree(told: Told, expected: set[str]) -> None:
-    """Members have the same message for each number, and can prove it to each other."""
+    """Checks that members have the same message for each number and can prove it to each other."""
     delivered: dict[int, Message] = {}
     for events in told.events:
         assert [number_of(event) for event in events] == list(range(1, told.n_asked + 1))

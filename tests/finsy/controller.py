@@ -12,10 +12,10 @@ from finsy.p4client import P4ClientError
 
 ROOT = Path(__file__).resolve().parents[2]
 BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
-"""The files of a program with every match kind, without their endings `.p4info.txtpb` and
-`.json`."""
+"""The path of a program with every match kind, without the endings `.p4info.txtpb` and `.json` of
+the program's two files."""
 EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
-"""The files of a program with one of every entity, without the same two endings."""
+"""The path of a program with one of every entity, without the same two endings."""
 PATIENCE_S = 120
 
 Told = TypeVar("Told")

@@ -1,4 +1,4 @@
-"""Random tables with their meaning (P4_16 1.2.5, section 14.2); packets aimed at their entries."""
+"""Random tables, a model of their look-ups (P4_16 1.2.5, section 14.2), and packets for them."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def some_key(rng: Random, name: str, fields: list[Field], has_lpm: bool) -> Key:
 class Action:
     """An action. It writes its number to one field, and its parameters to another field.
 
-    Each parameter is widened as its type says, and overwrites the parameter before.
+    Each parameter is widened as its type says, and overwrites the previous parameter in the field.
     """
 
     number: int

@@ -51,7 +51,7 @@ class DebianRoot:
         )
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Returns the command that runs `argv` inside, with /proc.
+        """Returns the command that runs `argv` in the Debian system, with /proc mounted.
 
         The command replaces itself by `argv`, so `argv` runs as the very process that was started.
         """

@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 
 class Services:
-    """Runs the switch and the conference service in the star's network namespaces.
+    """Runs the switch and the conference service in a star: network namespaces of an SFU and hosts.
 
-    The switch is at the SFU's link, the service on one of the hosts.
+    The switch runs in the SFU's network namespace, the service on one of the hosts.
     """
 
     def __init__(self, root: DebianRoot, star: Star, logs: Path) -> None:

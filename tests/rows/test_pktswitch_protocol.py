@@ -47,7 +47,7 @@ SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", 
 SOCKETS, FRAMES = "udp", "afpacket"
 """The two ways by which messages come in.
 
-pktswitch has further ways to carry packets, but for messages these make no other difference.
+pktswitch has further ways to carry packets, but each of these treats messages like one of the two.
 """
 EXPIRY_LIMIT_S = 120.0
 

@@ -94,7 +94,7 @@ class Host:
         return self._join.wait_for_line(text, LIMIT_S)
 
     def has_left(self) -> bool:
-        """Whether its `reprise join` has ended by itself."""
+        """Whether the host's `reprise join` has ended by itself."""
         assert self._join is not None
         return self._join.exit_code is not None
 

@@ -103,7 +103,7 @@ def send(host: Host, film: Film) -> None:
 
 
 class Viewer:
-    """An ffmpeg that receives a track of the host's, and writes a hash of every frame."""
+    """An ffmpeg that receives a track on this host, and writes a hash of every frame."""
 
     def __init__(self, host: Host, path: str) -> None:
         """Returns when ffmpeg listens. The host must receive the track already, or soon."""

@@ -1,4 +1,4 @@
-"""What participants have asked for and what they have sent and received, and whether that fits.
+"""Records what participants asked for, sent and received, and judges whether that fits together.
 
 Only a participant itself changes its own state, by one request after the other. So its state is
 known from an answer to the next request. Between a request and its answer, the old or the new state

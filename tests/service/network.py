@@ -127,7 +127,7 @@ class HostsAndSwitch(Network):
         run(["ip", "-n", namespace.name, "-batch", "-"], stdin="\n".join(lines) + "\n")
 
     def change_address(self, name: str, new: str) -> None:
-        """Takes the IPv4 address of a host, or of `nat`, away and gives it another one."""
+        """Replaces the IPv4 address of a host, or of `nat`, by a new one."""
         old = _BEHIND[name][0] if name in _BEHIND else self.address(name)
         self._ip(
             self[name],

@@ -1,4 +1,4 @@
-"""A camera and a viewer of GStreamer's: VP8 through rtpbin, with its RTCP.
+"""A camera and a viewer made with GStreamer, whose element rtpbin carries VP8 and RTCP.
 
 Debian's own Python runs this file, because PyGObject is installed there:
 

@@ -377,7 +377,7 @@ def test_a_backup_brings_media_back_without_a_new_sign_in(running: Running, tmp_
         wait_until(lambda: ready(running)[0] == 200, running)
         camera.send(rtp(2))
         assert received(screen, 1) == [rtp(2)]
-        # The data of sockets is as it was: the same keys.
+        # The restored data of the sockets has the same keys as before, so the camera is signed in.
         assert camera.is_signed_in
         assert running.administrator.conference("c")["participants"].keys() == {"ann", "bob"}
 

@@ -63,7 +63,7 @@ def test_datagrams_of_one_program_are_published_and_each_gets_one_others(
         for name, port in ports.items():
             options = ["--datagrams", "audio", "--port", port]
             said[name] = stack.enter_context(joined(running, tmp_path / name, *options, name=name))
-        # Ports are given in the order in which the others came.
+        # `reprise join` assigns its ports in the order in which the other participants came.
         near = {}
         for name in ports:
             for other in ports:

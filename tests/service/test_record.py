@@ -31,8 +31,8 @@ FRAMES_PER_S = 25
 
 
 class Recorder(Process):
-    """A process of `reprise record` that writes to `folder`; `before` are words before its
-    command."""
+    """A process of `reprise record` that writes to `folder`. The words in `before` are put before
+    its command."""
 
     def __init__(
         self, running: Running, folder: Path, *options: object, before: tuple[object, ...] = ()
@@ -248,7 +248,8 @@ def test_a_killed_service_and_a_killed_switch_are_waited_for(
     (source,) = track["sources"]
     numbers = {sequence(packet) for packet in recorder.packets(track["pcapng"])}
     assert len(numbers) == source["packets"]
-    # The sequence numbers of packets that the switch has not forwarded are listed one by one.
+    # The catalog lists the ranges of the sequence numbers of all packets that the switch has not
+    # forwarded.
     listed = {
         number for first, last in source["lost_sequences"] for number in range(first, last + 1)
     }

@@ -67,7 +67,7 @@ def command(running: Running, *options: str) -> str:
 
 
 def marks(text: str) -> dict[str, str]:
-    """The mark of each step in the command's text."""
+    """Maps each step in the command's text to its mark (✓, ✗ or -)."""
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line[:3].strip() in "✓✗-"]
     return {step: mark for mark, step in (line for line in lines if len(line) == 2)}
 
@@ -147,7 +147,7 @@ def test_only_the_receiver_and_administrators_may_ask(running: Running) -> None:
 
 
 def next_event(stream: Events, kind: str, limit_s: float) -> tuple[dict[str, Any] | None, set[str]]:
-    """The next event of this kind, if it comes in time, and the kinds of those before it."""
+    """Returns the next event of this kind, if it comes in time, and the earlier events' kinds."""
     before: set[str] = set()
     until = time.monotonic() + limit_s
     while (event := stream.receive(max(0.0, until - time.monotonic()))) is not None:
@@ -167,8 +167,9 @@ def test_changed_causes_are_events_for_the_receiver_and_administrators(running: 
         Events(bob, "c") as of_bob,
         Events(running.administrator, "c") as of_all,
     ):
-        # The service compares the causes with those at its first look after a stream was opened. So
-        # a mute that it finds there already is none of the changes.
+        # The service reports changes against the causes that it finds when it first checks after a
+        # stream was opened. So if the service finds the mute at that first check already, it does
+        # not report the mute as a change.
         told = None
         until = time.monotonic() + LIMIT_S
         while told is None or "muted" not in told["why"]["causes"]:

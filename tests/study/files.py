@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def files(place: Path) -> dict[str, bytes]:
-    """The contents of all files below a folder, by their paths in it."""
+    """Returns the contents of all files below a folder, by their paths in the folder."""
     return {
         str(file.relative_to(place)): file.read_bytes()
         for file in sorted(place.rglob("*"))

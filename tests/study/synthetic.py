@@ -45,15 +45,14 @@ A cell says which run it is, and of which row (SFU), with how many viewers. Both
 def usual(cell: Cell, packet: int, viewer: int) -> int:
     """Returns the usual delay of a copy.
 
-    It is 100 us for each viewer up to this one, plus as many percent of this as the run's number,
-    plus
-    1 us for each earlier packet.
+    The delay is 100 us for each viewer up to and including this viewer, increased by as many
+    percent as the run's number says, plus 1 us for each earlier packet.
     """
     return (viewer + 1) * 100 * US * (100 + cell.run) // 100 + packet * US
 
 
 def run_of(part: Part, cell: Cell, delay: Delay = usual, n_packets: int = N_PACKETS) -> Run:
-    """A run in which all packets are samples and all copies came."""
+    """Makes a run in which all packets are samples and all copies came."""
     n_streams = cell.senders * len(part.streams)
     sent = (n_packets,) * n_streams
     samples, slots = [], []
@@ -135,7 +134,7 @@ def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
 
 
 def results_from(experiment: Experiment, runs: Iterable[Run] | None = None) -> Results:
-    """The results that follow from these runs, or from runs with the usual delays."""
+    """Returns the results of these runs, or of runs with the usual delays if `runs` is `None`."""
     done = runs_of(experiment) if runs is None else runs
     return Results(experiment, measured(experiment, done), ())
 

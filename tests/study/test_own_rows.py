@@ -142,8 +142,8 @@ def test_a_capture_is_a_load(tmp_path: Path, order: str, magic: int, unit_ns: in
     (tmp_path / "call.pcap").unlink()
     (part,) = Folder.open(folder.path).experiment.loads
     (sending,) = sendings_of(part, OnePort(2), cell_of(2))
-    # The trace has the frames in order of time, from 0 on. A short frame is made as long as the
-    # meter's mark needs.
+    # The trace has the frames in order of time, and its times start at 0. A frame that is too short
+    # for the meter's mark is made as long as the mark needs.
     assert sending.packets == Trace(((0, 1200), (1_000_000, 900), (2_000_000, 70)))
     with pytest.raises(ExperimentError, match=r"a: pcap: .*call.pcap: .*No such file"):
         parse(file.read_text(), str(file))

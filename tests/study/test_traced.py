@@ -1,4 +1,4 @@
-"""No measured number in README.md and docs/performance.md was typed by hand.
+"""Tests that no measured number in README.md and docs/performance.md was typed by hand.
 
 All these numbers come from kept studies.
 """

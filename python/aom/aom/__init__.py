@@ -189,8 +189,8 @@ class Member:
     def certificate(self, message: Message) -> bytes:
         """Returns the message's certificate, extended by what arrived for it since the delivery.
 
-        The certificate is for other members. If somebody sent false tags, it may convince members
-        whom the certificate in the message does not convince.
+        The returned certificate is for other members. If somebody sent false tags, the returned
+        certificate may convince members whom the certificate in the message does not convince.
         """
         place = _ffi.new("aom_event **")
         number = (message.epoch, message.sequence)

@@ -1,6 +1,6 @@
 """The events of a conference, as the service streams them over a WebSocket (RFC 6455).
 
-This module needs the package websockets, which `reprise-conference[events]` brings.
+This module needs the package websockets, which is installed with `reprise-conference[events]`.
 """
 
 import json

@@ -359,7 +359,8 @@ def test_digests(every_entity: None, switch: Switch) -> None:
     assert found(seen) == []
     with refused("NOT_FOUND"):
         seen.delete()
-    # After the deletion no digest is sent, but the packet-in after it still comes.
+    # After the deletion no digest is sent for the first packet, but the packet-in for the second
+    # packet still comes.
     packet(switch, 3, TO_DIGEST).send()
     packet(switch, 3, TO_CONTROLLER).send()
     assert sh.client.get_stream_packet("packet", timeout=PATIENCE_S)

@@ -1,4 +1,4 @@
-"""p4runtime-shell, which uses gRPC's Python library, over the switch's Unix socket."""
+"""Tests p4runtime-shell, which uses gRPC's Python library, over the switch's Unix socket."""
 
 import subprocess
 from pathlib import Path

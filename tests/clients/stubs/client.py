@@ -51,7 +51,7 @@ def p4info(program: Path) -> p4info_pb2.P4Info:
 
 
 def ordered(found: p4info_pb2.P4Info) -> p4info_pb2.P4Info:
-    """Returns the same P4Info. Sorts the entries of maps that protobuf takes for lists."""
+    """Returns the P4Info, after sorting the entries of maps that protobuf takes for lists."""
     if found.HasField("type_info") and hasattr(found.type_info.structs, "sort"):
         found.type_info.structs.sort(key=lambda entry: entry.key)
     return found

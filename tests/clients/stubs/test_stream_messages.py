@@ -22,8 +22,8 @@ def test_a_packet_out_leaves_and_comes_back_as_a_packet_in(
             packet = primary.next("packet")
             values = {one.metadata_id: one.value for one in packet.metadata}
             assert values == {1: bytes([port]), 2: b"\0"}
-            # The ports are UDP sockets, which receive only the payload. The switch puts new
-            # headers before it, of 42 bytes.
+            # The ports are UDP sockets, which receive only the payload. The switch puts new headers
+            # of 42 bytes before the payload.
             assert len(packet.payload) == len(frame)
             assert packet.payload[42:] == frame[42:]
         # The backup got no packet-in: its next message is the answer to this request.

@@ -70,8 +70,8 @@ impl Membership {
         self.n_receivers.div_ceil(LANES as u8)
     }
 
-    /// The number of members that must confirm a content before it is delivered. Any two quorums share more members
-    /// than the third of the group that may lie. A group of 3f+1 members has a quorum of 2f+1.
+    /// The number of members that must confirm a content before it is delivered. Fewer than a third of the members may
+    /// lie, and any two quorums have more members in common than may lie. A group of 3f+1 members has a quorum of 2f+1.
     #[must_use]
     pub fn quorum(&self) -> usize {
         let n_members = usize::from(self.n_receivers);

@@ -436,7 +436,7 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
                 datagrams.extend(std::iter::from_fn(|| member.poll_transmit()));
             }
             for member in honest.iter_mut().chain(&mut liars) {
-                // All but the first two datagrams are confirms; the sequencer's packets are delivered already.
+                // All but the first two datagrams are confirm messages; the sequencer's packets are delivered already.
                 for datagram in &datagrams[2..] {
                     member.handle_datagram(now, &hostile(&mut rng, &datagrams));
                     if rng.u8(..10) > 0 {

@@ -53,7 +53,7 @@ impl Group {
         }
     }
 
-    /// Delivers all confirms, except those for which `is_lost(from, to)` holds.
+    /// Delivers all confirm messages, except those for which `is_lost(from, to)` holds.
     fn exchange(&mut self, is_lost: impl Fn(usize, usize) -> bool) {
         for from in 0..self.members.len() {
             while let Some(datagram) = self.members[from].poll_transmit() {

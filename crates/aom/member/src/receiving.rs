@@ -337,7 +337,7 @@ mod tests {
     use crate::mailbox::Mailbox;
 
     const KEY: Key = Key { k0: 1, k1: 2 };
-    /// Two shards, so a message needs two packets.
+    /// Five receivers form two shards, so a message needs two packets.
     const N_RECEIVERS: u8 = 5;
 
     fn packet(sequence: u32, shard: u8) -> Vec<u8> {

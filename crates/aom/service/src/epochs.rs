@@ -11,7 +11,7 @@ const PER_S: u64 = 8;
 /// 1 January 2026, the time of number 0. No release of this program is older, so a clock that shows an earlier time is
 /// wrong.
 const FIRST: Duration = Duration::from_secs(1_767_225_600);
-/// The last number, since packets carry 32 bits. The clock reaches it in 2043.
+/// The last epoch number, since packets carry the number in 32 bits. The clock reaches it in 2043.
 const LAST: u64 = u32::MAX as u64;
 
 fn number_at(since_1970: Duration) -> u64 {
@@ -64,7 +64,7 @@ mod tests {
     fn numbers_are_the_time_and_never_come_again() {
         let first = next(0, NOW).expect("a number");
         assert_eq!(first, 262_195_200);
-        // With 0 the state was lost; with the other numbers an older state was restored.
+        // If the state was lost, `last` is 0. With the other numbers an older state was restored.
         for last in [0, 5, first - 100] {
             let later = next(last, NOW + Duration::from_millis(125));
             assert_eq!(later.expect("a number"), first + 1);

@@ -128,7 +128,7 @@ struct Connection {
     fingerprint: Fingerprint,
 }
 
-/// Performs the TLS handshake and reads the join.
+/// Performs the TLS handshake and reads the join message.
 async fn greet(stream: TcpStream, acceptor: &TlsAcceptor) -> Result<Connection, Ended> {
     let socket = socket2::SockRef::from(&stream);
     // Ends the connection if the peer's host is gone and acknowledges no TCP segments.

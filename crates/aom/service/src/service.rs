@@ -327,9 +327,9 @@ impl Core {
         Ok(())
     }
 
-    /// Returns the Byzantine groups that need a new epoch because of their members. Either connected members confirm
-    /// with keys that the epoch does not have, or the group has no epoch and all its members have joined. Respects the
-    /// limits of rejoins.
+    /// Returns the Byzantine groups that need a new epoch because of their members. Either connected members have
+    /// confirm keys that the epoch does not have, or the group has no epoch and all its members have joined. Respects
+    /// the limits on how often members may cause a new epoch.
     fn caused_by_members(&mut self) -> Vec<String> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -366,7 +366,8 @@ impl Core {
         due
     }
 
-    /// Returns the connected members that confirm with another key than the group's epoch has.
+    /// Returns the connected members whose confirm key differs from the one that the group's current epoch has for
+    /// them.
     pub(crate) fn wanting<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group
             .current

@@ -17,7 +17,7 @@ use crate::operator::Variant;
 pub(crate) const VERSION: u32 = 1;
 /// The number of cells in the sequencer's registers.
 pub(crate) const GROUPS_MAX: u32 = 1024;
-/// The least number of members of a Byzantine group of which one may lie.
+/// The least number of members that a Byzantine group needs so that one of them may lie.
 pub(crate) const BYZANTINE_MEMBERS_MIN: usize = 4;
 
 /// The whole state, as in the state file.

@@ -10,7 +10,7 @@ mod run;
 
 fn main() -> ExitCode {
     let options = Options::try_parse().unwrap_or_else(|error| command_line::exit(&error));
-    // Must happen before a key is in memory.
+    // Core dumps must be forbidden before a key is in memory.
     if let Err(error) = secret_memory::no_core_dumps() {
         eprintln!("reprise-signer: core dumps cannot be forbidden: {error}");
         return ExitCode::FAILURE;

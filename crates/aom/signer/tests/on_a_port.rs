@@ -1,6 +1,6 @@
-//! The command on a port of a switch that runs `p4/aom_pk.p4`: the test sends requests, and receivers verify the
-//! results. The switch is in this process, with every engine that can execute the program. The signer is a real
-//! process, and real interfaces connect the signer and the switch.
+//! Tests the command `reprise-signer` on a port of a switch that runs `p4/aom_pk.p4`: the tests send requests, and
+//! receivers verify the results. The switch is in this process, with every engine that can execute the program. The
+//! signer is a real process, and real interfaces connect the signer and the switch.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;

@@ -224,7 +224,7 @@ fn few_nonces_sign_few_packets_and_no_packet_waits_longer_than_is_said() {
     let mut signer = signer(8);
     let (mut run, mut longest) = (0, 0);
     for sequence in 1..=400 {
-        // All packets come at the same time, so only their number decides.
+        // All packets come at the same time, so only the number of packets decides when the signer signs.
         let frames = given(&mut signer, US, stamped(GROUP, 1, sequence));
         run = if is_signed(&frames[0]) { 0 } else { run + 1 };
         longest = longest.max(run);

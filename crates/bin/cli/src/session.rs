@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Refuses an own address on a port that the switch lacks: no packet would ever arrive.
+    /// Refuses an address of the SFU on a port that the switch lacks: no packet to this address would ever arrive.
     pub async fn expect_ports(
         &mut self,
         expected: impl IntoIterator<Item = &u16>,

@@ -269,7 +269,7 @@ fn connect_unix(path: &str, timeout: Duration) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// EPROTOTYPE, which `io::ErrorKind` lacks: the socket has another type, such as datagram.
+/// Whether the error is EPROTOTYPE, which `io::ErrorKind` lacks: the socket has another type, such as datagram.
 fn is_of_another_type(error: &io::Error) -> bool {
     const EPROTOTYPE: i32 = 91;
     error.raw_os_error() == Some(EPROTOTYPE)

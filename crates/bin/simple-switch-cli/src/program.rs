@@ -11,7 +11,7 @@ pub const FILE_BYTES_MAX: u64 = 1 << 30;
 pub enum MatchType {
     Exact,
     Lpm,
-    /// Also optional fields, whose mask is all ones or all zeros.
+    /// The match type of ternary fields, and of optional fields, whose mask is all ones or all zeros.
     Ternary,
     Valid,
     Range,

@@ -130,8 +130,8 @@ fn program_of_switch(session: &mut Session) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// Makes of the error a reason to end the program. The reason goes to standard error with the whole message, since
-/// standard output has only a part of it.
+/// Turns an error into a reason to end the program. The reason goes to standard error with the whole message, since
+/// standard output has only a part of the message.
 fn said(error: Error) -> Ended {
     match error {
         Error::Ended(ended) => ended,

@@ -1,5 +1,5 @@
-//! Runs the program against servers that a test scripts. They do what a real switch never or rarely does.
-//! `tests/bmv2_cli` runs the program against a switch.
+//! Runs the program against servers whose answers a test scripts. The servers do what a real switch never or rarely
+//! does. `tests/bmv2_cli` runs the program against a switch.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

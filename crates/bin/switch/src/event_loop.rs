@@ -59,8 +59,8 @@ const UPDATES_PER_ITERATION: usize = 128;
 const CLOCK_BATCH_FRAMES: usize = 16;
 
 /// Number of passes after which the loop looks for other work, if it reads the clock before each pass
-/// ([`Switch::is_timed`]). A pass is one way of a packet through the program. The number is the most passes that
-/// [`Switch::transmit`] makes for [`CLOCK_BATCH_FRAMES`] frames.
+/// ([`Switch::is_timed`]). A pass is one run of a packet through ingress or through egress. The number is the most
+/// passes that [`Switch::transmit`] makes for [`CLOCK_BATCH_FRAMES`] frames.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
 /// How often the switch may run for the work of an iteration, each time until up to [`CLOCK_BATCH_FRAMES`] frames have

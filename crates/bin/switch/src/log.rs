@@ -190,7 +190,8 @@ impl Drop for Log {
 }
 
 thread_local! {
-    /// Whether this thread writes the log. It also reports dropped lines, and this report must not be dropped itself.
+    /// Whether this thread writes the log. The thread that writes the log also reports dropped lines, and this report
+    /// must not be dropped itself.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -728,7 +728,7 @@ impl Options {
         !self.ports.is_empty() && self.ports.iter().all(is_capture)
     }
 
-    /// What the loop does when the captures have ended.
+    /// What the event loop does when the captures have ended.
     pub(crate) fn after_replay(&self) -> AfterReplay {
         if self.is_replay() && self.grpc_address().is_none() {
             AfterReplay::End

@@ -69,7 +69,8 @@ impl StateAtStart {
             warn_of_open_to(&path, was_open_to);
         }
         if contents.is_rolled_back {
-            // The last call in the file is not whole: the switch was killed within it, or the disk lost some bytes.
+            // The last call in the file is incomplete: the switch was killed during the call, or the disk lost some
+            // bytes.
             tracing::info!(
                 event = "state_rolled_back",
                 path = %path.display(),

@@ -6,8 +6,8 @@ use dataplane::{PayloadSignature, Switch, SwitchConfig};
 
 use crate::switch_handle::{DrainWaiters, Subscriber, SwitchContext, SwitchHandle, Work};
 
-/// The borrowed switch. Work runs at once, in the thread that submits it. The switch processes no packets meanwhile.
-/// Subscribers are ignored, so they get no events.
+/// The borrowed switch. Work that the device submits to the switch runs at once, in the thread that submits it. The
+/// switch processes no packets while the work runs. Subscribers are ignored, so they get no events.
 #[derive(Clone)]
 pub struct BorrowedSwitch(Arc<Mutex<Switch>>);
 

@@ -42,7 +42,7 @@ pub struct Device {
 pub struct Answers<R>(Vec<oneshot::Receiver<R>>);
 
 impl<R> Answers<R> {
-    /// Makes an answer that is known without asking a worker.
+    /// Wraps an answer that is known without asking a worker.
     pub(crate) fn ready(answer: R) -> Self {
         let (sender, receiver) = oneshot::channel();
         let _ = sender.send(answer);

@@ -102,8 +102,8 @@ impl Client {
         self.reader.call_timeout_ms = limit_ms.max(1);
     }
 
-    /// Returns a reader, which can read while this client makes other calls. It uses the same connection, role and
-    /// timeout.
+    /// Returns a reader, which can read while this client makes other calls. The reader uses the client's connection,
+    /// role and timeout.
     #[must_use]
     pub fn reader(&self) -> Reader {
         self.reader.clone()

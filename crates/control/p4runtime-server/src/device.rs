@@ -92,7 +92,7 @@ pub(crate) struct Device {
     pub(crate) digest_lists: Mutex<DigestLists>,
     /// Notified after a Write, which may have changed a digest's configuration.
     pub(crate) digests_changed: Notify,
-    /// Permits for packet-outs that wait for the switch.
+    /// Bounds the number of packet-outs that wait for the switch: each takes a permit.
     pub(crate) packet_outs: Arc<Semaphore>,
     shutdown: watch::Sender<bool>,
 }
@@ -411,7 +411,7 @@ fn parted(
     (batch, wrong)
 }
 
-/// The results of an atomic batch in which some updates cannot be attempted, so that no update is done.
+/// Makes the results of an atomic batch in which some updates cannot be attempted, so that no update is done.
 fn none_done(operations: Vec<EntityResult<Operation>>) -> Vec<EntityResult> {
     let first = operations.iter().position(Result::is_err).unwrap_or(0) + 1;
     let aborted = || {

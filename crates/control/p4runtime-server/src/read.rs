@@ -29,8 +29,9 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
 use crate::secrets;
 
-/// Serves one `Read`: sends the entities, and the errors at the end. Writes are blocked meanwhile. They are let in
-/// while the client is slow to take answers, and between two filters if they have been blocked for `alone`.
+/// Serves one `Read`: sends the entities, and the errors at the end. Meanwhile, writes are blocked. Writes are let in
+/// while the client is slow to take answers. They are also let in between two filters of the request if they have been
+/// blocked for the duration `alone`.
 pub(crate) async fn read(
     reading: Reading,
     alone: Duration,

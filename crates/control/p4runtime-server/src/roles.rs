@@ -99,8 +99,8 @@ pub(crate) fn role_config(config: &Any) -> EntityResult<RoleConfig> {
         .map_err(|error| EntityError::invalid(format!("the role config is malformed: {error}")))
 }
 
-/// What the controllers of a role may do. A new value replaces this one whenever the config of any role changes what
-/// they may do.
+/// What the controllers of a role may do. Whenever the config of any role changes what these controllers may do, a new
+/// `Access` replaces this one.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Access {
     pub(crate) role: RoleName,
@@ -184,7 +184,8 @@ impl Access {
     }
 }
 
-/// The P4Info id of an entity's object. `None` if the object has no id in the P4Info, or the entity gives none.
+/// The P4Info id of an entity's object. `None` if the object has no id in the P4Info, or if the entity does not give
+/// the id.
 pub(crate) fn object(entity: &Kind) -> Option<u32> {
     let of_table = |entry: &Option<TableEntry>| entry.as_ref().map_or(0, |entry| entry.table_id);
     let id = match entity {

@@ -119,7 +119,7 @@ impl Server {
     }
 }
 
-/// The length of a complete call, and its permit if it is long.
+/// The length of a complete call and, if the call is long, the semaphore permit that it holds.
 struct Received {
     n_bytes: usize,
     _room: Option<OwnedSemaphorePermit>,

@@ -23,8 +23,8 @@ use crate::{
     value::{self, Int},
 };
 
-/// The bytes of a value. The event itself holds the bytes of short values, as most values are: memory allocated in one
-/// thread and freed in another would cost more than the rest of the trace.
+/// The bytes of a value. Most values are short, and the event itself holds the bytes of a short value: memory allocated
+/// in one thread and freed in another would cost more than the rest of the trace.
 pub type TraceBytes = SmallVec<[u8; 16]>;
 
 /// A step of a packet.

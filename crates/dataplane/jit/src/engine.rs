@@ -57,8 +57,8 @@ pub(crate) struct Native {
     /// deparser.
     fuses_fanout: bool,
     changes_payloads: bool,
-    /// Starts at 1 and increases when a call from the control plane changes what the parser reads. Elsewhere in the
-    /// project, drains and AOM have epochs too; this number has nothing to do with them.
+    /// Starts at 1 and increases when a call from the control plane changes what the parser reads. Other parts of the
+    /// project also have numbers that they call epochs; this number has nothing to do with them.
     epoch: u64,
     /// In a box because the generated code contains the address of the packets.
     packets: Box<Packets>,

@@ -98,7 +98,7 @@ impl Payload {
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 
-    /// Removes so many bytes at the beginning, or all bytes if there are fewer.
+    /// Removes `bytes` bytes at the beginning, or all bytes if there are fewer.
     fn skip(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
         // SAFETY: the new pointer is at most one byte behind the last byte.

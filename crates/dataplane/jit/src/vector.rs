@@ -19,7 +19,7 @@ pub(crate) struct Vector {
     base: *mut u8,
 }
 
-/// Words as an unsigned number.
+/// Converts words, the lowest first, to an unsigned number.
 pub(crate) fn unsigned(words: &[u64]) -> Int {
     match words {
         [word] => Int::from(*word),

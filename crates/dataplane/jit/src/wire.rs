@@ -120,7 +120,7 @@ impl BitString {
     }
 }
 
-/// Up to 64 bits of a byte string, right aligned.
+/// Reads up to 64 bits of a byte string, right aligned.
 fn chunk(bytes: &[u8], offset: usize, bits: usize) -> u64 {
     let end = offset + bits;
     let mut number = 0_u128;

@@ -12,7 +12,7 @@ use crate::image::{Image, MapSpec};
 const NOTE_COLUMN: usize = 56;
 
 impl Image {
-    /// Returns the ports' program and the copies' program as text.
+    /// Returns as text the program for the ports and, if there is one, the program for copies of a multicast group.
     pub fn listing(&self) -> String {
         let mut text = section("ports", &self.ingress, &self.maps);
         if let Some(egress) = &self.egress {

@@ -38,8 +38,8 @@ impl Pair {
 struct Wires {
     pairs: BTreeMap<u16, Pair>,
     left: Vec<(PortId, Vec<u8>)>,
-    /// How many packets have left: those that were received from a wire, and those that did not leave by one because the
-    /// port has no wire or the packet is too short for it.
+    /// How many packets have left the switch: the packets that were received from a wire, and the packets that could
+    /// not leave by a wire because their port has no wire or they are too short for a wire.
     n_taken: u64,
     /// How many frames were sent into wires, and how many of these frames the kernel punted.
     n_frames: u64,
@@ -153,7 +153,7 @@ fn ports_of(commands: &Commands) -> BTreeSet<u16> {
 struct Seen {
     n_frames: u64,
     n_punted: u64,
-    /// Why the kernel does not have the program; `None` if it does.
+    /// Why the kernel does not have the program; `None` if the kernel has the program.
     why_not: Option<String>,
 }
 

@@ -186,7 +186,8 @@ impl Sequencers {
         let [unrolled, rounds] = &mut self.forms;
         let left = unrolled.send(port, frame);
         let mut of_rounds = rounds.send(port, frame);
-        // In the second program each shard passes through the pipeline twelve times, so the shards overtake each other.
+        // In the second program each shard passes through the pipeline twelve times, so the shards may leave in another
+        // order.
         let by_shard = |sent: &OwnedTransmit| (sent.port, sent.frame.get(47).copied());
         of_rounds.sort_by_key(by_shard);
         let mut expected = left.clone();

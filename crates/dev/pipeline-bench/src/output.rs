@@ -147,7 +147,8 @@ impl Result {
     }
 }
 
-/// Returns a run as CSV, with the columns of growth if a size grows in the run.
+/// Returns the results of a run as CSV, with the columns of `growth.csv` if the run measures how cost grows with a
+/// size.
 pub fn csv(results: &[Result]) -> String {
     let is_growth = results.iter().any(|result| result.growth.is_some());
     let mut out = if is_growth {

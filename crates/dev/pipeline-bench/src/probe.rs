@@ -78,7 +78,7 @@ impl Part {
 #[repr(align(128))]
 struct Running(AtomicU8);
 
-/// The current part of one thread, and the thread that samples it.
+/// The record of which part one thread runs now. `look` starts a second thread that samples this record.
 #[derive(Debug)]
 pub struct Watch {
     running: Arc<Running>,

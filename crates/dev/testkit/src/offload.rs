@@ -1,4 +1,5 @@
-//! An offload in memory for one program, [`program`]. The program has a table with an exact key, two registers, and a
+//! An offload in memory: it gets frames before the switch and punts to the switch the frames that it does not take. It
+//! works for one program, [`program`]. The program has a table with an exact key, two registers, and a
 //! counter. An entry of the table forwards to one port, multicasts to a group (floods) or drops. The offload gets its
 //! state only from the changes that the switch reports.
 

@@ -43,11 +43,11 @@ impl Written {
 pub struct Token {
     pub tok: Tok,
     pub span: Span,
-    /// First on its line: a `#` here begins a directive.
+    /// Whether the token is the first on its line, where a `#` begins a directive.
     pub first: bool,
-    /// Follows the previous token without a gap.
+    /// Whether the token follows the previous token without a gap.
     pub joint: bool,
-    /// The source text of a number or a string; empty for others.
+    /// The source text of a number or a string; empty for other tokens.
     pub text: Rc<str>,
 }
 
@@ -256,7 +256,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Parses a number: a width and `w` or `s` if it has them, a prefix such as `0x` if it has one, then digits.
+/// Parses a number: an optional width with `w` or `s`, an optional prefix such as `0x`, then digits.
 fn parse_number(text: &str) -> Result<(BigInt, Written), String> {
     let digits_end = text
         .find(|c: char| !c.is_ascii_digit())

@@ -43,8 +43,8 @@ pub const SELECT_CASES: usize = 4_096;
 /// Primitives, nodes and parser operations of one program. Only nested controls or functions, each called several
 /// times, exceed this limit.
 pub const LOWERED_STATEMENTS: usize = 500_000;
-/// Comparisons between a table's entries for the warning that an entry never matches. They take some seconds; a
-/// larger table has this warning for its first entries only.
+/// Comparisons between a table's entries for the warning that an entry never matches. This many comparisons take some
+/// seconds. In a table that needs more comparisons, only the first entries get this warning.
 pub const COMPARED_ENTRIES: usize = 8_000_000;
 /// Errors shown, and as many warnings; the rest is only counted. A broken `#include` can cause thousands.
 pub const ERRORS: usize = 100;

@@ -52,7 +52,8 @@ fn programs(folder: &str) -> Vec<String> {
     paths.map(from_root).collect()
 }
 
-/// Compares with a golden file, or writes it; returns the file's name if they differ.
+/// Compares `found` with a golden file and returns the file's name if they differ. If `UPDATE_EXPECT` is set, writes
+/// `found` to the file instead.
 fn check(golden: &str, found: &str) -> Option<String> {
     let path = root().join(golden);
     if std::env::var_os("UPDATE_EXPECT").is_some() {

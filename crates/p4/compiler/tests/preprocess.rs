@@ -16,7 +16,7 @@ fn preprocessed(text: &str) -> Preprocessed {
     preprocess("test.p4", text, &no_file, &Options::default())
 }
 
-/// The text without line markers, with one space for any white space.
+/// Returns the text without line markers, with one space for each run of white space.
 fn on_one_line(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("# "));
     let words = lines.flat_map(str::split_whitespace);

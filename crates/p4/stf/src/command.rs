@@ -12,7 +12,7 @@ pub enum Command {
         table: String,
         /// The highest priority wins; `None` for a table without priorities.
         priority: Option<i32>,
-        /// A missing field matches everything, but a missing exact field is zero.
+        /// A missing field matches everything, except that a missing exact field counts as zero.
         key: Vec<Named<Match>>,
         action: String,
         args: Vec<Named<Vec<u8>>>,
@@ -192,6 +192,6 @@ impl std::fmt::Display for Comparison {
 pub struct Expected {
     /// Hexadecimal digits; `None` (`*`) matches any.
     pub(crate) digits: Vec<Option<u8>>,
-    /// `$` at the end: the frame must not be longer.
+    /// Whether the digits end with `$`, which says that the frame must not be longer.
     pub(crate) is_whole: bool,
 }

@@ -12,7 +12,8 @@ fn ones(width_bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// Converts a key field. As in p4c's driver, a missing field matches everything, but a missing exact field is zero.
+/// Converts a key field. As in p4c's driver, a missing field matches everything, except that a missing exact field
+/// counts as zero.
 pub(crate) fn match_field(field: &KeyField, given: Option<&Match>) -> Result<MatchField, String> {
     let width_bits = field.width_bits;
     let any = Match::Mask(vec![0], vec![0]);

@@ -66,7 +66,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// Widest first.
+    /// All widths, the widest first.
     pub const ALL: [Self; 4] = [Self::B8, Self::B4, Self::B2, Self::B1];
 
     pub fn bytes(self) -> u32 {

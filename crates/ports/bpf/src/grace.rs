@@ -29,7 +29,7 @@ pub fn wait_for_programs() -> io::Result<()> {
 
 /// Whether the kernel is PREEMPT_RT, where another NAPI poll on the same processor may interrupt a driver's poll.
 pub fn is_realtime() -> bool {
-    // SAFETY: `utsname` is plain data, of which all bytes zero is a value.
+    // SAFETY: `utsname` is plain data; with all bytes zero it is a valid value.
     let mut names: libc::utsname = unsafe { mem::zeroed() };
     // SAFETY: the address is of `names`, which lives through the call. `uname` fails for a bad address only.
     unsafe { libc::uname(&raw mut names) };
@@ -40,7 +40,7 @@ pub fn is_realtime() -> bool {
 
 /// Returns the clock that programs read (`bpf_ktime_get_ns`), in nanoseconds.
 pub fn kernel_clock_ns() -> u64 {
-    // SAFETY: `timespec` is plain data, of which all bytes zero is a value.
+    // SAFETY: `timespec` is plain data; with all bytes zero it is a valid value.
     let mut now: libc::timespec = unsafe { mem::zeroed() };
     // SAFETY: the address is of `now`, which lives through the call. Every Linux has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };

@@ -1,5 +1,5 @@
-//! Tests maps, programs and test runs in this machine's kernel. The kernel lets only root outside any user namespace
-//! make them. The tests need no network.
+//! Tests maps, programs and test runs in this machine's kernel. The kernel lets only root create maps and programs, and
+//! only outside any user namespace. The tests need no network.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -537,7 +537,7 @@ impl Taker<'_> {
         self.take_buffer(buffer, &header, vlan_tag(slot));
     }
 
-    /// Takes a frame from `buffer`, which has room for a VLAN tag and behind it the frame.
+    /// Takes the frame in `buffer`, which begins with room for a VLAN tag; the frame follows.
     fn take_buffer(&mut self, buffer: &mut [u8], header: &VirtioHeader, tag: Option<(u16, u16)>) {
         let frame = &mut buffer[VLAN_TAG_BYTES..];
         if frame.len() < MIN_FRAME_BYTES {

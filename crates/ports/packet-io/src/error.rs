@@ -35,7 +35,7 @@ pub enum PortError {
     )]
     NotEthernet {
         interface: String,
-        /// As in `if_arp.h`.
+        /// The interface's hardware type, one of the numbers in `if_arp.h`.
         hardware_type: u16,
     },
     #[error(

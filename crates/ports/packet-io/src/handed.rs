@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// What another process needs to take over a port.
 #[derive(Debug)]
 pub struct HandedPort {
-    /// Duplicates of the port's descriptors, in an order that the port's kind knows.
+    /// Duplicates of the port's descriptors, in an order that depends on the port's kind.
     pub descriptors: Vec<OwnedFd>,
     pub state: PortState,
 }

@@ -283,7 +283,7 @@ pub fn receive_queues(index: i32) -> Option<u32> {
 
 /// Makes a request about the interface with this index. An interface's name may change, its index does not.
 fn numbered_request(index: i32) -> libc::ifreq {
-    // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
+    // SAFETY: `ifreq` is plain data; with all bytes zero it is a valid value.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
     ifreq.ifr_ifru.ifru_ifindex = index;
     ifreq
@@ -354,7 +354,7 @@ fn named_request(name: &str) -> io::Result<libc::ifreq> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
+    // SAFETY: `ifreq` is plain data; with all bytes zero it is a valid value.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
     for (to, from) in ifreq.ifr_name.iter_mut().zip(name.bytes()) {
         *to = libc::c_char::from_ne_bytes([from]);

@@ -14,8 +14,8 @@ pub const RX_SLOT_ALIGN_BYTES: usize = 1024;
 /// Bytes of a slot that hold no part of the frame: the kernel's header, the virtio header, alignment.
 pub const RX_SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// The largest frame taken from the kernel in one piece, in bytes: more than a super-frame of 64 KiB with its headers.
-/// Longer super-frames ("BIG TCP") are counted as `rx_oversized`.
+/// The largest frame taken from the kernel in one piece, in bytes: more than a super-frame (a frame that a network card
+/// would cut into segments) of 64 KiB with its headers. Longer super-frames ("BIG TCP") are counted as `rx_oversized`.
 pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 
 /// Frames sent with one system call. A call costs about 150 ns, which is 2 ns for each of 64 frames. A larger batch

@@ -109,7 +109,7 @@ pub(crate) fn open_route() -> io::Result<OwnedFd> {
 
 /// Subscribes to events of these groups (`RTMGRP_*`).
 pub(crate) fn join(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
-    // SAFETY: `sockaddr_nl` is plain data, of which all bytes zero is a value.
+    // SAFETY: `sockaddr_nl` is plain data; with all bytes zero it is a valid value.
     let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as u16;
     address.nl_groups = groups;

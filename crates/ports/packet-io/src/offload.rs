@@ -22,8 +22,9 @@ const ETHER_TYPE_VLAN_OUTER: u16 = 0x88a8;
 /// Bytes of the destination and source addresses, which a VLAN tag follows.
 const ADDRESSES_BYTES: usize = 12;
 
-/// Puts a VLAN tag into a frame that begins [`VLAN_TAG_BYTES`] into `buffer`; afterwards the frame fills the whole
-/// buffer. Moves only 12 bytes. Returns false for a frame shorter than an Ethernet header, which gets no tag.
+/// Puts a VLAN tag into a frame. Before the call the frame begins at offset [`VLAN_TAG_BYTES`] of `buffer`; afterwards
+/// the frame fills the whole buffer. Moves only 12 bytes. Returns false for a frame shorter than an Ethernet header,
+/// which gets no tag.
 pub fn insert_vlan_tag(buffer: &mut [u8], tpid: u16, tci: u16) -> bool {
     if buffer.len() < VLAN_TAG_BYTES + crate::limits::MIN_FRAME_BYTES {
         return false;

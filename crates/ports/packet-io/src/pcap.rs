@@ -2,8 +2,8 @@
 //!
 //! Reads classic pcap (micro- and nanoseconds, either byte order) and pcapng; writes classic pcap with nanoseconds.
 //! Time is virtual: the port's time 0 is [`PcapPort::start`]'s argument, usually the first timestamp of all captures,
-//! so that several files replay in step. A timestamp before the previous frame's counts as equal to it: frames stay in
-//! the file's order.
+//! so that several files replay in step. If a frame's timestamp is earlier than the previous frame's, it counts as
+//! equal to the previous frame's, so frames stay in the file's order.
 //!
 //! [`PcapPort::replay_at`] is for a clock that advances independently of the captures: all frames arrive at one time,
 //! in the order of the timestamps of all captures, and a flush writes the sent frames to the file.
@@ -43,7 +43,7 @@ pub struct PcapPort {
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
-    /// In a replay: when all frames arrive, and this capture's place among those replayed together.
+    /// In a replay: when all frames arrive, and this capture's place among the captures that are replayed together.
     replay: Option<(Nanos, ReplayPlace)>,
     /// The output has failed; further frames are counted as refused.
     is_broken: bool,

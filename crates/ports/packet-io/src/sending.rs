@@ -15,7 +15,8 @@ use crate::{interface, socket};
 /// all other ports.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
-    /// A wait for frames of at least this many bytes was in vain, and none of them has left since.
+    /// A length in bytes: a wait for frames of at least this length was in vain, and no frame of at least this length
+    /// has left since.
     in_vain_from_bytes: usize,
 }
 

@@ -510,7 +510,7 @@ fn what_the_far_end_refuses_holds_nobody_up() {
         assert!(elapsed < Duration::from_millis(600), "{elapsed:?}");
         let statistics = one.statistics();
         assert_eq!((statistics.tx_frames, statistics.tx_no_room), (1000, 2000));
-        // Once the peer accepts such frames again, they leave.
+        // Once the peer's MTU is large enough again, long frames leave.
         ip("link set v1 mtu 1500");
         send(&mut one, [numbered(1, 1200)]);
         assert_eq!(receive(&mut other, 1), [numbered(1, 1200)]);

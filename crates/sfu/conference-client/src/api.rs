@@ -27,8 +27,8 @@ use tokio_tungstenite::{
 /// a sign of life every 15 s.
 const QUIET_MAX: Duration = Duration::from_secs(45);
 
-/// Only the answer about a conference in which 4,096 participants receive 4,096 tracks is longer, and this client has no
-/// use for that answer.
+/// Only the answer about a conference in which 4,096 participants receive 4,096 tracks is longer than `body_len`, and
+/// this client has no use for that answer.
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(10),
     body_len: Some(256 << 20),

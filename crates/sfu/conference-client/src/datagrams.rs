@@ -31,8 +31,8 @@ pub struct Published {
 struct First(Mutex<Option<(u16, Instant)>>);
 
 impl First {
-    /// Whether the program that now sends to this port is the one whose datagrams are published. If no program is, or
-    /// that program has been silent for too long, this program takes its place.
+    /// Whether the program that now sends to this port is the one whose datagrams are published. If there is no such
+    /// program yet, or if that program has been silent for too long, the program that now sends takes its place.
     fn is(&self, port: u16, now: Instant) -> bool {
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_other = |&(it, last): &(u16, Instant)| it != port && now - last < SILENCE;

@@ -7,8 +7,8 @@ use conference_api::{
 
 use crate::BindingRecord;
 
-/// A request. Whether the person or program that makes it is allowed to is decided earlier. A request does not change
-/// anything that is already as requested, so it can be repeated.
+/// A request. It is decided earlier whether the person or program that makes the request is allowed to make it. A
+/// request does not change anything that is already as requested, so it can be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Makes a conference, or changes its text.

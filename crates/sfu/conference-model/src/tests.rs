@@ -120,7 +120,7 @@ impl World {
     }
 }
 
-/// Ann publishes a picture in two qualities, Bob and Cid receive it, all are signed in.
+/// Makes a world in which Ann publishes a picture in two qualities, Bob and Cid receive it, and all are signed in.
 fn three() -> World {
     let mut world = World::default();
     for participant in ["ann", "bob", "cid"] {

@@ -41,7 +41,7 @@ pub struct Reading {
     pub receivers: BTreeMap<u16, Count>,
     /// The count of each verdict, by name.
     pub verdicts: BTreeMap<String, Count>,
-    /// Ports by number. Empty if the switch does not tell.
+    /// Ports by number. Empty if the switch reports nothing about its ports.
     pub ports: BTreeMap<u16, PortReading>,
 }
 
@@ -136,7 +136,7 @@ pub struct LegActivity {
     pub received: Flow,
     /// When it last sent something else than hellos, in milliseconds since 1970.
     pub last_media_ms: Option<u64>,
-    /// Since when we read the leg's counters, by the steady clock (one that is never set).
+    /// Since when we read the leg's counters, by the steady clock (a clock that is never set).
     pub since_ms: u64,
     /// When the leg last sent anything, by the steady clock. The time in which the switch was away does not count.
     pub heard_ms: u64,
@@ -260,9 +260,9 @@ impl Activity {
     }
 
     /// Whether the socket that is signed in to a leg has sent something a moment ago, so that no other socket can take
-    /// its place. A socket counts as silent only for a time for which readings have shown it, because nobody knows what
-    /// it has sent after the last reading. If the socket signed in after the last reading, the reading says nothing
-    /// about it, even if the reading has the leg with its former socket; then the answer is yes.
+    /// its place. Only the silence that readings have shown counts, because nobody knows what the socket has sent after
+    /// the last reading. If the socket signed in after the last reading, that reading says nothing about the socket,
+    /// even if the reading has the leg with its former socket; then the answer is yes.
     #[must_use]
     pub fn still_sends(&self, leg: u16, binding: &BindingRecord) -> bool {
         let there = self

@@ -53,7 +53,7 @@ pub struct Config {
     /// The lowest level of which the log has lines.
     #[serde(default)]
     pub log_level: LogLevel,
-    /// The files for HTTPS; without it, HTTP is served.
+    /// The files for HTTPS; without them, HTTP is served.
     pub tls: Option<TlsConfig>,
     /// How often clients may make requests.
     #[serde(default)]
@@ -152,7 +152,7 @@ pub struct EtcdSection {
     pub key: Option<PathBuf>,
 }
 
-/// Where the records are.
+/// Where the service stores its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreConfig {
     /// In a file.

@@ -1,5 +1,5 @@
-//! Makes the changes that requests ask for: one after the other in memory, and many at once in the store. Then it tells
-//! others about them. A change has these steps:
+//! Makes the changes that requests ask for: one after the other in memory, and many at once in the store. Then tells
+//! the switch's connection and the readers of events about the changes. A change has these steps:
 //!
 //! | step | if the service is killed after it |
 //! | --- | --- |
@@ -61,7 +61,7 @@ pub enum CoreError {
 /// The number of a change, from 1 on; 0 if nothing changed that the switch must know.
 type ChangeNumber = u64;
 
-/// What the switch has.
+/// The state of the connection to the switch, and the changes that the switch has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct AtSwitch {
     connection: Connection,
@@ -420,8 +420,8 @@ impl Writer {
             }
             Err(error) => {
                 tracing::error!(%error, "the store failed");
-                // Also requests that change nothing: what they ask for may be there only because of another request in
-                // this batch.
+                // Requests that change nothing fail, too: what they ask for may be in the model only because of another
+                // request in this batch.
                 for (job, _) in done {
                     answer(job, Err(CoreError::Store(error.to_string())));
                 }

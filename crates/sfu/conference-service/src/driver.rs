@@ -425,7 +425,8 @@ impl Session<'_> {
         }
     }
 
-    /// The counters were read. Signs sockets out that have been silent for too long.
+    /// Takes a reading of the counters: updates the activity and the metrics, and signs out sockets that have been
+    /// silent for too long.
     async fn take(&mut self, reading: &Reading) {
         let clocks = self.clocks();
         let next = Arc::new(self.observers.activity.borrow().next(reading, clocks));

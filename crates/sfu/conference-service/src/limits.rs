@@ -19,13 +19,13 @@ const KEYS_MAX: usize = 65_536;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// Requests a second.
+    /// How many requests may come a second in the long run.
     pub per_second: NonZeroU32,
-    /// Requests at once, after a pause.
+    /// How many requests may come at once after a pause.
     pub burst: NonZeroU32,
 }
 
-/// Table `[limits]`.
+/// The table `[limits]` of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
@@ -188,7 +188,7 @@ impl<K: Hash + Eq + Clone> Keyed<K> {
     /// Forgets the keys (sources or participants) that have made no request for a while. If more than half of
     /// `KEYS_MAX` keys are left, forgets all keys: whoever has so many addresses is not limited by a count of each
     /// address anyway, and nobody is kept out. Afterwards at most half of `KEYS_MAX` keys are left, so all keys are
-    /// searched again only after as many new keys have come.
+    /// searched again only after at least half of `KEYS_MAX` new keys have come.
     fn make_room(&mut self) {
         if self.limiter.len() < KEYS_MAX {
             return;

@@ -167,7 +167,7 @@ impl Metrics {
         }
     }
 
-    /// Counts what a hello led to.
+    /// Counts what a hello led to. A hello is the datagram with which a host signs a socket in.
     pub fn hello(&self, outcome: &Outcome) {
         let name = match outcome {
             Outcome::Answered(answer) if answer.kind == hello::Kind::Challenge => "challenged",
@@ -205,7 +205,7 @@ impl Metrics {
         }
     }
 
-    /// Counts the conferences of the model, and what the conferences have.
+    /// Counts the conferences of the model, and their participants, tracks and subscriptions.
     pub fn model(&self, model: &Model) {
         let (mut conferences, mut participants, mut tracks, mut subscriptions) = (0, 0, 0, 0);
         for (name, _) in model.conferences() {

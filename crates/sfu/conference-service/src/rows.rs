@@ -16,8 +16,8 @@ use p4runtime_proto::p4::v1::{
     CounterData, Entity, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry, Update,
 };
 
-/// The least that a leg (a participant's connection by one UDP socket) may send at once, in bytes: enough for a
-/// picture's first packets.
+/// How many bytes a leg (a participant's connection by one UDP socket) may send at once, however low its rate is:
+/// enough for a picture's first packets.
 const BURST_BYTES_MIN: u64 = 64 * 1024;
 /// A leg may send at once as many bytes as its rate allows in this time.
 const BURST_MS: u64 = 100;

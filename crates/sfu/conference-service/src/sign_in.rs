@@ -31,7 +31,7 @@ pub enum Ignored {
     /// The datagram is an answer to a hello. Only a host gets answers.
     #[error("expected a hello, found an answer to one")]
     Answer,
-    /// There is no such leg, or no longer.
+    /// The hello is for a leg that does not exist, or no longer exists.
     #[error("there is no leg {0}")]
     UnknownLeg(u32),
     /// The socket that the leg has is still sending. If another socket replaced it, two sockets with the leg's key

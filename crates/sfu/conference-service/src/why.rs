@@ -236,7 +236,7 @@ mod tests {
     }
 
     impl Case {
-        /// Ann publishes a camera, Bob receives it, and all is well.
+        /// Makes a case in which Ann publishes a camera, Bob receives it, and nothing is wrong.
         fn new() -> Case {
             let mut case = Case {
                 model: Model::default(),

@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Ann publishes; `n` others receive.
+    /// Makes a model in which Ann publishes and `n` others receive.
     fn conference(n: usize) -> Model {
         let mut model = Model::default();
         ask(

@@ -292,7 +292,7 @@ impl<'a> Asker<'a> {
         Ok(())
     }
 
-    /// Asks a known host on its port. Sends nothing if the SFU no longer has an address there.
+    /// Asks a known host on its port. Sends nothing if the SFU no longer has an address on this port.
     async fn ask(
         &mut self,
         own: &[OwnAddress],

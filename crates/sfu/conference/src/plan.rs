@@ -1,7 +1,7 @@
 //! A change of the switch as a list of steps, and the only code that executes them.
 //!
-//! [`crate::backend`] orders the steps so that each packet sees one version. This module defines a
-//! step, splits steps into `WriteRequest`s of bounded size, and interprets the failure of a step.
+//! [`crate::backend`] orders the steps so that each packet sees one version of its group, the old or the new version.
+//! This module defines a step, splits steps into `WriteRequest`s of bounded size, and interprets the failure of a step.
 
 use std::fmt;
 use std::future::Future;
@@ -21,7 +21,7 @@ pub enum Stage {
     Unlink,
     /// Writes state that no packet can see yet.
     Prepare,
-    /// Activates the groups' new versions, one value per group.
+    /// Activates the groups' new versions by writing one value per group.
     Flip,
     /// Switches presenters on.
     Link,

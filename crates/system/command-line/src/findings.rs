@@ -91,7 +91,7 @@ pub fn to_json(findings: &[Finding]) -> Value {
     findings.iter().map(Finding::to_json).collect()
 }
 
-/// Returns the first finding that says that nothing works.
+/// Returns the first finding of the level `Unusable`; `None` if there is no such finding.
 pub fn unusable(findings: &[Finding]) -> Option<&Finding> {
     let mut findings = findings.iter();
     findings.find(|finding| finding.level == Level::Unusable)

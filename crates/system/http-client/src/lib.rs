@@ -38,9 +38,9 @@ pub struct Client {
 /// What a request may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// From the moment at which the request has a connection's permit until the whole answer is there.
+    /// The most time from the moment at which the request has a connection's permit until the whole answer is there.
     pub time: Duration,
-    /// The length of the answer's body, in bytes. `None`: nobody reads the body, and the answer comes without one.
+    /// The most bytes of the answer's body. `None`: nobody reads the body, and the answer comes without a body.
     pub body_len: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ pub struct Limits {
 pub enum Error {
     /// The answer did not come within this time.
     Late(Duration),
-    /// No connection, a connection that broke, or an answer that is too long or no HTTP.
+    /// There was no connection, the connection broke, or the answer is too long or is not HTTP.
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -535,7 +535,7 @@ mod tests {
         let address = connections.local_addr().unwrap();
         let mut refused = TcpStream::connect(address).await.unwrap();
         assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
-        // There is room for another connection as soon as the caller's is dropped.
+        // There is room for another connection as soon as `caller` is dropped.
         drop(caller);
         let _taken = TcpStream::connect(address).await.unwrap();
         accepting.await.unwrap();

@@ -134,7 +134,7 @@ fn shown(name: &ServerName<'_>) -> String {
     }
 }
 
-/// Removes the kind from a name in webpki's form, `DnsName("localhost")`.
+/// Returns the plain name from a name in webpki's form: `localhost` from `DnsName("localhost")`.
 fn plain(name: &str) -> String {
     let inner = name
         .split_once('(')

@@ -35,7 +35,8 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Reads a file that a person has named, of at most `bytes_max` bytes. The file may be a regular file or a pipe.
+/// Reads a file that a person has named. The file may be a regular file or a pipe, and may have at most `bytes_max`
+/// bytes.
 ///
 /// # Errors
 /// The system's error; or the file is of another kind, or longer.
@@ -43,8 +44,8 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_if(path, bytes_max, |kind| kind.is_file() || kind.is_fifo())
 }
 
-/// Reads a file that another file has named, of at most `bytes_max` bytes. It must be a regular file, since a pipe may
-/// never end.
+/// Reads a file that another file has named. The file may have at most `bytes_max` bytes. It must be a regular file,
+/// since a pipe may never end.
 ///
 /// # Errors
 /// As [`read`].

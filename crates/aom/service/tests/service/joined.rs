@@ -1,5 +1,6 @@
-//! Members with member files, over TLS: the service with its listener, and `aom-member` on sockets. The switch runs in
-//! memory, and the test sends the copies that the switch makes of a request to the members by UDP.
+//! Tests members that join with member files over TLS. The service runs with its listener, and `aom-member` runs on
+//! sockets. The switch runs in memory, and the test sends the copies that the switch makes of a request to the members
+//! by UDP.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};

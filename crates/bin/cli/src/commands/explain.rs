@@ -1,4 +1,4 @@
-//! `reprise explain`: explains a code of the compiler.
+//! `reprise explain`: explains a code (such as `E0301`) that the compiler prints with an error or a warning.
 
 use p4_compiler::explain::{explain, explanations};
 use p4_compiler::warning_name;

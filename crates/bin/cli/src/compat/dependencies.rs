@@ -36,7 +36,7 @@ pub struct Dependencies {
     pub file: Option<PathBuf>,
     /// `-MT`, `-MQ`: the targets of the rule.
     pub targets: Vec<String>,
-    /// `-MP`: add an empty rule for each included file, so that make continues after one is
+    /// `-MP`: add an empty rule for each included file, so that make continues after such a file is
     /// deleted.
     pub phony: bool,
 }

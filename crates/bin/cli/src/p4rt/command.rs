@@ -73,7 +73,7 @@ pub enum Keeps {
     All,
     /// Keeps the entries that have everything that this entry has. What this entry leaves out may have any value.
     Like(Box<TableEntry>),
-    /// Entities that differ from a program's initial state.
+    /// Keeps the entities that differ from a program's initial state.
     Written,
 }
 

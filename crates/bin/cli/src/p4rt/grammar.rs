@@ -19,7 +19,8 @@ pub enum Arg {
     PacketOut,
 }
 
-/// A command: its words, arguments and effect, and an example for a program that has the objects named in it.
+/// A command: its words, arguments and effect, and an example. The example is for a program that has the objects that
+/// the example names.
 #[derive(Debug)]
 pub struct Usage {
     pub words: &'static str,

@@ -19,7 +19,7 @@ use super::words::name_text;
 /// Names of an entry's attributes, which are not key fields.
 pub const ATTRIBUTES: &[&str] = &["priority", "timeout", "metadata"];
 
-/// Prefix of a key field that has the name of an attribute.
+/// Prefix that is put before the name of a key field if an attribute has the same name.
 pub const KEY_PREFIX: &str = "key.";
 
 struct Line {
@@ -382,7 +382,7 @@ fn of_entry(
         Some(id) => named(verb, schema, object, id),
         None => named(verb, schema, Object::Table, entry.table_id),
     };
-    // Other parts of the entry are not written with the counter.
+    // The command for a direct counter names the entry only by its key; the entry's other parts are left out.
     let only_key = entities::key_of(entry.clone());
     line.words.extend(key(schema, &only_key));
     if entry.is_default_action {

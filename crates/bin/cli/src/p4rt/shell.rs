@@ -23,7 +23,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// How the shell becomes primary, and where names come from.
+/// How the shell becomes primary, and where it gets the program's names.
 #[derive(Clone, Debug)]
 pub struct Choices {
     pub read_only: bool,
@@ -45,7 +45,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// `setup.p4rt:3` or `line 3`; `None` for a typed line.
+    /// Returns the place as messages name it: `setup.p4rt:3`, or `line 3` if there is no file. Returns `None` if the
+    /// place has no line number, as for a typed line.
     pub fn words(&self) -> Option<String> {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => Some(format!("{file}:{line}")),

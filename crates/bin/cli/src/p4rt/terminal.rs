@@ -106,7 +106,8 @@ impl Terminal {
     }
 }
 
-/// `$XDG_STATE_HOME/reprise/p4rt_history`, or below `~/.local/state`.
+/// Returns the path of the history file: `$XDG_STATE_HOME/reprise/p4rt_history`, or
+/// `~/.local/state/reprise/p4rt_history` if this variable does not hold an absolute path.
 fn history_file() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let state = state.filter(|path| path.is_absolute()).or_else(|| {

@@ -56,8 +56,8 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
     let error = bench.fails("apply c.yaml");
     assert_starts(&error, "c.yaml: no host answers to ARP for 10.0.1.6");
     assert_eq!(bench.json("address show")["addresses"], json!([]));
-    // If the switch already has an own address, the ARP request comes from this address, and a live conference is not
-    // disturbed.
+    // If the switch already has an address of the SFU, the ARP request comes from this address, and a live conference
+    // is not disturbed.
     bench.ok(ADDRESS);
     bench.file("c.yaml", &unanswered.replace("10.0.1.100", "10.0.1.200"));
     let n = bench.server.switch().log.len();

@@ -1,4 +1,4 @@
-//! A change that is interrupted: its message, and that the next run continues.
+//! Tests a change that is interrupted: the message about the interruption, and that the next run continues the change.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -452,7 +452,7 @@ impl Follower for Host {
         match self.tasks.join_next().await {
             Some(Ok(Err(failure))) => failure,
             Some(Err(error)) => Failure::new(error.to_string()),
-            // Relays only end by failing.
+            // The tasks, which relay packets, end only if they fail.
             Some(Ok(Ok(()))) | None => pending().await,
         }
     }

@@ -37,8 +37,8 @@ const DEV_SILENCE: Duration = Duration::from_secs(30);
 /// After how long a participant that gives no sign of life is removed, with `--dev`.
 const DEV_GONE: Duration = Duration::from_secs(60);
 const READY: &str = "ready: ";
-/// The names of the service's own crates begin with this prefix. The log tells their debug lines from those of other
-/// crates by it.
+/// The names of the service's own crates begin with this prefix. By this prefix, the log tells the debug lines of these
+/// crates from the debug lines of other crates.
 const OWN_CRATES: &str = "conference";
 
 pub async fn run(global: &Global, options: ServeService) -> Result<(), Failure> {
@@ -259,7 +259,7 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     Ok(served?)
 }
 
-/// Makes the only own address of a switch whose port is a UDP socket.
+/// A switch whose port is a UDP socket has one own address; this function makes it.
 fn own_address(address: IpAddr, media_port: u16) -> OwnAddress {
     OwnAddress {
         port: 1,

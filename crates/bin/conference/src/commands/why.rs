@@ -26,7 +26,7 @@ pub async fn run(global: &Global, options: &args::Why) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The conference that is named, or that the token is for.
+/// Returns the conference that the options name, or else the conference that the token is for.
 fn conference_of(options: &args::Why) -> Result<Name, Failure> {
     if let Some(named) = &options.conference {
         return Ok(named.clone());

@@ -1,4 +1,5 @@
-//! Counters of the program, cell by cell and entry by entry: only those that were asked for, within a limit of series.
+//! Shows counters of the program, for each cell of an array and for each entry of a table. Shows only the counters that
+//! were asked for, within a limit of series.
 //!
 //! The switch does not know what a program counts: a conference's program counts by group and viewer, in counter arrays
 //! and in the direct counters of its tables. The counters are read a few cells or entries at a time, so that a large

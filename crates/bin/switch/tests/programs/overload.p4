@@ -1,5 +1,5 @@
-// Lets a flood burden a switch in several ways: the first byte of a frame says in which. With PRIORITIES the program
-// gives frames priorities, so that the switch looks at frames before their turn.
+// Lets a flood burden a switch in several ways: the first byte of a frame says in which way. With PRIORITIES the
+// program gives frames priorities, so that the switch looks at frames before their turn.
 #include <core.p4>
 #include <v1model.p4>
 

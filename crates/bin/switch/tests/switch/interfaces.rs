@@ -302,7 +302,7 @@ fn links_that_go_down_and_up_are_reported_and_counted() {
     in_namespace(|| {
         let switch = start("", &["--workers", "2"]);
         let down = "reprise_port_link{port=\"2\",name=\"b1\",state=\"down\"}";
-        // Down administratively, and because the other end is down.
+        // The interface b1 is down administratively at first, then because its other end is down.
         for (times, interface) in [(1, "b1"), (2, "b0")] {
             ip(&format!("link set {interface} down"));
             let more = json!({"link_down_events": times});
@@ -428,7 +428,7 @@ fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
             ip("link set b1 down");
             change_often("c0", 2_000);
             ip("link set b1 up");
-            // After so many events the kernel reports this one with delay.
+            // After so many events the kernel reports with delay that b1 is up.
             wait_until_up("b1");
         });
         ip("link set a1 down");
@@ -506,7 +506,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
         let mut receiver = outside("b0");
         send(&mut outside("a0"), [numbered(1, 100)]);
         assert_eq!(receive(&mut receiver, 1), [numbered(1, 100)]);
-        // The port takes this interface once it has lost its own.
+        // The port takes the new interface b1 once the port has lost its own interface.
         ip("link del c1");
         switch.wait_for_line(&["port_lost"]);
         switch.wait_for_line(&["port_rebound"]);

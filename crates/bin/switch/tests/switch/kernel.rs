@@ -51,7 +51,7 @@ fn start_offloaded(options: &[&str]) -> Running {
     switch
 }
 
-/// Makes the pairs; redirected frames arrive only where GRO is on.
+/// Makes the veth pairs. Turns GRO on at their outer ends, because redirected frames arrive only where GRO is on.
 pub fn cables() {
     ip("link set lo up");
     veth_pair("a0", "a1");
@@ -246,7 +246,7 @@ fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
     let keep = ["--keep-forwarding", path, &program];
     let said = error(1, &[&kernel[..], &keep].concat());
     assert_has(&said, "is in no BPF file system");
-    // As on a machine without a mounted BPF file system.
+    // This folder does not exist, as on a machine without a mounted BPF file system.
     let nowhere = "/proc/nowhere/reprise";
     let keep_nowhere = ["--keep-forwarding", nowhere, &program];
     let said = error(1, &[&kernel[..], &keep_nowhere].concat());
@@ -385,7 +385,7 @@ fn assert_all_came((n_sent, came): (u32, Vec<u32>), totals: &Value, waited: Dura
     n_lost
 }
 
-/// How often another port's interface is removed and created; `REPRISE_CYCLES` sets more.
+/// How often another port's interface is removed and created: 4 times, or as often as `REPRISE_CYCLES` says.
 fn n_cycles() -> usize {
     let cycles = std::env::var("REPRISE_CYCLES");
     cycles.map_or(4, |cycles| cycles.parse().expect("a number"))
@@ -684,7 +684,7 @@ fn a_second_switch_on_a_port_is_refused_and_the_first_goes_on() {
     });
 }
 
-/// Checks a switch whose ports work, but whose kernel engine does not: who forwards, and which reason is logged.
+/// Checks a switch whose ports work, but whose kernel engine does not: the switch forwards, and logs this reason.
 fn refused(switch: Running, reason: &[&str]) {
     let (mut a, mut b) = (outside("a0"), outside("b0"));
     let words = [&["offload: nothing of the program"], reason].concat();

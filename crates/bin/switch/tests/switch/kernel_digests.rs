@@ -27,7 +27,7 @@ fn l2() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../../p4/bench/l2.p4").to_owned()
 }
 
-/// Ports 1 and 2 are veths, whose other ends are a0 and b0.
+/// Starts a switch whose ports 1 and 2 are veths. The other ends of the veth pairs are a0 and b0.
 fn start() -> Running {
     let program = l2();
     let ports = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1"];

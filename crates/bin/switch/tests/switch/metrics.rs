@@ -84,7 +84,7 @@ fn counters_and_entries_that_were_asked_for_are_shown_by_index_and_key() {
     let names = words_of("--metrics-counters ingress.verdicts --metrics-entries ingress.lengths");
     for workers in ["1", "2"] {
         let (switch, address) = start(&[&names[..], &["--workers", workers]].concat());
-        // Each frame has 42 bytes of headers besides.
+        // Besides these bytes of payload, each frame has 42 bytes of headers.
         send(&address, 30, 3);
         send(&address, 40, 2);
         wait_for_line(

@@ -512,7 +512,7 @@ fn a_file_that_cannot_be_made_or_opened_is_reported_with_its_name() {
     assert_eq!(fs::read_dir(&a_folder).expect("a folder").count(), 0);
 }
 
-/// As if a disk returned other data than was written.
+/// Damages the file as if a disk returned other data than was written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("damaged");
@@ -550,7 +550,7 @@ async fn a_damaged_file_is_refused_and_left() {
     assert_eq!(Controller::of(&switch).await.state().await, there);
 }
 
-/// As after a power failure before the last bytes were on the disk.
+/// Damages the file as after a power failure before the last bytes were on the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_reported() {
     let folder = TemporaryFolder::new("taken-back");

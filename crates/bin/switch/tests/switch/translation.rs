@@ -216,7 +216,7 @@ async fn a_value_without_a_place_in_the_data_plane_is_refused() {
 #[tokio::test]
 async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
     let mut controller = Controller::start().await;
-    // More strings in all than 10 bits can number, but only 64 at a time.
+    // In all, the rounds use more strings than 10 bits can number, but only 64 of them at a time.
     for round in 0..40 {
         let names = (0..64).map(|position| format!("vrf {round}.{position}"));
         let names = names.zip(0_u8..);

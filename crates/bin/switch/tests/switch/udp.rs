@@ -128,7 +128,7 @@ fn a_hangup_ends_the_switch_in_order_unless_it_was_to_be_ignored() {
         .args(["-c", script, env!("CARGO_BIN_EXE_reprise-switch")])
         .args(arguments);
     let switch = Running::of(command);
-    // Still ignored: neither caught nor at its default, which ends the process.
+    // SIGHUP must still be ignored: neither caught, nor left at its default action, which ends the process.
     let status = std::fs::read_to_string(format!("/proc/{}/status", switch.id()));
     let status = status.expect("proc(5)");
     let has_hangup = |mask: &str| {

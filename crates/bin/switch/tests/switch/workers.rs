@@ -170,7 +170,7 @@ fn two_workers_do_and_count_what_one_does() {
     });
 }
 
-/// The program writes a register for each packet.
+/// Returns the path of a program that writes a register for each packet.
 fn program_with_register() -> String {
     let path = root().join("testdata/stf/register_control_plane.p4");
     path.display().to_string()

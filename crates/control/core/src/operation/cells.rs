@@ -80,7 +80,7 @@ impl Rules for Cells<'_> {
 }
 
 impl CellValue {
-    /// Checks that the array has all these cells. Called once, before the first cell is written.
+    /// Checks that the array has all these cells. This method is called once, before the first cell is written.
     pub(crate) fn expect_there(
         &self,
         state: &WorkerState<'_>,

@@ -52,7 +52,7 @@ pub enum Operation {
         table: TableId,
         /// The new default action; `None` restores the program's own action.
         action: Option<TableAction>,
-        /// Client data of the default action.
+        /// Client data of the default action: what a controller stores with it, such as P4Runtime's metadata.
         client_data: ClientData,
     },
     /// Restarts the numbering of a table's entry handles, as [`Switch::forget_handles`] does.
@@ -61,7 +61,7 @@ pub enum Operation {
     Member(ActionProfileId, Update<ProfileMember>),
     /// A change of an action profile's groups.
     ProfileGroup(ActionProfileId, Update<ProfileGroup>),
-    /// Sets a range of an array's cells to the same value; frames may pass in the middle of a long range.
+    /// Sets a range of an array's cells to the same value; frames may pass before all cells of a long range are set.
     Cells(CellValue, Range<u64>),
     /// Replaces all members of a parser value set, as [`Switch::set_value_set`] does.
     ValueSet(ValueSetId, Vec<Vec<MatchField>>),

@@ -99,7 +99,8 @@ impl Beside {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// The calls of the first worker's offload since this was last called. Equal consecutive calls are counted as one.
+    /// Returns the calls to the first worker's offload since this function was last called. Equal consecutive calls are
+    /// counted as one.
     fn calls(&self) -> String {
         let log = std::mem::take(&mut self.core().log);
         let runs: Vec<String> = log
@@ -166,7 +167,7 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
         (sent[0].port, &*sent[0].frame),
         (PortId(3), &[1, 0, 0, 5][..])
     );
-    // The offload commits after each of the engine's pieces, which have 64 updates.
+    // The engine executes a batch in pieces of at most 64 updates, and the offload commits after each piece.
     let many = (10..160).map(|kind| beside.insert(kind, "forward", 2));
     beside.write(many.collect()).await;
     let calls = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";

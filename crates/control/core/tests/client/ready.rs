@@ -199,7 +199,7 @@ async fn an_engine_that_panics_leaves_the_program_before_and_the_next_one_is_set
     assert!(!forwards(&harness));
 }
 
-/// Reports the thread that freed it.
+/// When it is dropped, reports the thread that drops it.
 struct Freed(Sender<ThreadId>);
 
 impl Drop for Freed {

@@ -241,8 +241,8 @@ impl Client {
         })
     }
 
-    /// Bids once, with an election id that is one above `highest`. Arbitration updates about other controllers may
-    /// arrive before the answer; these updates have lower ids.
+    /// Bids once, with an election id that is one above `highest`. Before the answer, the switch may send arbitration
+    /// updates about other controllers; these updates have lower ids.
     async fn bid(&mut self, stream: Stream, highest: u128) -> Result<bool, ClientError> {
         let bid = self.bid_exactly(stream, highest.saturating_add(1)).await?;
         Ok(bid == Bid::Primary)

@@ -198,7 +198,7 @@ async fn another_pipeline_begins_without_digests() {
     assert_eq!(primary.digests().await.data, [seen_data(2), seen_data(3)]);
 }
 
-/// The digest is counted as dropped. The next primary receives only later digests.
+/// A digest that arrives while there is no primary is counted as dropped. The next primary receives only later digests.
 #[tokio::test]
 async fn without_a_primary_a_digest_is_lost() {
     let harness = start().await;

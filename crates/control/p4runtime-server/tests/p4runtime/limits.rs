@@ -290,7 +290,8 @@ async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait
     assert_eq!(status_of(&primary.arbitration().await), Code::Ok as i32);
     backup.arbitrate(Some(1));
     assert_ne!(status_of(&backup.arbitration().await), Code::Ok as i32);
-    // The primary sends as many messages as may be processed in a minute, and goes when some were processed.
+    // The primary sends as many messages as may be processed in a minute, and disconnects after the server has answered
+    // some of them.
     for _ in 0..600 {
         primary.arbitrate(Some(9));
     }

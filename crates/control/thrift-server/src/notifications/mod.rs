@@ -32,7 +32,7 @@ use socket::Shared;
 pub(crate) struct Notifications {
     device_id: u64,
     lists: Mutex<Lists>,
-    /// Notified when a call may have changed the time at which a list must be sent.
+    /// Notified when a call may have changed the time at which the samples of a digest list must be sent.
     changed: Notify,
     messages: Sender<Shared>,
 }

@@ -79,7 +79,7 @@ async fn read_counter(ctx: &Context, args: Args<'_>) -> Answered {
     Ok(counter_answer(value.unwrap_or_default()))
 }
 
-/// Cannot overflow: an index has 31 bits.
+/// Returns the range with only this index. Cannot overflow: an index has 31 bits.
 fn one(index: u64) -> Range<u64> {
     index..index + 1
 }

@@ -42,7 +42,7 @@ fn acknowledge_buffer(ctx: &Context, args: Args<'_>) -> Answered {
         .map_err(|error| no_list(&error, list))
 }
 
-/// Sets how long a sample waits for further samples. If the timeout is 0, it waits until the buffer is full.
+/// Sets how long a sample waits for further samples. If the timeout is 0, a sample waits until the buffer is full.
 fn set_timeout(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (list, timeout_ms) = (args.i32(2)?, args.i32(3)?);

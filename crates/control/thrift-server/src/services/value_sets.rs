@@ -15,7 +15,8 @@ use bmv2_thrift::wire::Type;
 
 type Members = Vec<Vec<MatchField>>;
 
-/// Adds a value, removes a value, or removes all values. The last argument has the widths of the value's parts.
+/// A function that adds a value, removes a value, or removes all values. Its last argument has the widths of the
+/// value's parts.
 type Change = fn(&mut Members, &[u8], &[u32]);
 
 pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {

@@ -218,7 +218,7 @@ impl Client {
             .expect("it is answered")
     }
 
-    /// Makes a call with arguments numbered from 1. Returns its value, if any.
+    /// Makes a call with arguments numbered from 1. Returns the value in the answer, if any.
     pub async fn try_call(&mut self, name: &str, args: Vec<Arg>) -> Result<Option<Value>, Refused> {
         let (service, name) = name.split_once(':').unwrap_or((self.service, name));
         self.number += 1;

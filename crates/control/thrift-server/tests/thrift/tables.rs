@@ -472,7 +472,8 @@ async fn clients_that_write_at_once_get_handles_of_their_own() {
     assert_eq!(all, (0..160).collect::<Vec<i64>>());
 }
 
-/// Changes and the store identify an entry by the bytes of its key, so two forms of one key would be two entries.
+/// `Device::changes` and the store identify an entry by the bytes of its key, so two forms of one key would be two
+/// entries.
 #[tokio::test]
 async fn keys_are_as_short_as_those_of_other_protocols() {
     let harness = Harness::start().await;

@@ -6,8 +6,8 @@
 //! The word `gone` counts the tokens that came since time 0 and are no longer in the bucket. All totals wrap around:
 //! the difference of two totals is right while it is below 2^63.
 
-/// The highest rate in tokens per second. At this rate, the totals of a bucket that is idle differ by 2^63, the most
-/// that can be told, only after four years.
+/// The highest rate in tokens per second. At this rate, an idle bucket's total needs four years to grow by 2^63, from
+/// where on the difference of two totals is wrong.
 pub const RATE_MAX: u64 = 1 << 36;
 /// The largest burst. It is limited because the number of tokens in a bucket is computed as a signed 64-bit number.
 pub const BURST_MAX: u64 = 1 << 62;

@@ -454,7 +454,7 @@ impl Engine for Interpreter {
     ) -> Clones {
         let mut phv = self.blank_vector();
         let ir = &self.program.ir;
-        // Parsers may branch on the ingress port, so the clone needs the original's.
+        // Parsers may branch on the ingress port, so the clone needs the ingress port of the original.
         let ingress_port = Int::from(input.ingress_port.0);
         phv.set(ir, ir.metadata.ingress_port, ingress_port);
         let original = &self.packets[packet.0 as usize];

@@ -110,7 +110,7 @@ pub struct Requests {
     pub payload: Option<PayloadCall>,
 }
 
-/// What the last pass asked for, for use by the traffic manager's next call.
+/// What the last pass through ingress or egress asked for, for use by the traffic manager's next call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
     /// Field list of the clone.

@@ -10,7 +10,8 @@
 //! - `transmit(now, ...)` or `poll_transmit(now)` until they report that nothing can run at `now`; always after
 //!   `handle_frame` and `handle_timeout`.
 //! - After `transmit`: `poll_packet_in`, `poll_digest`, `poll_idle_timeout`, until each returns `None`. With an
-//!   offload, the caller also calls `take_offloaded_digests` before `poll_digest`, either when `offloaded_digests_fd`
+//!   offload (a forwarder beside the engine, which punts packets to the engine), the caller also calls
+//!   `take_offloaded_digests` before `poll_digest`, either when `offloaded_digests_fd`
 //!   is readable or in every iteration.
 //! - `poll_timeout()`, which returns the time at which the caller must call `handle_timeout(now)` and `transmit` even
 //!   if no frame arrives.
@@ -120,7 +121,7 @@ impl Switch {
         self.factory.name()
     }
 
-    /// Lists what the engine leaves to the interpreter in the loaded program.
+    /// Lists the parts of the loaded program that the engine leaves to the interpreter.
     pub fn interpreted(&self) -> Vec<Interpreted> {
         let engine = self.engine.as_ref();
         engine.map_or_else(Vec::new, |engine| engine.interpreted())

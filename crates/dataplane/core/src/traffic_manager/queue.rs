@@ -256,7 +256,7 @@ pub(crate) struct EgressQueues {
 pub(crate) struct Departure {
     pub place: Place,
     pub queue: usize,
-    /// Packets left in its queue.
+    /// The number of packets that are left in the queue.
     pub depth: usize,
     pub packet: EgressPacket,
 }
@@ -543,7 +543,7 @@ impl EgressQueues {
         departure
     }
 
-    /// The replica batch that is next, if the next item is one.
+    /// Returns the next item, if it is a replica batch.
     #[inline]
     pub(crate) fn replica_batch(&self, now: Nanos) -> Option<ReplicaBatch> {
         if self.holds.is_some() {

@@ -143,7 +143,7 @@ fn n_clones(rounds: &Rounds) -> u32 {
 }
 
 /// The data of the last round's clone, which was made before its parent recirculated. `ingress_bytes` is outdated, but
-/// nothing reads it before the clone itself recirculates, which sets it anew.
+/// nothing reads it before the clone itself recirculates, and the recirculation sets it anew.
 fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
     let mut common = parent.of_copy(Stream::CloneSession(session));
     common.recirculations += n_clones(rounds).saturating_sub(1);

@@ -20,7 +20,7 @@ pub(super) struct Way {
     pub instance_type: InstanceType,
     /// `egress_rid` of a copy.
     pub instance: Option<u16>,
-    /// Whether the queue lacks room for all copies of the packet, so that it gets none of them.
+    /// Whether the queue lacks room for all copies of the packet, so that the queue gets none of the copies.
     pub is_refused: bool,
 }
 

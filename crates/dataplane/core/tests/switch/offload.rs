@@ -1,5 +1,6 @@
-//! The offload contract, tested with an in-memory offload that takes part of the frames: a switch
-//! with it counts, forwards and answers like a switch without it.
+//! Tests the contract of offloads, which forward frames in place of the switch's engine. The offload here works in
+//! memory and takes part of the frames: a switch with this offload counts, forwards and answers like a switch without
+//! an offload.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -17,8 +17,8 @@ const PASS_NS: u64 = 1_000;
 const RING_FRAMES: usize = 1_024;
 const BATCH_FRAMES: usize = 64;
 
-/// `kind` is the multicast group, `left` the priority if `gives_priorities`; each copy has its
-/// viewer's number in `value`.
+/// Makes a program that multicasts packets. The header field `kind` is the multicast group, and `left` is the priority
+/// if `gives_priorities` is set. Each copy gets its viewer's number in `value`.
 fn program(gives_priorities: bool) -> Builder {
     let mut b = Builder::default();
     let mut steps = vec![assign("standard_metadata.mcast_grp", field("pkt.kind"))];
@@ -50,7 +50,7 @@ fn switch(gives_priorities: bool, config: SwitchConfig, replicas: Vec<Replica>) 
     switch
 }
 
-/// The fate of the frames of one priority.
+/// What is counted and measured of the frames of one priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Class {
     offered: u64,

@@ -541,8 +541,9 @@ fn timestamps_depths_and_lengths_are_filled_in() {
     );
 }
 
-/// A program that reads the time inside: each egress pass writes that time's low 16 bits to `pkt.value`. `left` is the
-/// number of remaining recirculations; with each recirculation a clone leaves by port 7.
+/// A program that reads how long a packet has been inside the switch: each egress pass writes the low 16 bits of this
+/// time to `pkt.value`. `left` is the number of remaining recirculations; with each recirculation a clone leaves by
+/// port 7.
 fn stamper() -> Builder {
     let mut b = Builder::default();
     let fields = b.json["header_types"][2]["fields"].as_array_mut();

@@ -252,7 +252,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// The value of `body` if a condition is not 0, else `otherwise`.
+    /// Generates code that gives the value of `body` if a condition is not 0, else `otherwise`.
     pub(crate) fn where_true(
         &mut self,
         condition: Value,

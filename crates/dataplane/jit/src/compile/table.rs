@@ -225,7 +225,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.jump(next);
     }
 
-    /// The number of the entry that the packet hits, or [`MISS`].
+    /// Looks up the entry that the packet hits. Gives the entry's number, or [`MISS`].
     fn find_entry(&mut self, applied: &Applied<'_>) -> Value {
         let words = match self.key(applied.info, &applied.node.key) {
             Ok(words) => words,

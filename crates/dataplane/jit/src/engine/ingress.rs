@@ -8,9 +8,8 @@
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
 //! ingress control's flow cache prefetches the flow records of these frames ([`crate::flow`]). This has no visible
 //! effect: the engine does it only if the parser keeps no state between packets, and if nothing that the parser reads
-//! can change, except by calls from the control plane. Such a call increases the engine's `epoch` (not an epoch of a
-//! drain) if it changes what the parser reads. The pass of a frame that was parsed ahead before the call then begins
-//! again.
+//! can change, except by calls from the control plane. Such a call increases the engine's number `epoch` if it changes
+//! what the parser reads. The pass of a frame that was parsed ahead before the call then begins again.
 //!
 //! **Re-parse.** The deparser would write the headers of a recirculating packet, and the parser would mostly extract
 //! the same headers again. So the headers stay in the packet's old block (its header vector from the last pass), and
@@ -147,8 +146,8 @@ impl Native {
         }
     }
 
-    /// The outcome of the ingress pass that has just run. If it parsed a frame, also stores how much the parser
-    /// consumed.
+    /// Returns the outcome of the ingress pass that has just run. If the pass parsed a frame, also stores how much the
+    /// parser consumed.
     #[inline]
     pub(super) fn ingress_outcome(
         &mut self,

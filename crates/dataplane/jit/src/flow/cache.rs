@@ -128,7 +128,7 @@ impl FlowCache {
         &self.plan
     }
 
-    /// Whether packets bypass the cache because too few hit.
+    /// Whether packets bypass the cache because too few lookups hit.
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep > 0
     }

@@ -360,13 +360,13 @@ mod tests {
         words.all(|((key, prefix), at)| cut_word(key ^ prefix, at, after) == 0)
     }
 
-    /// A key without its lowest bits.
+    /// Returns a key with its lowest `after` bits cleared.
     fn cut(key: &[u64], after: u32) -> Vec<u64> {
         let words = key.iter().zip((0..).step_by(64));
         words.map(|(word, at)| cut_word(*word, at, after)).collect()
     }
 
-    /// A word of [`cut`]'s key; its lowest bit is bit `at` of the key.
+    /// Clears the lowest bits of one word, for [`cut`]. The word's lowest bit is bit `at` of the key.
     fn cut_word(word: u64, at: u32, after: u32) -> u64 {
         match after.saturating_sub(at) {
             after @ 0..64 => word >> after << after,

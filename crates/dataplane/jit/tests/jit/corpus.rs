@@ -1,4 +1,5 @@
-//! The project's own programs: each has native code, and those that matter leave nothing to the interpreter.
+//! Checks the project's own programs: each must have native code, and those that matter must leave nothing to the
+//! interpreter.
 
 use std::{
     collections::BTreeMap,

@@ -360,7 +360,7 @@ fn to_block(ir: &Ir, layout: &Layout, phv: &Phv) -> Vec<u64> {
         .collect()
 }
 
-/// Everything besides the block that a pass may have changed.
+/// Everything besides the block that a run of the ingress may have changed.
 #[derive(Debug, PartialEq)]
 struct Outside {
     registers: Vec<Option<Int>>,

@@ -1,5 +1,5 @@
-//! Frames through whole switches: headers that stay as they are on the wire, and checksums that are
-//! updated from the changed fields, on the native engine and on the interpreter.
+//! Sends frames through whole switches, on the native engine and on the interpreter. Tests headers that stay as they
+//! are on the wire, and checksums that are updated from the changed fields.
 
 use dataplane::{PortId, Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};

@@ -196,7 +196,7 @@ impl<'p> Emit<'p> {
         Ok(at)
     }
 
-    /// Takes a stack slot until [`Emit::free_spill_slot`].
+    /// Takes a stack slot, which [`Emit::free_spill_slot`] frees.
     pub(super) fn spill_slot(&mut self) -> Emitted<i16> {
         if self.spills == SPILLS_MAX {
             return Err("too many intermediate values".into());

@@ -22,7 +22,8 @@ use crate::image::{
 const DIRECT_BITS_MAX: u32 = 12;
 /// The longest key. The stack, on which keys are assembled, limits it.
 pub(super) const KEY_BYTES_MAX: u32 = 240;
-/// The most words that an action's arguments can have. The limit exists because offsets in a body have 16 bits.
+/// The most words that an action's arguments can have. The limit exists because offsets in an entry's memory (its body)
+/// have 16 bits.
 const ARG_WORDS_MAX: u32 = 1024;
 /// The largest heap: the verifier limits offsets in a map's value to below 2^29.
 const HEAP_BYTES_MAX: u32 = 1 << 28;
@@ -388,7 +389,8 @@ impl Memory {
         }
     }
 
-    /// Places the cells of meter arrays and of tables' meters. A table whose meters do not fit is left to the engine.
+    /// Places the cells of meter arrays and of tables' meters. A table whose meters do not fit is left to the engine in
+    /// user space.
     fn meters(&mut self, program: &Program, left: &mut Vec<Interpreted>) {
         let ir = program.ir();
         self.counters.colors = self.counters.n;

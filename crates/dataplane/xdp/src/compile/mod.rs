@@ -8,10 +8,11 @@
 //! frame that ingress has written, and reads the metadata from a record in front of the frame ([`note`]).
 //!
 //! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
-//! smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted packet must be
-//! unchanged and not counted. So the code first records in a journal which counters the packet increments. Only the
-//! deparser writes to the frame. Counters are incremented, and a digest is sent, only once it is certain how the packet
-//! ends. Meters are the exception: they take tokens at once.
+//! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine in user space. The punt takes the
+//! place of the smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted
+//! packet must be unchanged and not counted. So the code first records in a journal which counters the packet
+//! increments. Only the deparser writes to the frame. Counters are incremented, and a digest is sent, only once it is
+//! certain how the packet ends. Meters are the exception: they take tokens at once.
 //!
 //! *State.* Fields are in per-processor memory, not on the stack, which has only 512 bytes. So the verifier does not
 //! track their values, and sees few paths through a program.

@@ -72,7 +72,7 @@ impl<'p> Needs<'p> {
         let may_be_stale = |field: &FieldId| {
             let header = ir.fields[field.index()].header;
             let declared = &ir.headers[header.index()];
-            // A member of a union becomes invalid when another one is extracted.
+            // A member of a union becomes invalid when another member is extracted.
             let may_become_invalid =
                 touched.validity_writes.contains(&header) || declared.union.is_some();
             !declared.metadata && (may_become_invalid || touched.writes.contains(field))
@@ -96,7 +96,8 @@ impl<'p> Needs<'p> {
         }
     }
 
-    /// Whether a field is kept: something reads it, or it may have to be written into the frame.
+    /// Whether the packet's state keeps a field: something reads the field, or it may have to be written into the
+    /// frame.
     pub(super) fn is_needed(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let in_frame = self.emitted.contains(&header);

@@ -1,5 +1,5 @@
-//! Writes and reads the note. This is a record in front of the frame, as XDP metadata, which ingress writes for a
-//! packet's copies. It contains what copies need in addition to the headers in their frame. Each copy has the record.
+//! Writes and reads the note: a record that ingress writes in front of the frame, as XDP metadata, for a packet's
+//! copies. It contains what copies need in addition to the headers in their frame. Each copy has the record.
 
 use dataplane::engine::ir::{AnyStack, FieldId, Meaning, Moment};
 

@@ -19,7 +19,7 @@ pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Visit {
     pub state: StateId,
-    /// Bytes from the frame's beginning, without parts of variable width.
+    /// The position in bytes from the frame's beginning, not counting parts of variable width.
     pub at: u32,
     /// `nextIndex` of each stack that is not empty.
     pub next: BTreeMap<(bool, u32), u32>,
@@ -87,7 +87,7 @@ pub(super) enum Step {
     StackFull,
     /// Skips a constant number of bytes.
     Skips,
-    /// Does not move.
+    /// Leaves the position in the frame unchanged.
     Stays,
     /// Cannot be compiled, for this reason.
     Unknown(&'static str),

@@ -321,8 +321,8 @@ pub struct Scratch {
     /// Position of the drop reason in [`DropReason::ALL`].
     pub reason: u32,
     pub out_port: u32,
-    /// Entries of the journal for the ports' program, then for the copies' program: the counters that the packet
-    /// increments.
+    /// The journal lists the counters that the packet increments. The first list has the journal's entries for the
+    /// program of the ports, the second those for the program of the copies.
     pub journals: [Vec<Noted>; 2],
 }
 

@@ -176,7 +176,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Returns the map of a role that only one map has.
+    /// Returns the map that has this role. The role must be one that only one map has.
     pub fn map(&self, role: MapRole) -> Option<MapRef> {
         let position = self.maps.iter().position(|map| map.role == role)?;
         u32::try_from(position).ok().map(MapRef)

@@ -238,7 +238,7 @@ impl FanOuts {
         Ok(Some(number))
     }
 
-    /// Returns a map that no packet sees, or `None` if there are too many.
+    /// Returns a map that no packet sees, or `None` if there are too many maps already.
     fn devices(&mut self, n_places: u32) -> io::Result<Option<Devices>> {
         self.receive();
         match self.spares.get_mut(&n_places).and_then(Vec::pop) {

@@ -178,8 +178,8 @@ impl Waiting {
         self.n_commits == 0 && self.drains.is_empty()
     }
 
-    /// Adds a commit or a drain. `free_from` returns the moment whose earlier packets must be done so that a commit's
-    /// ops need not wait.
+    /// Adds a commit or a drain. `free_from` returns a moment: once all packets from before this moment are done, the
+    /// commit's ops need not wait.
     pub(crate) fn push(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) {
         if !self.behind.is_empty() {
             self.behind.push_back(message);

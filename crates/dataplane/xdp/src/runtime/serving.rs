@@ -6,7 +6,7 @@
 //! ([`Serving::run`]), because attaching waits for a lock of the kernel that the removal of an interface holds for some
 //! time.
 //!
-//! A port that the kernel cannot serve well is left to the engine, and checked again every second.
+//! A port that the kernel cannot serve well is left to the engine in user space, and checked again every second.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -179,7 +179,7 @@ impl Serving {
         self.state().ports = ports.clone();
     }
 
-    /// Returns the program for a port; ports with the same `Beginning` share one.
+    /// Returns the program for a port; ports with the same `Beginning` share one program.
     fn program_of(&self, port: &KernelPort) -> Result<Arc<Program>, Reason> {
         let mut code = port.interface.filter();
         if port.interface.is_virtual() {

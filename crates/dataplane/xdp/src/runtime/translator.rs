@@ -174,7 +174,7 @@ pub(crate) struct Translator {
     ports: HashSet<PortId>,
     /// Tables that copies reach.
     copied: HashSet<usize>,
-    /// Bodies whose action the kernel cannot run, so that packets are punted there, in tables that copies reach. Copies
+    /// In tables that copies reach: bodies whose action the kernel cannot run, so that packets are punted there. Copies
     /// cannot be punted, so while there is such a body, all packets to groups are punted.
     punting: HashSet<(usize, u32)>,
     ops: Vec<Op>,
@@ -236,7 +236,7 @@ impl Translator {
         bodies.owners.get(&body).copied().map(EntryIndex::at)
     }
 
-    /// Returns a bound for a table: all bodies that were ever assigned are below it.
+    /// Returns a bound for a table: the indices of all bodies that were ever assigned are below this bound.
     pub(crate) fn n_used(&self, table: TableId) -> u32 {
         let bodies = self.tables.get(&TableRef::Program(table.index()));
         bodies.map_or(0, |bodies| match bodies.layout.index {

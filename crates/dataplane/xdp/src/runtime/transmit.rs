@@ -88,7 +88,7 @@ mod times;
 
 pub(super) use polls::PollEnds;
 
-/// The programs' numbers for the maps.
+/// The numbers by which the programs refer to the maps.
 const NOTES: MapRef = MapRef(0);
 const COUNTS: MapRef = MapRef(1);
 const TIMES: MapRef = MapRef(2);
@@ -389,7 +389,7 @@ fn note_frame(asm: &mut Assembler, has_origin_alone: bool) {
     asm.place(end);
 }
 
-/// Builds the tracepoint's program. The driver took the first of the recorded frames.
+/// Builds the tracepoint's program. The frames that the driver took are the first of the recorded frames.
 fn at_tracepoint(
     notes: &Map,
     counts: &Map,

@@ -77,7 +77,7 @@ pub(crate) struct Writer {
     last_commit: Instant,
     /// The time until which waiting commits stay hidden.
     held_until: Option<Instant>,
-    /// Whether groups have changed since spares were last created.
+    /// Whether groups have changed since spares (device maps that are made in advance) were last created.
     is_stock_due: bool,
     /// Whether creating spares has failed, and the failure was reported.
     is_without_spares: bool,

@@ -58,7 +58,8 @@ impl SwitchHandle for Handle {
     fn subscribe(&self, _subscriber: Subscriber) {}
 }
 
-/// Returns a configuration that fills the recirculation queue, or the egress queue if the program does not recirculate.
+/// Returns a configuration with which the recirculation queue fills, or the egress queue if the program does not
+/// recirculate.
 fn held_back(program: SfuProgram) -> SwitchConfig {
     match program {
         SfuProgram::Recirculation => SwitchConfig {

@@ -57,7 +57,7 @@ pub struct Beside {
     start: Instant,
     /// The offload's handle to the ports.
     pub kernel_ports: KernelPorts,
-    /// Number of frames that were punted.
+    /// Number of frames that were punted, that is, that the XDP programs left to the switch's engine.
     pub n_punted: u64,
 }
 

@@ -283,7 +283,7 @@ impl Kernel {
         self.put_word(at, link);
     }
 
-    /// Writes a key and its body into the map of a table.
+    /// Writes a key, with the number of its body, into the map of a table.
     pub fn put_key(&mut self, layout: &TableLayout, key: &[Matcher], body: u32) {
         let Ok(EncodedKey::Bytes(key)) = layout.encode_key(key) else {
             panic!("a key of no map");

@@ -214,7 +214,8 @@ fn comment_len(line: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// Returns the comments without their white space, because formatting changes that with the indentation.
+/// Returns the comments without their white space, because formatting changes the white space along with the
+/// indentation.
 fn comments(text: &str, raw: &[Range<usize>]) -> Vec<String> {
     let mut out = Vec::new();
     scan(text, raw, |item, at, len| {

@@ -236,8 +236,8 @@ impl Lower<'_> {
         let bits = (mask(high - low + 1)) << low;
         let keep: BigInt = mask(width) ^ &bits;
         let value = self.data(right);
-        // Computes the inner value with the written bits replaced. If the inner value is itself a slice, it is then
-        // written in the same way.
+        // Computes the inner value in which the written bits are replaced. If the inner expression is itself a slice,
+        // the computed value is then assigned to it in the same way.
         let old = self.value(inner);
         let kept = operation("&", Some(old), Some(hex(&keep, width)));
         let shifted = if low == 0 {

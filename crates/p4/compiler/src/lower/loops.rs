@@ -250,8 +250,8 @@ impl Lower<'_> {
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
-    /// Lowers a loop that applies no table or control to one action. A `return` inside sets a flag for a node after the
-    /// action.
+    /// Turns a loop that applies no table or control into one action. A `return` inside the loop sets a flag for a node
+    /// after the action.
     fn control_straight_loop(&mut self, whole: &Loop, span: Span) {
         self.flush(span);
         let returns = super::statement::contains_return(&whole.body);

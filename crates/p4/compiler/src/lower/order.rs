@@ -8,8 +8,8 @@
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};
 
-/// The position of a declaration: first the pipeline, then from the outermost control inwards the position among each
-/// control's declarations.
+/// The position of a declaration, as a list of numbers: first the pipeline, then, for each enclosing control from the
+/// outermost inwards, the position among that control's declarations.
 pub type DeclaredAt = Vec<usize>;
 
 #[derive(Default)]

@@ -50,7 +50,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a cast gives a key another width than the field in it.
+    /// Whether the key is a cast that changes the width of its operand, or a cast of such a cast.
     fn widens(&self, key: &Expr) -> bool {
         match &key.kind {
             ExprKind::Cast(inner) => {

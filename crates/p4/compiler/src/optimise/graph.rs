@@ -110,7 +110,7 @@ impl Graph {
         }
     }
 
-    /// Returns the successors of a node, each once for each edge that leads to it from the node.
+    /// Returns the successors of a node. A successor occurs once for each edge that leads to it from the node.
     pub fn followers(&self, node: Node) -> &[Node] {
         &self.followers[self.place(node)]
     }

@@ -1,11 +1,12 @@
 //! Removes temporaries that are read once: the expression that was copied into such a temporary moves to where the
 //! temporary is read.
 //!
-//! The pass is sound under these conditions. Nothing else in the program reads the temporary (a read by a table's key,
-//! a list or a checksum does not count as the one read). Nothing between the copy and the read writes the expression's
-//! operands or the temporary. No jump leads to a place between the copy and the read. The expression reads only fields
-//! and parameters. An expression that may be wider than the temporary is cut to the temporary's width. In a parser,
-//! `lookahead` bits move only to the very next operation, so that an error ends the parser at the same operation.
+//! The pass is sound under these conditions. Nothing else in the program reads the temporary (a temporary that a
+//! table's key, a list or a checksum reads is not removed). Nothing between the copy and the read writes the
+//! expression's operands or the temporary. No jump leads to a place between the copy and the read. The expression reads
+//! only fields and parameters. An expression that may be wider than the temporary is cut to the temporary's width. In a
+//! parser, `lookahead` bits move only to the very next operation, so that an error ends the parser at the same
+//! operation.
 
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
@@ -276,7 +277,7 @@ impl Inliner<'_> {
         false
     }
 
-    /// Inlines the copies of a parser state, also into its key.
+    /// Inlines the copies that a parser state makes, also into the state's key.
     fn state(&mut self, state: &mut bmv2_json::ParseState) -> bool {
         let mut changed = false;
         let mut at = 0;

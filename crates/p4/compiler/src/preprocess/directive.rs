@@ -254,7 +254,8 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Whether the caller chose the branch of the program that begins here; `None` if it did not say.
+    /// Returns whether the caller wants the branch that begins here to be taken; `None` if the caller did not choose,
+    /// or if the branch is not in the program's own file.
     fn is_chosen(&self, begin: u32) -> Option<bool> {
         let chosen = self.chosen.get(&begin).copied();
         chosen.filter(|_| self.files.len() == 1)

@@ -1,7 +1,7 @@
 //! Preprocessing tokens, by C's rules (C17, 6.4) and those of `cpp -x assembler-with-cpp`.
 //!
-//! They are coarser than P4's tokens: `1..N` is one number, `'` begins a character and `&&&` is two operators. When
-//! all macros are expanded, [`super::program`] makes P4 tokens from them.
+//! They differ from P4's tokens: `1..N` is one number, `'` begins a character and `&&&` is two operators. When all
+//! macros are expanded, [`super::program`] makes P4 tokens from them.
 
 use std::collections::HashSet;
 use std::ops::Range;

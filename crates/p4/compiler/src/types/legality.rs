@@ -83,7 +83,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that no two parameters of an action have the same name for a controller.
+    /// Checks that no two parameters of an action have the same control-plane name: the `@name`, or else the
+    /// parameter's own name.
     fn legal_parameter_names(&mut self, parameters: &[usize]) {
         let mut firsts: HashMap<String, Span> = HashMap::new();
         for id in parameters {

@@ -11,7 +11,7 @@ use crate::syntax::ast;
 /// The entries of a table that were read so far, arranged for the search for duplicates.
 #[derive(Default)]
 pub struct Twins {
-    /// Entries with only constants, by the text of their keys.
+    /// The indices of the entries whose keys are all constants, by the text of the keys.
     constant: HashMap<String, usize>,
     others: Vec<usize>,
 }
@@ -127,7 +127,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that no two fields of a key have the same name for a controller.
+    /// Checks that no two fields of a table's key have the same control-plane name.
     pub fn legal_key_names(&mut self, table: &Table) {
         let has_own = |key: &Key| name_annotation(&key.annotations).is_some();
         let mut firsts: HashMap<&str, &Key> = HashMap::new();

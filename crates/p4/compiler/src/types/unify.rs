@@ -218,7 +218,7 @@ impl Checker<'_> {
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
             // The block has too few or too many parameters, so it is unknown which parameter is which. Nothing is
             // inferred from such a block, because the other blocks are checked against the inferred types, and a wrong
-            // one would cause errors in them.
+            // type would cause errors in those blocks.
             return;
         }
         let mut inner = Bindings::new();

@@ -2,7 +2,7 @@
 
 #![expect(clippy::panic, reason = "a test says what failed by panicking")]
 
-/// The whole program around an example.
+/// Returns the whole program: the example with the rest of a program around it.
 pub fn program(part: &str, text: &str) -> String {
     const BLOCKS: &str = "NoChecksum(), Tested(), NoEgress(), NoChecksum()";
     const METADATA: &str = "inout metadata_t meta, inout standard_metadata_t standard_metadata";

@@ -250,7 +250,7 @@ impl XdpInterface {
         attached.is_none_or(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
-    /// Whether somebody else has detached the port's program or removed the interface: frames bypass the port.
+    /// Whether somebody else has detached the port's program or removed the interface. Then frames bypass the port.
     pub fn is_detached(&self) -> bool {
         let attached = self.attached.upgrade();
         attached.is_some_and(|it| matches!(it.link.interface_index(), Ok(None)))

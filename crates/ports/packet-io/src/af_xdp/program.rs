@@ -1,7 +1,8 @@
 //! The XDP program: sends the switch's frames to its sockets, and passes all other frames to the kernel.
 //!
 //! The program is written here instruction by instruction, some tens of instructions. So building the switch needs no
-//! BPF compiler and no unreadable object file. The kernel's verifier checks every load. In words:
+//! BPF compiler and no unreadable object file. The kernel's verifier checks the program each time it is loaded. In
+//! words:
 //!
 //! 1. Without destinations every frame is the switch's. With destinations, an IPv4 or IPv6 packet
 //!    is the switch's if its destination address is one of them and, if that destination has a

@@ -108,13 +108,13 @@ pub struct Day {
     pub deck: Vec<Action>,
     pub n_names: u64,
     pub bound_s: BTreeMap<u16, u64>,
-    /// Since when a participant has given no sign.
+    /// Since when a participant has given no sign of life.
     pub absent_s: BTreeMap<(Name, Name), u64>,
     /// Legs that were signed out since the last write.
     pub signed_out: BTreeSet<u16>,
-    /// Sign-outs that wait, and until when.
+    /// The requests that sign sockets out but that are still to be made, each with the time at which it is due.
     pub silent: Vec<(u64, Request)>,
-    /// For each leg whose socket was found silent, where this socket was.
+    /// For each leg whose socket was found silent, the addresses that this socket had.
     pub found_silent: BTreeMap<u16, BindingRecord>,
     faults: Vec<Fault>,
     /// Since when the service is connected to the switch.

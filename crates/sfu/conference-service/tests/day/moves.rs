@@ -167,8 +167,8 @@ impl Day {
         Some(())
     }
 
-    /// All sockets of a host get other addresses. Its program is a new process then, or the same one, which does not
-    /// notice the move.
+    /// Gives all sockets of a host other addresses. The host's program is then either a new process, or the same
+    /// process, which does not notice the move.
     fn settle_elsewhere(&mut self, who: &Who) {
         let base = self.places.host(&mut self.rng);
         let is_new_process = self.rng.bool();

@@ -100,7 +100,7 @@ impl Service {
         self.dawn + Duration::from_secs(now_s)
     }
 
-    /// Makes a change in the model, then in the store, and then adds its events.
+    /// Makes a change in the model, then in the store, and then adds the change's events to the service's events.
     pub fn ask(&mut self, request: &Request, now_s: u64) -> Result<(), Refusal> {
         let keys = &mut self.keys;
         let mut new_key = || std::array::from_fn(|_| keys.u8(..));
@@ -121,7 +121,7 @@ impl Service {
         Ok(())
     }
 
-    /// Notes that a participant's token makes a request.
+    /// Notes that a request has come with a participant's token.
     pub fn seen(&self, conference: &Name, participant: &Name, now_s: u64) {
         self.presence
             .request(conference, participant, self.instant(now_s));

@@ -10,8 +10,8 @@
 //! Each write is a transaction. It compares that the leader's key has the create revision of this service, so a service
 //! that has been replaced can write nothing. It also compares the modification revision of the leader's key with the
 //! one that this service's previous write left, and writes the leader's key again. A write whose answer was lost may
-//! still be on its way. Therefore, whoever reads everything first writes the leader's key; then the late write cannot
-//! be done any more.
+//! still be on its way. Therefore, a service that reads all records writes the leader's key before it reads; after
+//! that, the late write cannot be done any more.
 
 mod nodes;
 mod transactions;

@@ -306,7 +306,8 @@ groups:
     let file = File::parse(text).unwrap();
     let current = file.conference(capabilities(), &empty, &BTreeMap::new());
     let current = current.unwrap();
-    // The same viewers as before, but without a MAC, and the same hosts in groups in which they were not.
+    // The same viewers as before, but without a MAC. The same hosts are also viewers of groups in which they were not
+    // before.
     let text = "\
 sfu: {port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}
 groups:

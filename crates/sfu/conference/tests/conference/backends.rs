@@ -1,5 +1,5 @@
-//! Tests both backends with a strict switch in memory that has packets under way. A packet must see one version,
-//! whatever changes, in whatever order the switch executes a batch, and wherever the batch stops.
+//! Tests both backends with a strict switch in memory that has packets under way. A packet must see one version of its
+//! presenter's group, whatever changes, in whatever order the switch executes a batch, and wherever the batch stops.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

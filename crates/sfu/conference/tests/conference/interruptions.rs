@@ -528,7 +528,7 @@ async fn a_steady_reading_is_no_half_of_what_somebody_else_writes_meanwhile() {
     assert!(n_steady > 10, "{n_steady}");
 }
 
-/// Checks the table above: without a fault, each kind of change leads to its state.
+/// Checks the table `KINDS`: without a fault, each kind of change leads to its state.
 #[tokio::test]
 async fn without_a_fault_every_kind_of_change_is_done_at_once() {
     for p4info in both() {

@@ -45,7 +45,7 @@ pub fn is_zero(value: &P4Data) -> bool {
         Some(Data::HeaderUnion(it)) => it.valid_header.is_none(),
         Some(Data::HeaderStack(it)) => it.entries.iter().all(|it| !it.is_valid),
         Some(Data::HeaderUnionStack(it)) => it.entries.iter().all(|it| it.valid_header.is_none()),
-        // The members of an enum without values have only names; none is marked as the initial one.
+        // The members of an enum without values have only names, so we cannot tell which member is the initial one.
         Some(Data::Enum(_) | Data::Error(_)) => false,
     }
 }

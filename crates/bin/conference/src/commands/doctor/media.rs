@@ -102,7 +102,7 @@ fn repeated(participant: &Participant) -> Option<(String, Write)> {
         return Some((path, Write::Subscription(spec)));
     }
     let legs = participant.legs.as_ref()?;
-    // The service does not show which legs a track has. They are known only if they have the usual names,
+    // The service does not show which legs a track has. The track's legs are known only if they have the usual names,
     // TRACK.QUALITY.
     let has_usual_legs = |(name, track): &(&Name, &Track)| {
         let mut qualities = track.qualities.iter();

@@ -79,7 +79,7 @@ pub struct Tally {
     /// them, not the switch.
     pub n_dropped_here: u64,
     pub n_send_errors: u64,
-    /// Participants that could not join, and the first one's reason.
+    /// The number of participants that could not join, and why the first of them could not.
     pub n_failed: u64,
     pub first_failure: Option<String>,
     pub first_packet: Times,

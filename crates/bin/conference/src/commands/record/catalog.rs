@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// The version of the file.
 pub const FORMAT: u32 = 1;
-/// Maximum number of sources of a track that are counted one by one: a sender of packets with random sources must not
-/// fill the memory.
+/// Maximum number of sources (SSRCs) of a track whose packets are counted for each source: a sender of packets with
+/// random sources must not fill the memory.
 const SOURCES_MAX: usize = 64;
 /// Maximum number of ranges of lost sequence numbers that are listed for a source.
 const RANGES_MAX: usize = 1_000;

@@ -31,7 +31,7 @@ pub struct Track {
     pub number: u32,
     pub kind: TrackKind,
     pub leg: Leg,
-    /// Legs that replace the first one, after a service has lost it.
+    /// Receives the leg that replaces the current leg, after a service has lost the current leg.
     pub legs: mpsc::Receiver<Leg>,
     pub stop: oneshot::Receiver<()>,
     pub files: mpsc::Sender<Message>,
@@ -147,8 +147,8 @@ impl Track {
         true
     }
 
-    /// Asks a source for a whole picture when it is first seen: a file that begins with one can be shown from its
-    /// beginning.
+    /// Asks a source for a whole picture (a key frame) when the source is first seen: a file that begins with a whole
+    /// picture can be shown from its beginning.
     async fn ask_for_picture(&self, socket: &mut Socket, packet: &[u8]) {
         if !matches!(self.kind, TrackKind::Video | TrackKind::Screen) {
             return;

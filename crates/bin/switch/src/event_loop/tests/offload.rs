@@ -147,7 +147,7 @@ impl Beside {
         text.expect("the loop runs")
     }
 
-    /// Whether the offload forwards, according to each port.
+    /// Returns for each port whether the offload forwards on this port, as far as the port's status says.
     fn is_offloaded(&self) -> Vec<Option<bool>> {
         let ports = self.counted().ports;
         ports.iter().map(|port| port.is_offloaded).collect()

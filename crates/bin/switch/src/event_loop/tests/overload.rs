@@ -21,7 +21,8 @@ const NOWHERE: u8 = 3;
 /// Second byte of frames that do not belong to the flood.
 const OTHER: u8 = 77;
 
-/// Copies of each frame: so many that the switch is still busy after an iteration that received less than a batch.
+/// The number of copies of each frame. It is so large that the switch is still busy after an iteration that received
+/// less than a batch.
 const N_VIEWERS: u16 = 100;
 const N_CALLS: usize = 20;
 /// Half of the calls must be answered within this time. The others may take longer: other tests may load the machine.
@@ -400,7 +401,8 @@ fn a_busy_switch_leaves_frames_in_the_receive_rings() {
     let flooded = case.start();
     for _ in 0..N_CALLS {
         let n_inside = flooded.call(|context| context.switch.packets_inside());
-        // The copies of one receive batch and of prefetched frames; they do not accumulate over the iterations.
+        // At most the copies of one receive batch and of prefetched frames are inside; copies do not accumulate over
+        // the iterations.
         assert!(n_inside <= 8_192 + 64, "{n_inside} packets inside");
         let refused = |context: &mut SwitchContext<'_>| {
             let counters = context.switch.counters();

@@ -70,7 +70,7 @@ pub enum Expr {
         /// The field's position in the header.
         offset: u32,
     },
-    /// A register cell; zero beyond the end.
+    /// The value of a register cell; zero if the index is beyond the array's end.
     Register {
         /// The register array.
         register: RegisterId,
@@ -190,7 +190,7 @@ pub enum Place {
         /// The field's position in the header.
         offset: u32,
     },
-    /// A register cell; beyond the end nothing is written.
+    /// A register cell. Nothing is written if the index is beyond the array's end.
     RegisterCell {
         /// The register array.
         register: RegisterId,

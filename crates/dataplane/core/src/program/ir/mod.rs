@@ -248,7 +248,8 @@ pub struct Deparser {
 }
 
 impl Ir {
-    /// Whether the program reads how long a packet has been inside, so that the start time of each pass matters.
+    /// Whether the program reads how long a packet has been inside the switch, so that the start time of each pass
+    /// matters.
     pub fn reads_time_inside(&self) -> bool {
         self.metadata.nanoseconds_inside.is_some()
     }

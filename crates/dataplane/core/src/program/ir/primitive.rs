@@ -62,7 +62,7 @@ pub enum Primitive {
     Exit,
     /// Sets `egress_spec` to the drop port and `mcast_grp` to zero.
     MarkToDrop,
-    /// Reads a register cell; beyond the end nothing is written.
+    /// Reads a register cell. Nothing is written to the destination if the index is beyond the array's end.
     RegisterRead {
         /// The destination.
         to: Place,
@@ -71,7 +71,8 @@ pub enum Primitive {
         /// The cell's index.
         index: Expr,
     },
-    /// Writes a value to a register cell, truncated to the cell's width; ignored beyond the end.
+    /// Writes a value, truncated to the cell's width, to a register cell. Ignored if the index is beyond the array's
+    /// end.
     RegisterWrite {
         /// The register array.
         register: RegisterId,
@@ -80,14 +81,14 @@ pub enum Primitive {
         /// The value.
         value: Expr,
     },
-    /// Counts the packet; ignored beyond the end.
+    /// Counts the packet in a cell of a counter array. Ignored if the index is beyond the array's end.
     Count {
         /// The counter array.
         counter: CounterId,
         /// The cell's index.
         index: Expr,
     },
-    /// Runs a meter; beyond the end nothing is written.
+    /// Runs a meter. Nothing is written to the destination if the index is beyond the array's end.
     ExecuteMeter {
         /// The destination of the colour.
         to: Place,

@@ -52,7 +52,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.jump(default);
     }
 
-    /// The low bits of a number in words, with zeros above.
+    /// Writes code that computes the low `bits` bits of a number. In the words, all higher bits are zero.
     fn value(&mut self, expr: &Expr, bits: u32) -> Vec<Value> {
         let n_words = bits.div_ceil(64).max(1);
         match self.e.low(expr, n_words as usize) {
@@ -83,7 +83,7 @@ impl Writer<'_, '_, '_, '_> {
         state.map_or(self.exit, |state| self.states[state.index()])
     }
 
-    /// Takes one of several single-value transitions by a search.
+    /// Writes code that takes one of several single-value transitions by a search.
     fn search(&mut self, key: &[Part], arrows: &[Transition]) {
         let mut switch = Switch::new();
         let mut seen = std::collections::HashSet::new();
@@ -142,7 +142,7 @@ impl Writer<'_, '_, '_, '_> {
         holds
     }
 
-    /// Asks the runtime whether the key is in a value set.
+    /// Writes code that asks the runtime whether the key is in a value set.
     fn is_member(&mut self, state: usize, arrow: usize, key: &[Part]) -> Value {
         let words = key
             .iter()
@@ -163,7 +163,7 @@ impl Writer<'_, '_, '_, '_> {
     }
 }
 
-/// The value of a transition that compares one word with one value.
+/// The value of a transition that compares a key of one word with one value. `None` for any other transition.
 fn plain_value(arrow: &Transition, key: &[Part]) -> Option<u64> {
     let TransitionCase::Values(cases) = &arrow.case else {
         return None;

@@ -1,4 +1,4 @@
-//! The project's own programs.
+//! Finds and compiles the project's own programs.
 
 use std::path::{Path, PathBuf};
 

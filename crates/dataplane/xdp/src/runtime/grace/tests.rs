@@ -38,7 +38,7 @@ fn never() -> io::Result<()> {
     }
 }
 
-/// Waits, in another thread, until the present moment is past.
+/// Waits, in another thread, until a grace period has ended that began after this call.
 fn waiter(graces: &Arc<Graces>) -> JoinHandle<io::Result<()>> {
     let graces = Arc::clone(graces);
     let moment = graces.now();

@@ -134,7 +134,7 @@ fn accepted(path: &Path, options: &Options) -> Result<(), String> {
     let (Some(p4info), Some(json)) = (output.p4info, output.bmv2_json) else {
         return Err(first_error(&output.diagnostics));
     };
-    // These programs need a switch with their externs, which this switch does not have.
+    // These programs need a switch that has their externs. This switch does not have these externs.
     if options.emit_externs {
         return Ok(());
     }

@@ -54,7 +54,8 @@ pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
     move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
 }
 
-/// Returns the choices of optimisations to test: none, all, each alone, each pair, and all without each single one.
+/// Returns the choices of optimisations to test: none, all, each alone, each pair, and, for each optimisation, all
+/// others without it.
 pub fn choices() -> Vec<NativeOptions> {
     let mut choices = vec![NativeOptions::NAIVE, NativeOptions::ALL];
     let names = NativeOptions::NAMES;

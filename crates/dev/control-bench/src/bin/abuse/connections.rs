@@ -1,5 +1,5 @@
-//! Opens a thousand connections that are silent, slow, or send half a frame or noise. They are then reset, half closed,
-//! or closed.
+//! Opens a thousand connections that are silent, slow, or send half a frame or noise. The connections are then reset,
+//! half-closed or closed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub(crate) const CELLS: [i64; 2] = [5, 6];
 /// The upper half of the racers' election ids. Random messages do not contain this value by chance. A message with a
 /// higher id would prevent all racers from becoming primary.
 const SECRET: u64 = 0x5bd1_e995_9d1b_899f;
-/// The number of bits in a token below the racer's number.
+/// A token consists of the racer's number and, in this many lower bits, the number of the token.
 const TOKEN_BITS: u32 = 40;
 
 /// The connected controllers, and the tokens of refused writes.

@@ -506,7 +506,7 @@ impl Flow<'_> {
         if self.reported.insert((var.span, "W0822")) {
             self.sink.warning("W0822", var.span, message);
         }
-        // So the callers do not report the parameter again.
+        // Marks the values as set, so that the callers do not report the parameter again.
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });
     }
 }

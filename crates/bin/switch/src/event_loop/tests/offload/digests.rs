@@ -6,7 +6,8 @@ use tokio::sync::mpsc::Receiver;
 
 use super::*;
 
-/// Each digest is sent when the one before has arrived. A loop that took them once a second would be too slow.
+/// Number of digests, each of which is sent when the previous digest has arrived. A loop that took digests only once a
+/// second would be too slow.
 const N_DIGESTS: u8 = 20;
 
 fn subscribe(beside: &Beside, capacity: usize) -> Receiver<DigestNotice> {
