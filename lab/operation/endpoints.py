@@ -29,8 +29,8 @@ RECEIVED = struct.Struct("=HHHIq")
 PAYLOAD = struct.Struct("!8sHI")
 MAGIC = b"operated"
 FLOOD_SEQUENCE = 0xFFFF_FFFF
-"""The sequence number in frames of a flood, in which a host sends as fast as it can. These frames
-are due at no host."""
+"""The sequence number in frames of a flood, in which a host sends as fast as it can. No host
+must get these frames."""
 READ_BYTES = 2048
 FLUSH_S = 0.05
 ORDER = "order"

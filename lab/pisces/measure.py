@@ -35,7 +35,7 @@ SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
 """AF_PACKET, the second kind of port, is measured with the smallest and the largest frame."""
 QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
-"""The duration of a turn that measures a peak; the other contestants are stopped meanwhile."""
+"""How long a contestant is measured in one turn; the others are stopped meanwhile."""
 BEYOND_WHAT_CAME = 1.2
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
@@ -46,7 +46,7 @@ The duration is short because there are 288 searches. The parameter `trial_s` ov
 """
 REPEATS_OF_ALL_S = 30.0
 OFFER_S = 0.35
-"""The approximate total time of a turn that measures a contestant's peak."""
+"""About how long such a turn takes in all; it is only used to estimate the time left."""
 
 
 @dataclass(frozen=True, slots=True)

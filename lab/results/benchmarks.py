@@ -357,7 +357,7 @@ class NeobftRow(BenchmarkRow):
     """`tagged` (AOM-HM), `signed` (AOM-PK), or `plain`: multicast of as many copies as `tagged`."""
     receivers: int
     packets_per_request: int
-    """The packets that leave the switch for a request: receivers times shards."""
+    """The packets that leave the switch for a request: receivers times packets to each (shards)."""
     turns: int
     frame_bytes: int
     requests_per_s_peak: float
@@ -400,7 +400,8 @@ class PassRow(BenchmarkRow):
     what: str
     """What is measured.
 
-    `tags` (without copies), `whole`, or `plain` (multicast of as many copies as `whole`).
+    `tags`: the tags that authenticate a request, but no copies. `whole`: tags and copies. `plain`:
+    multicast of as many copies as `whole`, without tags.
     """
     receivers: int
     copies: int

@@ -66,7 +66,7 @@ class Facts:
     sfu_kernel_cpu_s: float | None
     """The kernel's part of `sfu_cpu_s`; None if unknown.
 
-    It is computed from the kernel's share since the start.
+    It is `sfu_cpu_s` times the share that the kernel has had since the processes began.
     """
     interrupts_s: float
     """The time that the SFU's processor spent in interrupts, in whole ticks."""

@@ -87,7 +87,10 @@ def by_columns(rows: Iterable[Row], columns: Sequence[str]) -> dict[tuple[object
 
 
 def merged_sets(rows: Iterable[Row], columns: Sequence[str]) -> list[Row]:
-    """Merges rows that are equal in these columns, by medians. `bound_by` lists all values."""
+    """Merges rows that are equal in these columns, by medians.
+
+    The merged row's column `bound_by` lists the values of all merged rows.
+    """
     return [_merged_set(sets) for sets in by_columns(rows, columns).values()]
 
 

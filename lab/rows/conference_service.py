@@ -24,7 +24,7 @@ CONFERENCE, TRACK, LEG = "lab", "sound", "socket"
 MAX_KBPS = 10_000
 """The bitrate that a participant is granted.
 
-It is over ten times what a player sends, so that the meters of `p4/conference.p4` drop nothing.
+It is over ten times what a musician of the study `musicians` sends, so that the meters of `p4/conference.p4` drop nothing.
 """
 NO_LIMITS = """[limits]
 address = { per_second = 100000, burst = 100000 }
@@ -72,7 +72,10 @@ class ConferenceService(SwitchRow):
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
-        """Makes everyone who is not there yet join, publish, subscribe and sign in."""
+        """Makes the changes that these subscriptions need.
+
+        Participants who are not in the conference yet join, publish and sign in.
+        """
         if self.child.exit_code is not None:
             raise self.child.fail(f"exit code {self.child.exit_code}")
         wanted = dict(self._viewers)

@@ -1,4 +1,7 @@
-"""The user-space SFUs of the thesis and of the multicast paper: `lab/baselines/scapy_*.py`."""
+"""The user-space SFUs of two sources of this project: `lab/baselines/scapy_*.py`.
+
+The sources are E. Papageorgiou's thesis (2026) and P. Tsikrikas' and G. Xylomenos' multicast paper.
+"""
 
 import json
 import sys

@@ -19,7 +19,8 @@ from tests.e2e.ordered import AOM_PK, SIGNER, Ordered, ordered
 N_MEMBERS = 3
 CLIENT, SIGNER_HOST = 4, 5
 FULL = ("--pool", "1000", "--fill", "1000")
-# The pool has so few nonces that only every 64th packet is signed, or the last one after 1 ms.
+# The pool has so few nonces that the signer signs only every 64th packet, or the first packet that
+# comes 1 ms or more after the first unsigned packet.
 STARVED = ("--pool", "65536", "--fill", "200", "--threads", "0")
 FRESH = ("--fresh-nonces",)
 CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")

@@ -1,4 +1,8 @@
-"""The list in docs/p4runtime.md is what scripts/p4runtime-page makes from rows and tests."""
+"""Tests that the list in docs/p4runtime.md is what scripts/p4runtime-page makes.
+
+The script makes it from a list of the specification's requirements (docs/p4runtime.rows) and from
+comments that name a requirement at its tests.
+"""
 
 import shutil
 import subprocess

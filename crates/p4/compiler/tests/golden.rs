@@ -31,7 +31,7 @@ const OPTIMISED: &[&str] = &[
     "verify_and_if",
 ];
 
-/// Compiles with paths as a user at the repository's root sees them.
+/// Compiles a file. Messages show its path relative to the root of the repository.
 fn compile_file(path: &str) -> Output {
     let options = Options {
         optimise: false,

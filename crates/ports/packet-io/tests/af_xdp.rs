@@ -335,7 +335,7 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
     });
 }
 
-/// Sends more copies than can share a payload at once, more payloads than there are places, frames with two alternating
+/// Sends more copies than can share a payload at once, more payloads than the port can share at once, frames with two alternating
 /// payloads, and frames whose payload uses the memory of an earlier payload.
 #[test]
 fn frames_that_share_payloads_leave_whole_and_in_order() {

@@ -3,7 +3,7 @@
 //! BMv2's replication engine has groups, which are lists of nodes. A node has a replication id, ports and LAGs. The
 //! data plane has only groups of replicas, which P4Runtime writes too. So this module keeps the nodes, and translates a
 //! change of a node to changes of its groups. The data plane's state prevails: if another client has changed a group
-//! since, this module makes new nodes from the group's replicas, and the old nodes belong to no group.
+//! after this module, this module makes new nodes from the group's replicas, and the old nodes belong to no group.
 //!
 //! A LAG sends a copy to one of its ports. BMv2 chooses the port by a hash that is always 255, so the port is known in
 //! advance.

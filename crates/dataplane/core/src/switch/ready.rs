@@ -2,8 +2,8 @@
 //! switch then swaps the prepared program in between two passes, which takes as long for a large program as for a small
 //! one.
 //!
-//! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
-//! that keeps addresses sees the same state before and after.
+//! Tables, arrays and counters keep their addresses in the swap, so an engine that keeps addresses sees the same state
+//! before and after.
 
 use std::mem;
 use std::sync::Arc;

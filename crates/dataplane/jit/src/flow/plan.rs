@@ -264,7 +264,7 @@ impl<'p> Follower<'p> {
             return None;
         }
         let shape = shape(layout, &inputs);
-        // A key that is always the same needs no record.
+        // The results depend on nothing that differs from packet to packet, so there is nothing to look up by.
         if shape.words() == 0 {
             return None;
         }

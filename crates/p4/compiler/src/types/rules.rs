@@ -472,7 +472,7 @@ fn parameter_names(parameters: &[Parameter]) -> Vec<Rc<str>> {
     names_of(parameters).map(|name| name.name.clone()).collect()
 }
 
-/// The name of a declaration that is called `main` and could be mistaken for the program.
+/// Returns the name of a declaration that is called `main` but is not the package that makes up the program.
 fn main_name(declaration: &Declaration) -> Option<&Ident> {
     let name = match declaration {
         Declaration::Const(decl) => &decl.name,

@@ -308,7 +308,7 @@ impl Day {
         true
     }
 
-    /// Sends a forged packet. As the oracle says what must happen to it, others must get nothing.
+    /// Sends a forged packet. The oracle decides which participants must get it; nobody else may.
     pub fn attack(&mut self) {
         let bound: Vec<u16> = self.book.bound.keys().copied().collect();
         let Some(victim) = self.rng.choice(bound) else {

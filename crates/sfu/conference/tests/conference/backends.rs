@@ -412,7 +412,7 @@ async fn another_port_moves_the_copies_there() {
         let mut desired = bench.empty();
         add(&mut desired, 1, [1]);
         bench.bring(&desired).await;
-        // A file names another port.
+        // The conference is now described with another port for the SFU's address.
         let mut desired = Conference::new(bench.program.capabilities());
         desired.set_address(OwnAddress { port: 3, ..OWN }).unwrap();
         add(&mut desired, 1, [1]);
