@@ -24,7 +24,8 @@ CONFERENCE, TRACK, LEG = "lab", "sound", "socket"
 MAX_KBPS = 10_000
 """The bitrate that a participant is granted.
 
-It is over ten times what a musician of the study `musicians` sends, so that the meters of `p4/conference.p4` drop nothing.
+It is over ten times what a musician of the study `musicians` sends, so that the meters of
+`p4/conference.p4` drop nothing.
 """
 NO_LIMITS = """[limits]
 address = { per_second = 100000, burst = 100000 }
