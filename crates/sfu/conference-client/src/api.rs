@@ -19,9 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
-use tokio_tungstenite::{
-    Connector, MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
-};
+use tokio_tungstenite::{WebSocketStream, client_async};
 
 /// If a stream of events brings nothing for longer than this, the client takes the stream for broken: the service sends
 /// a sign of life every 15 s.
@@ -132,8 +130,6 @@ pub struct Api {
     url: String,
     token: String,
     http: Client,
-    /// The TLS settings of event streams.
-    connector: Connector,
 }
 
 impl std::fmt::Debug for Api {
@@ -162,8 +158,7 @@ impl Api {
         Api {
             url: url.trim_end_matches('/').to_owned(),
             token: token.trim().to_owned(),
-            http: Client::new(Arc::clone(&tls)),
-            connector: Connector::Rustls(tls),
+            http: Client::new(tls),
         }
     }
 
@@ -304,21 +299,21 @@ impl Api {
     /// As [`Api::conference`].
     pub async fn watch(&self, conference: &Name) -> Result<Watch, ApiError> {
         let url = self.to(&format!("/v1/conferences/{conference}/events"));
-        let url = url.replacen("http", "ws", 1);
-        let unreachable = |why: String| ApiError::Unreachable {
-            url: self.url.clone(),
-            why,
-        };
-        let failed = |error: tungstenite::Error| unreachable(error.to_string());
-        let mut request = url.into_client_request().map_err(failed)?;
+        let unreachable = |why: &str| self.unreachable(why);
         let bearer = self.bearer().parse();
         let bearer = bearer.map_err(|_| ApiError::BadToken("it has no line breaks".to_owned()))?;
-        request.headers_mut().insert("authorization", bearer);
-        let connector = Some(self.connector.clone());
-        let connecting = connect_async_tls_with_config(request, None, false, connector);
+        let connecting = async {
+            let address = url.parse().map_err(|_| unreachable("it is no address"))?;
+            let stream = self.http.connect(address).await;
+            let stream = stream.map_err(|error| unreachable(&error.to_string()))?;
+            let failed = |error: tungstenite::Error| unreachable(&error.to_string());
+            let request = url.replacen("http", "ws", 1).into_client_request();
+            let mut request = request.map_err(failed)?;
+            request.headers_mut().insert(header::AUTHORIZATION, bearer);
+            client_async(request, stream).await.map_err(failed)
+        };
         let connected = timeout(LIMITS.time, connecting).await;
-        let connected = connected.map_err(|_| unreachable("no answer in time".to_owned()))?;
-        let (stream, _) = connected.map_err(failed)?;
+        let (stream, _) = connected.map_err(|_| unreachable("no answer in time"))??;
         let url = self.url.clone();
         Ok(Watch { url, stream })
     }
@@ -465,7 +460,7 @@ fn subscription_path((conference, participant): (&Name, &Name), path: &TrackPath
 pub struct Watch {
     /// The service's URL.
     url: String,
-    stream: WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>,
+    stream: WebSocketStream<http_client::Stream>,
 }
 
 impl std::fmt::Debug for Watch {

@@ -5,17 +5,20 @@
 mod names;
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_rustls::HttpsConnector;
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tower_service::Service as _;
 
 use self::names::Lookup;
 
@@ -25,11 +28,16 @@ const CONNECTIONS_MAX: usize = 64;
 /// after 10 s.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-type Hyper = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector<Lookup>>, Full<Bytes>>;
+type Connector = HttpsConnector<HttpConnector<Lookup>>;
+type Hyper = hyper_util::client::legacy::Client<Connector, Full<Bytes>>;
+
+/// A connection, over TLS if the address is one of `https`.
+pub type Stream = TokioIo<MaybeHttpsStream<TokioIo<TcpStream>>>;
 
 /// A client. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Client {
+    connector: Connector,
     hyper: Hyper,
     /// Each request takes a permit.
     connections: Arc<Semaphore>,
@@ -82,12 +90,14 @@ impl Client {
         let mut tcp = HttpConnector::new_with_resolver(Lookup);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        let connector = HttpsConnector::from((tcp, tls));
         let hyper = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(CONNECTIONS_MAX)
-            .build(HttpsConnector::from((tcp, tls)));
+            .build(connector.clone());
         Client {
+            connector,
             hyper,
             connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
         }
@@ -113,6 +123,19 @@ impl Client {
             answered.unwrap_or(Err(Error::Late(limits.time)))
         });
         calling.await.map_err(failed)?
+    }
+
+    /// Makes a connection for another protocol than this client's, such as a WebSocket. No limit counts it.
+    ///
+    /// # Errors
+    /// Nobody answers there, or the server's certificate is not good.
+    pub async fn connect(&self, address: Uri) -> Result<Stream, Error> {
+        let mut connector = self.connector.clone();
+        poll_fn(|context| connector.poll_ready(context))
+            .await
+            .map_err(failed)?;
+        let stream = connector.call(address).await;
+        Ok(TokioIo::new(stream.map_err(failed)?))
     }
 }
 
