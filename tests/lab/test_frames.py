@@ -19,7 +19,7 @@ def test_a_built_frame_has_right_checksums_and_any_changed_bit_makes_them_wrong(
     for bit in range(26 * 8, len(frame) * 8):
         changed = bytearray(frame)
         changed[bit // 8] ^= 1 << bit % 8
-        if not 38 * 8 <= bit < 40 * 8:  # a changed length is another datagram
+        if not 38 * 8 <= bit < 40 * 8:  # the length says what the checksum covers
             assert not checksums_are_right(bytes(changed)), f"bit {bit}"
 
 

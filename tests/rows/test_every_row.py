@@ -46,7 +46,7 @@ IN_USER_SPACE: list[tuple[type[Row], str]] = [
     (Userspace, "one_port"),
     (UserspacePortPerHost, "port_per_host"),
 ]
-"""The user-space SFUs of the thesis and of the multicast paper."""
+"""The SFUs in Scapy of two sources (docs/lab.md, "The sources' SFUs"), with their topologies."""
 NATIVE = Variant("native", "afpacket", "sleep")
 INTERPRETER = Variant("interpreter", "afpacket", "sleep")
 NATIVE_AFXDP = Variant("native", "afxdp", "sleep")

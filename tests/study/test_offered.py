@@ -1,4 +1,4 @@
-"""A run offers the same load to every row (SFU), and the same each time."""
+"""Tests that every row (SFU) gets the same load, and that it depends only on seed, run and sender."""
 
 import itertools
 

@@ -9,7 +9,7 @@ use crate::options::{GenerateOption, Options};
 /// Frames that are read between two checks of the capture's size.
 const READ_FRAMES: usize = 64;
 
-/// A generator whose frames were read.
+/// A packet generator whose frames have been read from its capture file.
 pub(crate) struct ReadGenerator {
     text: String,
     config: GeneratorConfig,

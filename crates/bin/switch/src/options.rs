@@ -567,7 +567,8 @@ impl Options {
         }
     }
 
-    /// Only ports whose sockets can pass to another process can be taken over. Generators would begin anew.
+    /// Refuses `--takeover-socket` with ports whose sockets cannot pass to another process, and with packet generators,
+    /// which would begin anew in the other process.
     fn check_takeover(&self) -> Result<(), UsageError> {
         let Some(path) = &self.takeover_socket else {
             return Ok(());

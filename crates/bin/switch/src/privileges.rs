@@ -1,5 +1,5 @@
 //! Reduces the process's privileges once its ports, files and addresses are open. The process keeps the privileges that
-//! are needed to open the port of a lost interface again, or to load a new program.
+//! are needed to open the port of a lost interface again, to load a new program, or to open files of other users again.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +11,7 @@ use crate::engine::EngineOption;
 use crate::error::SwitchError;
 use crate::options::{GrpcOption, Options, PortSource};
 
-/// Gives up all privileges but the needed ones, also for threads that are started later. The log's thread has none.
+/// Gives up all privileges except those that are still needed, also for threads that are started later.
 pub(crate) fn give_up(options: &Options) -> Result<(), SwitchError> {
     privileges::keep(needed(options)).map_err(|source| SwitchError::System {
         operation: "give up privileges",

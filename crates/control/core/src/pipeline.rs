@@ -1,5 +1,5 @@
-//! A pipeline: a program with a unique generation, the client data of its entities, and data of the protocol that set
-//! the pipeline.
+//! A pipeline: a program with a unique generation, what clients have stored with its entities (such as the metadata of
+//! P4Runtime), and data of the protocol that set the pipeline.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -79,7 +79,7 @@ pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
 /// Why a text is not a value of the wanted width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
-    /// The text is neither a number nor an address of this width.
+    /// The text is no number (or one of more than 128 bits), and no address of this width.
     NoValue,
     /// The text is a number that needs this many bits.
     Bits(u32),

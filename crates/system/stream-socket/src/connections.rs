@@ -238,7 +238,7 @@ impl BoundedListener {
         }
     }
 
-    /// As [`Connections::admit`], and logs that connections were cut.
+    /// As [`Connections::admit`]. If older connections are cut to make room, logs it.
     fn admit(&self, stream: Stream, peer: Peer) -> Option<Connection> {
         let mut open = lock(&self.connections.0);
         if open.is_full() {

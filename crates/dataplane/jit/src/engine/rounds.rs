@@ -141,7 +141,7 @@ impl Native {
         self.context.requests = Requests::NONE;
     }
 
-    /// The outcome of the pass that ended the rounds.
+    /// Ends the passes that recirculation made of a packet, and returns the outcome of the last pass.
     fn end_rounds(
         &mut self,
         state: &mut State,

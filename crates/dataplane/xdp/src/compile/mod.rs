@@ -7,7 +7,6 @@
 //! packet to a multicast group have a program of their own ([`copies`]). That program reads the headers again from the
 //! frame that ingress has written, and reads the metadata from a record in front of the frame ([`note`]).
 //!
-//! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
 //! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine in user space. The punt takes the
 //! place of the smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted
 //! packet must be unchanged and not counted. So the code first records in a journal which counters the packet

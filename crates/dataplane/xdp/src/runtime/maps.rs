@@ -71,7 +71,7 @@ impl Maps {
     }
 
     /// # Errors
-    /// The image has no such map.
+    /// The program was compiled without this map.
     pub(crate) fn get(&self, map: MapRef) -> io::Result<&Map> {
         match self.made.get(map.index()) {
             Some(Made::Map(map)) => Ok(map),

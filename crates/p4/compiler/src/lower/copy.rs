@@ -26,7 +26,7 @@ pub struct CopyOut {
 #[derive(Clone, Debug)]
 pub struct PendingBlock {
     pub copies: Vec<CopyOut>,
-    /// The control is applied more than once, and its tables run the same actions each time.
+    /// Whether the control is applied at several places, which share the compiled actions of its tables.
     pub repeated: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The code of an action: its primitives, with the jumps among them.
 //!
-//! The pass `jumps` redirects a jump that leads to another jump. It removes jumps to the next primitive, jumps whose
-//! condition is constant, unreachable code, no-ops and copies of a field to itself. It is sound because it changes
-//! neither the primitives that run nor their order: jumps go forward only, a `_jump_if_zero` changes no value, and code
-//! with any other jump stays unchanged.
+//! The pass `jumps` redirects a jump that leads to another jump. It removes jumps to the next primitive, conditions that
+//! are constant, unreachable code, no-ops and copies of a field to itself. It is sound because all other primitives run
+//! as before, in the same order. If an action has another jump than `_jump` and `_jump_if_zero`, or a jump that goes
+//! back, the pass leaves the action unchanged.
 
 use bmv2_json::{Primitive, Program, Value};
 use num_traits::{ToPrimitive as _, Zero as _};

@@ -31,7 +31,7 @@ use crate::P4Info;
 use fold::Folder;
 use graph::Visible;
 
-/// A large program looks up each name and number some hundred times, so the hash must be fast.
+/// For a large program the passes look up each name and number some hundred times, so the hash must be fast.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 

@@ -133,7 +133,7 @@ impl Checker<'_> {
         let mut firsts: HashMap<&str, &Key> = HashMap::new();
         for key in (table.keys.iter()).filter(|key| &*key.match_kind != "selector") {
             let before = *firsts.entry(&key.name).or_insert(key);
-            // A field that occurs twice without a `@name` is distinguished by its position.
+            // The same field may be in a key twice if neither has a `@name`.
             let first = before.expr.span;
             if first != key.expr.span && (has_own(key) || has_own(before)) {
                 let (table, name) = (&table.name, &key.name);

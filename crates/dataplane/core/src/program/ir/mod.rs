@@ -72,7 +72,7 @@ impl Header {
         self.fields.clone().map(FieldId)
     }
 
-    /// The field at a position.
+    /// The field with this index among the header's fields.
     pub fn field_at(&self, offset: u32) -> FieldId {
         FieldId(self.fields.start + offset)
     }

@@ -79,7 +79,8 @@ pub(super) fn add(asm: &mut Assembler) {
     asm.place(done);
 }
 
-/// Jumps to `record` with all frames if the first and the last have the same origin (arrival time and stream).
+/// If the first and the last frame have the same origin (arrival time and stream), takes all frames as one group and
+/// jumps to `record`.
 /// Comparing these two suffices: a packet's copies are consecutive, and no two packets have the same arrival time.
 fn take_all(asm: &mut Assembler, record: Label) {
     let differ = asm.label();
