@@ -1,4 +1,4 @@
-"""Tests that every row (SFU) gets the same load, and that it depends only on seed, run and sender."""
+"""Tests that every row (SFU) gets the same load, which depends only on seed, run and sender."""
 
 import itertools
 

@@ -141,7 +141,7 @@ impl Native {
         self.context.requests = Requests::NONE;
     }
 
-    /// Ends the passes that recirculation made of a packet, and returns the outcome of the last pass.
+    /// Ends the passes through the program that a recirculating packet makes, and says how they ended.
     fn end_rounds(
         &mut self,
         state: &mut State,

@@ -396,8 +396,9 @@ impl Serving {
         self.state().is_over = true;
     }
 
-    /// Restores the ports' own programs. Where this process has not attached its program yet, a program left by an
-    /// earlier process keeps forwarding. Returns the first port that could not be restored, with the reason.
+    /// Makes each port run the program that hands all frames to the engine in user space, in place of the program that
+    /// forwards in the kernel. Where this process has not attached its program yet, a program left by an earlier
+    /// process keeps forwarding. Returns the first port for which this failed, with the reason.
     pub(super) fn give_back(&self) -> Option<Reason> {
         let mut undetached = None;
         let mut state = self.state();
