@@ -2,7 +2,8 @@
 
 The search only plans trials and judges their results: this module has no side effects ("pure").
 
-A trial offers a rate for some time, waits until no more copies come, and counts them. Short trials
+A trial sends packets at a rate for some time, waits until the forwarder sends no more copies of
+them, and counts the copies. Short trials
 find the rate: a low rate is doubled until a trial fails (or halved until one passes), then the gap
 between the highest rate that passed and the lowest that failed is halved again and again. In this
 way a forwarder that collapses under overload meets little overload before its limit is known. In a
@@ -43,7 +44,10 @@ Most rates at which packets are lost lose some in this preceding trial already.
 """
 KEPT_UP = 0.97
 FINE = 1.03
-"""The search ends when the lowest failed rate is within this factor of the highest passed rate."""
+"""Rates this close count as the same.
+
+Short trials end when the lowest failed rate is within this factor of the highest passed rate.
+"""
 SHORT_MAX = 2
 """If the rate was doubled this many times in a row and the load never sent more than before, the
 load can send no more. A single doubling does not show this, because the load may have had no
@@ -94,7 +98,7 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Found:
     lossless_per_s: float
-    """The rate of copies in the trial that decided; 0 if every trial lost something."""
+    """The rate of copies in the trial that decided; 0 if no rate passed."""
     peak_per_s: float
     is_peak_least: bool
     """Whether the forwarder carried all that the load could offer, so the peak may be higher."""
@@ -113,7 +117,7 @@ Search = Generator[Trial, Run, Found]
 
 
 def falls_short(trial: Trial, run: Run) -> bool:
-    """Whether the load sent less than the trial asked for."""
+    """Whether the load sent clearly less than the trial asked for."""
     return run.sent_copies_per_s < KEPT_UP * trial.per_s
 
 
@@ -159,7 +163,7 @@ def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
             continue
         failed = run
         # The failed rate is the rate that was sent, which may be lower than the rate that was asked
-        # for.
+        # for, but it counts as higher than the highest passed rate.
         bad = max(min(rate, run.sent_copies_per_s), good * FINE)
         if good:
             break

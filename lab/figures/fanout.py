@@ -30,11 +30,12 @@ Searched = FanoutRow | SwitchingRow
 
 
 class Beside:
-    """The ratio of two forwarders: the median over the sets of alternating trials.
+    """How many times one forwarder's value, such as its rate, is another's.
 
-    Within a set the machine's speed is the same for both forwarders, because their trials
-    alternate. From set to set it changes. If they have no set in common, one of them was measured
-    alone; then the result is the ratio of their medians.
+    Trials of two forwarders alternate, in several sets; the result is the median of the sets'
+    ratios. Within a set the machine's speed is the same for both forwarders. From set to set it
+    changes. If they have no set in common, one of them was measured alone; then the result is the
+    ratio of their medians.
     """
 
     def __init__(self, rounds: Sequence[Searched]) -> None:

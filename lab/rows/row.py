@@ -96,7 +96,7 @@ class Row(ABC):
 
     @property
     def is_on_load_cpu(self) -> bool:
-        """Whether the row forwards on the load generator's processor, and so may delay the load."""
+        """Whether this SFU forwards on the load generator's processor and so may delay the load."""
         return False
 
     @classmethod

@@ -176,7 +176,7 @@ class Monitored:
         self.stray = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._open.enter_context(self.stray)
         self.stray.connect(("127.0.0.1", self.running.media_port))
-        # This socket sends more than it may, in a track of its own.
+        # A test makes this socket send more than it may, in a track of its own.
         quality = {"name": "one", "max_kbps": 100, "leg": "greedy"}
         there = ann.publish("c", "ann", "greedy", kind="video", qualities=[quality])
         self.greedy_leg = there["legs"]["greedy"]

@@ -1,4 +1,4 @@
-"""`reprise join`: stays while the service is away, says why it ends, serves several programs."""
+"""`reprise join`: stays while the service is away, says why it ends, serves several players."""
 
 import re
 import signal

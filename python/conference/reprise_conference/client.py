@@ -110,7 +110,11 @@ class Client:
         quality: str | None = None,
         leg: str | None = None,
     ) -> dict[str, Any]:
-        """Subscribes to a track; returns the participant, with its legs and their keys."""
+        """Subscribes to a track.
+
+        Returns the participant. It has the legs (the sockets' connections to the conference) with
+        the keys that sign their hellos.
+        """
         path = ("conferences", conference, "participants", participant, "subscriptions")
         body = {name: value for name, value in (("quality", quality), ("leg", leg)) if value}
         return self.request("PUT", (*path, publisher, track), body)

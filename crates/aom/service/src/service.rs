@@ -43,7 +43,8 @@ pub struct Options {
     /// The service's folder.
     pub state: PathBuf,
     pub sequencer: Sequencer,
-    /// How long an epoch change waits for connected members that do not answer. Meanwhile no other group changes.
+    /// How long an epoch change waits for connected members that do not answer. Until then the changes of all
+    /// other groups wait, too.
     pub ack_deadline: Duration,
     /// Whether the service may replace another program that the switch runs.
     pub replaces_programs: bool,

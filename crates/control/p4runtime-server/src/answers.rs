@@ -1,8 +1,8 @@
 //! Holds the answers of a Read until the client's connection takes them. The bytes of waiting answers are bounded, for
 //! each connection and for all connections together. Answers that the client does not take in time are discarded.
 //!
-//! A Read reserves room for the answers that the transport takes in advance and for one waiting answer, so it always
-//! makes progress. Further waiting answers need room of their own.
+//! A Read reserves room for the answers that the transport buffers before it sends them, and for one more that waits
+//! here. So each Read makes progress. Further waiting answers need room of their own.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

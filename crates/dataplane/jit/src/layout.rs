@@ -3,10 +3,10 @@
 //!
 //! The block begins with what every pass (a packet's way through ingress or egress) touches: one validity byte for each
 //! header, then the `nextIndex` of each stack and the width of each varbit field (32 bits each). The metadata fields
-//! follow; the last metadata fields are those that nobody reads. Then come the fields of the headers, first of the
-//! headers that must be blank before the parser ([`crate::blank`]), then of the other headers. Both times they are in
-//! the order of the header ids, so that the elements of a stack are equally spaced. All offsets are in bytes from the
-//! beginning of the block.
+//! follow; the last metadata fields are those that nobody reads. Then come the fields of the headers that must be zero
+//! before the parser runs ([`crate::blank`]), and then the fields of the other headers. Each of these two groups is in
+//! the order of the header ids, so that the elements of a stack in one group are equally spaced. All offsets are in
+//! bytes from the beginning of the block.
 //!
 //! A field is *unpacked* or *packed*. An unpacked field takes as many 8-byte words as it needs, the lowest first,
 //! sign-extended to whole words if it is signed and zero-extended otherwise. A packed field stays as it is on the wire,

@@ -153,7 +153,7 @@ impl Sequencers {
         self.all(|switches| switches.write_register(&register, slot, value));
     }
 
-    /// Sends a request to a group and returns the copies, shard by shard.
+    /// Sends a request to a group and returns the copies, ordered by shard.
     pub fn request(&mut self, group: &Group, datagram: &[u8]) -> Vec<Copy> {
         self.request_at(group.address(), group, datagram)
     }

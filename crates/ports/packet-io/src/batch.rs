@@ -1,8 +1,8 @@
 //! Frames or payloads that wait to be sent with one system call, back to back in one buffer.
 //!
 //! The buffer is reused for every batch, so it stays in the cache and no frame allocates memory. If frames in a row
-//! have the same payload, as a packet's copies do, the payload is in the buffer once, and each frame is sent from two
-//! places of the buffer.
+//! have the same long payload, as a packet's copies do, the payload is in the buffer once, behind the first frame's
+//! headers. The other frames are sent from two places of the buffer: their own headers, and that payload.
 
 use frame::{Frame, PayloadIdentity};
 
@@ -46,7 +46,7 @@ impl TxBatch {
         }
     }
 
-    /// Adds a frame. Copies its payload only if the batch does not have it yet.
+    /// Adds a frame. Does not copy its payload if it is the one that was copied last, and is long.
     pub(crate) fn push(&mut self, frame: Frame<'_>) {
         let Frame { head, payload, .. } = frame;
         let identity = frame.payload_identity();
@@ -71,7 +71,7 @@ impl TxBatch {
         self.frames.push([first, Part::default()]);
     }
 
-    /// Returns where the wanted payload is, if the batch already has it.
+    /// Returns where the wanted payload is, if it is the one that was copied last, and is long.
     fn find(&self, wanted: Option<PayloadIdentity>) -> Option<Part> {
         let Payload { identity, part } = self.last_payload?;
         (part.len >= SHARED_PAYLOAD_BYTES_MIN && wanted == Some(identity)).then_some(part)

@@ -11,7 +11,7 @@ use crate::BindingRecord;
 /// request does not change anything that is already as requested, so it can be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Makes a conference, or changes its text.
+    /// Makes a conference, or changes its title.
     PutConference {
         /// The conference.
         conference: Name,
@@ -23,7 +23,7 @@ pub enum Request {
         /// The conference.
         conference: Name,
     },
-    /// Adds a participant, or changes its texts and the time at which its token ends.
+    /// Adds a participant, or changes its display name and the time at which its token ends.
     PutParticipant {
         /// The conference.
         conference: Name,
@@ -90,7 +90,7 @@ pub enum Request {
         /// The track.
         path: TrackPath,
     },
-    /// A socket has proved that it belongs to a leg.
+    /// A socket has proved by a signed hello that it belongs to a leg (a connection of a participant).
     SignIn {
         /// The leg.
         leg: u16,

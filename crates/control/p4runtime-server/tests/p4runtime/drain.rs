@@ -44,7 +44,7 @@ async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
     assert!(n_sent < 3, "the port is slow, and still sent {n_sent}");
 
     let drain = tokio::spawn(async move { client.drain(DRAIN).await });
-    // Once a later call is answered, the drain has started.
+    // Calls are handled in order: once a later call has ended, the drain has started.
     let mut second = harness.switch_client().await;
     let mut short = Request::new(DRAIN);
     short.set_timeout(Duration::from_millis(200));

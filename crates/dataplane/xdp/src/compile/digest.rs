@@ -45,8 +45,9 @@ pub(super) fn message_words(ir: &Ir, digests: &BTreeSet<DigestId>) -> u32 {
     lengths(ir, digests).max().unwrap_or(0) / 8
 }
 
-/// Returns the size of a ring that has room for no more messages than the control plane's queue, so that no message is
-/// lost when the ring is emptied into an empty queue. Returns `None` if no message is sent.
+/// Returns the size of the ring through which digests leave the kernel; `None` if the program sends no digest. Unless
+/// the ring has the least size that the kernel allows, it has room for no more messages than the control plane's queue,
+/// so that no message is lost when the ring is emptied into an empty queue.
 pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
     let shortest = lengths(ir, digests).min()?;
     let bytes = limits::DIGEST_QUEUE_MAX as u32 * (shortest + RECORD_HEADER_BYTES);

@@ -83,7 +83,8 @@ fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sin
     }
 }
 
-/// Returns the parameters whose number and order the architecture or a type fixes.
+/// Returns the parameters that a program may have to declare without using them, because the architecture or a type
+/// fixes their number and order.
 fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     let program = subject.program;
     let mut out: HashSet<VarId> = HashSet::new();

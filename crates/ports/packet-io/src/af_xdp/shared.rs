@@ -169,7 +169,7 @@ impl SharedPayloads {
         Some(payload_at - frame.head.len() as u64)
     }
 
-    /// Frees the place of the frame at this address, which has left.
+    /// Frees the place in memory at this address: the frame in it has been sent.
     pub(super) fn has_left(&mut self, address: u64) {
         let place = address.wrapping_sub(self.address) as usize / PLACE_BYTES;
         if let Some(shared) = self.payloads.get_mut(place / XDP_SHARERS) {

@@ -306,8 +306,7 @@ groups:
     let file = File::parse(text).unwrap();
     let current = file.conference(capabilities(), &empty, &BTreeMap::new());
     let current = current.unwrap();
-    // The same viewers as before, but without a MAC. The same hosts are also viewers of groups in which they were not
-    // before.
+    // The file now gives no MACs. The hosts are the same; some are viewers of other groups, or of other ports.
     let text = "\
 sfu: {port: 1, ip: 10.0.1.100, mac: 02:00:00:00:01:64}
 groups:

@@ -117,7 +117,7 @@ where
     deserializer.deserialize_any(List(PhantomData))
 }
 
-/// Deserializes one own address (a map) or a list of them.
+/// Deserializes one address of the SFU (a map), or a list of addresses.
 pub(super) fn one_or_several<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Sfu>, D::Error> {

@@ -30,7 +30,8 @@ impl Algorithm {
         }
     }
 
-    /// The CRC; `None` if the algorithm is not a CRC. A custom CRC has its initial parameters.
+    /// The CRC; `None` if the algorithm is not a CRC. For a custom CRC, the parameters are those that it has before the
+    /// control plane changes them.
     pub fn crc(self) -> Option<&'static Crc> {
         static CRC_8: LazyLock<Crc> = LazyLock::new(|| plain_crc(8, 0x07, 0, false));
         static CRC_16: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x8005, 0, true));

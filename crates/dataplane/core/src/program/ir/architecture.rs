@@ -51,7 +51,7 @@ pub struct Intrinsic {
     pub needs: &'static [Meaning],
 }
 
-/// The condition of a verdict.
+/// The condition under which a [`Verdict`] applies to a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// A primitive asked for the verdict.

@@ -109,7 +109,7 @@ pub enum TransitionCase {
     ValueSet {
         /// The value set to search.
         set: ValueSetId,
-        /// Bits to compare, in addition to the member's own mask.
+        /// If this mask is given, only bits that are set both in it and in the member's own mask are compared.
         mask: Option<Int>,
     },
 }
