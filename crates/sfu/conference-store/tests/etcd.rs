@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
+use std::ops::Range;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -235,17 +236,26 @@ async fn records_of_more_than_an_answer_are_read_in_pages() {
 }
 
 /// Writes thousands of records. On a machine that others use, too, etcd may need longer for them than a call may take.
-/// Then they are written again.
+/// Then they are written again, after a read that finds out whether they are there.
 async fn write(store: &Etcd, writes: Vec<Vec<Write>>) {
-    let again = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + Duration::from_secs(120);
     loop {
-        let done = store.write(writes.clone()).await;
-        let is_late = matches!(done, Err(StoreError::Failed(_)));
-        if !is_late || Instant::now() > again {
-            done.unwrap();
-            return;
+        match store.write(writes.clone()).await {
+            Err(StoreError::Failed(_)) if Instant::now() < until => {
+                // A read that is late, too, is made again after the next write.
+                let _ = store.read_all().await;
+            }
+            done => return done.unwrap(),
         }
     }
+}
+
+/// Returns the greatest of these numbers for which a condition holds; it holds for the first, and for none after the
+/// first for which it does not.
+fn greatest(numbers: Range<usize>, is_good: impl Fn(usize) -> bool) -> usize {
+    let first = numbers.start;
+    let numbers: Vec<usize> = numbers.collect();
+    first + numbers.partition_point(|n| is_good(*n)) - 1
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,23 +268,18 @@ async fn groups_are_whole_and_those_with_no_room_are_refused_before_anything_is_
     let store = lead(&config(cluster.endpoints())).await;
     // This finds how many short writes fit into one group, and how large a single value may be.
     let short = |n| put(format!("{n:05}"), "x");
-    let n_short = (1..20_000)
-        .rev()
-        .find(|n| {
-            store
-                .check_group(&(0..*n).map(short).collect::<Vec<_>>())
-                .is_ok()
-        })
-        .unwrap();
+    let n_short = greatest(1..20_000, |n| {
+        let group: Vec<Write> = (0..n).map(short).collect();
+        store.check_group(&group).is_ok()
+    });
     assert!(n_short > 10_000, "{n_short}");
     let short: Vec<Write> = (0..n_short).map(short).collect();
     write(&store, vec![short.clone()]).await;
     assert_eq!(records(&store).await.len(), n_short);
     let large = |len| vec![put("large", "x".repeat(len))];
-    let len = (1_400_000..1_600_000)
-        .rev()
-        .find(|len| store.check_group(&large(*len)).is_ok())
-        .unwrap();
+    let len = greatest(1_400_000..1_600_000, |len| {
+        store.check_group(&large(len)).is_ok()
+    });
     write(&store, vec![large(len)]).await;
     let gone = short.into_iter().map(|(key, _)| (key, None)).collect();
     // These two groups need two transactions.
