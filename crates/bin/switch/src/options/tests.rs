@@ -1,5 +1,9 @@
 //! Tests the parsing and the checks of command lines.
 
+use std::path::Path;
+
+use dataplane::Pace;
+
 use super::*;
 
 fn parse(arguments: &str) -> Result<Options, String> {
