@@ -498,6 +498,8 @@ pub fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use conference_api::{
         ConferenceSpec, ParticipantSpec, QualitySpec, TrackKind, TrackPath, TrackSpec, Transport,
     };
@@ -656,14 +658,19 @@ mod tests {
         assert!(core.is_switch_whole());
     }
 
+    /// Begins with a new store at this path, and makes conference "c".
+    async fn with_a_conference(path: &Path) -> Core {
+        let store = Embedded::open(path).expect("it opens");
+        let core = Core::begin(store).await.expect("it begins");
+        core.ask(conference("c")).await.expect("done");
+        core
+    }
+
     #[tokio::test]
     async fn a_request_made_twice_is_not_answered_as_done_if_the_store_took_neither() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");
-        let core = Core::begin(Embedded::open(&path).expect("it opens"))
-            .await
-            .expect("it begins");
-        core.ask(conference("c")).await.expect("done");
+        let core = with_a_conference(&path).await;
         std::fs::rename(&path, folder.path().join("elsewhere")).expect("moved");
         // This thread alone runs the writer, so both requests are in one batch.
         let both = tokio::join!(core.ask(participant("p")), core.ask(participant("p")));
@@ -676,10 +683,7 @@ mod tests {
     async fn what_a_failed_store_did_not_take_has_not_happened() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("store");
-        let core = Core::begin(Embedded::open(&path).expect("it opens"))
-            .await
-            .expect("it begins");
-        core.ask(conference("c")).await.expect("done");
+        let core = with_a_conference(&path).await;
         let elsewhere = folder.path().join("elsewhere");
         std::fs::rename(&path, &elsewhere).expect("moved");
         let failed = core

@@ -2,7 +2,7 @@
 //! the time of a request and on the length of an answer. Redirects are answers like others: the client never follows
 //! them.
 
-mod names;
+mod lookup;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tower_service::Service as _;
 
-use self::names::Lookup;
+use self::lookup::Lookup;
 
 /// The most requests at the same time; each needs a connection.
 const CONNECTIONS_MAX: usize = 64;
