@@ -7,7 +7,8 @@ PURPLE = "#cc79a7"
 ORANGE = "#e69f00"
 SKY = "#56b4e9"
 GREY = "#7f7f7f"
-BROWN, VIOLET, OLIVE, PINK = "#8c564b", "#6a3d9a", "#8a8a00", "#e377c2"
-NAVY, SAND, RED = "#393b79", "#b8860b", "#8b0000"
-"""Colours beyond Okabe and Ito's seven. The rows (SFUs) of a figure also differ by their
-markers."""
+BROWN, VIOLET, OLIVE, PINK = "#996056", "#8e5fc0", "#8a8a00", "#e377c2"
+INDIGO, SAND, CRIMSON = "#6a6fd0", "#b8860b", "#c2395a"
+"""Colours beyond Okabe and Ito's seven. All but the light PINK have a contrast of 3 to 1 or more
+both with a report's light pages and with its dark ones (WCAG 2.2, 1.4.11). The rows (SFUs) of a
+figure also differ by their markers."""

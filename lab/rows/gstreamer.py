@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.colours import NAVY
+from lab.colours import INDIGO
 from lab.process import REPOSITORY, ChildError, run
 from lab.rows.redirects import RedirectedRow
 from lab.sites import SFU_IP, Participant, Stream
@@ -20,7 +20,7 @@ class GStreamerMultiUdpSink(RedirectedRow):
 
     name = "gstreamer_multiudpsink"
     label = "GStreamer, multiudpsink"
-    look = (NAVY, "p")
+    look = (INDIGO, "p")
     rank = 12
     packages = "gstreamer"
 

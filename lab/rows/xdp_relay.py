@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab import peers
-from lab.colours import RED
+from lab.colours import CRIMSON
 from lab.rows import in_kernel
 from lab.rows.row import ProcessRow
 from lab.sites import LOAD_CPU, SFU_IP, Participant, Stream
@@ -22,7 +22,7 @@ class XdpRelay(ProcessRow):
     source = "Reprise"
     variants = in_kernel.VARIANTS
     overload = variants[:1]
-    look = (RED, "8")
+    look = (CRIMSON, "8")
     rank = 9
     packages = "clang"
     is_optional = True
