@@ -4,6 +4,7 @@ import random
 import signal
 import socket
 import time
+from typing import Any
 
 import pytest
 from reprise_conference import Client, MediaSocket, ProblemError
@@ -49,6 +50,39 @@ def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: R
         camera.send(rtp(4))
         ann.leave("c", "ann")
         assert running.administrator.conference("c")["participants"].keys() == {"bob"}
+
+
+def test_a_join_comes_with_tracks_and_subscriptions_or_is_refused(running: Running) -> None:
+    def client(participant: str, **grants: object) -> Client:
+        return Client(running.url, participant_token("c", participant, **grants))
+
+    cam = {"kind": "video", "qualities": [{"name": "one", "max_kbps": 10_000, "leg": "cam"}]}
+    ann = client("ann").join("c", "ann", tracks={"cam": cam})
+    to_ann = {"ann": {"cam": {"leg": "of-ann"}}}
+    bob = client("bob").join("c", "bob", tracks={"cam": cam}, subscriptions=to_ann)
+    assert bob["subscriptions"][0]["path"] == {"participant": "ann", "track": "cam"}
+    with opened(ann["legs"]["cam"]) as camera, opened(bob["legs"]["of-ann"]) as screen:
+        camera.send(rtp(1))
+        assert received(screen, 1) == [rtp(1)]
+        # Other tracks and subscriptions stay as they are.
+        again = client("bob").join("c", "bob", "Bob")
+        assert (again["tracks"].keys(), again["subscriptions"]) == ({"cam"}, bob["subscriptions"])
+        camera.send(rtp(2))
+        assert received(screen, 1) == [rtp(2)]
+    twice = {"cam": cam, "mic": cam | {"kind": "audio"}}
+    cases: list[tuple[int, Client, dict[str, Any]]] = [
+        (403, client("eve", subscribe=False), {"subscriptions": to_ann}),
+        (403, client("eve", publish=["audio"]), {"tracks": {"cam": cam}}),
+        (403, client("eve", max_kbps=9_999), {"tracks": {"cam": cam}}),
+        (404, client("eve"), {"tracks": {"cam": cam}, "subscriptions": {"ann": {"mic": {}}}}),
+        (422, client("eve"), {"tracks": twice}),
+        (422, client("eve"), {"tracks": {"cam": cam}, "subscriptions": {"eve": {"cam": {}}}}),
+    ]
+    for status, eve, wanted in cases:
+        with pytest.raises(ProblemError) as refused:
+            eve.join("c", "eve", **wanted)
+        assert refused.value.status == status, refused.value
+    assert running.administrator.conference("c")["participants"].keys() == {"ann", "bob"}
 
 
 def test_a_token_is_good_for_its_participant_conference_and_grants_only(running: Running) -> None:

@@ -60,10 +60,27 @@ class Client:
         """Ends a conference, with everybody in it."""
         self.request("DELETE", ("conferences", conference))
 
-    def join(self, conference: str, participant: str, display_name: str = "") -> dict[str, Any]:
-        """Joins; returns the participant, with its legs and their keys."""
+    def join(
+        self,
+        conference: str,
+        participant: str,
+        display_name: str = "",
+        *,
+        tracks: Mapping[str, Mapping[str, Any]] | None = None,
+        subscriptions: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    ) -> dict[str, Any]:
+        """Joins; returns the participant, with its legs and their keys.
+
+        Tracks to publish may come with it, by name, and tracks to receive, by publisher and name:
+        `{"ann": {"audio": {}}}`. If one of them is refused, so is the join.
+        """
         path = ("conferences", conference, "participants", participant)
-        return self.request("PUT", path, {"display_name": display_name})
+        body = {
+            "display_name": display_name,
+            "tracks": tracks or {},
+            "subscriptions": subscriptions or {},
+        }
+        return self.request("PUT", path, body)
 
     def leave(self, conference: str, participant: str) -> None:
         """Leaves, or removes a participant."""

@@ -63,12 +63,18 @@ pub struct ConferenceSpec {
     pub title: String,
 }
 
-/// A participant to add.
+/// A participant to add. If anything of it cannot be, nothing of it is done.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ParticipantSpec {
     /// The name that people see, of at most 200 characters; by default the participant's name.
     pub display_name: String,
+    /// Tracks to publish, by name. Other tracks of the participant stay as they are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tracks: BTreeMap<Name, TrackSpec>,
+    /// Tracks to receive, by publisher and name. Other subscriptions of the participant stay as they are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub subscriptions: BTreeMap<Name, BTreeMap<Name, SubscriptionSpec>>,
 }
 
 /// A track to publish.

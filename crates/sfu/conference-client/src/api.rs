@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use conference_api::{
     Claims, Conference, Drain, Name, Participant, ParticipantSpec, Problem, SubscriptionSpec,
-    TrackPath, TrackSpec, Why,
+    TrackPath, Why,
 };
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::StreamExt;
@@ -191,7 +191,7 @@ impl Api {
         self.get(participant_path(conference, participant)).await
     }
 
-    /// Makes a participant join a conference.
+    /// Makes a participant join a conference, with tracks and subscriptions if it is to have some.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -235,21 +235,6 @@ impl Api {
         }
         let text = String::from_utf8(answer.into_body().into());
         text.map_err(|error| self.unreachable(&error.to_string()))
-    }
-
-    /// Publishes a track.
-    ///
-    /// # Errors
-    /// As [`Api::conference`].
-    pub async fn publish(
-        &self,
-        conference: &Name,
-        path: &TrackPath,
-        spec: TrackSpec,
-    ) -> Result<Participant, ApiError> {
-        let participant = participant_path(conference, &path.participant);
-        self.put(format!("{participant}/tracks/{}", path.track), spec)
-            .await
     }
 
     /// Subscribes a participant to a track.

@@ -44,7 +44,7 @@ impl Model {
                 participant,
                 spec,
                 expires_ms,
-            } => self.put_participant((conference, participant), spec, *expires_ms, outside.now_ms),
+            } => self.put_participant((conference, participant), spec, *expires_ms, outside),
             Request::DeleteParticipant {
                 conference,
                 participant,
@@ -139,15 +139,25 @@ impl Model {
         (conference, name): (&Name, &Name),
         spec: &ParticipantSpec,
         expires_ms: u64,
-        now_ms: u64,
+        outside: &mut Outside<'_>,
     ) -> Result<Change, Refusal> {
         check_text("display_name", &spec.display_name)?;
         let others = self.participants(conference)?;
         let there = others.get(name);
-        let mut change = Change::default();
+        let mut events = Vec::new();
+        if there.is_none() {
+            check_room(
+                "participants",
+                others.len(),
+                limits::PARTICIPANTS_MAX,
+                "a conference",
+            )?;
+            let participant = name.clone();
+            events.push(EventKind::Joined { participant });
+        }
         let mut record = there.cloned().unwrap_or_else(|| ParticipantRecord {
             display_name: String::new(),
-            joined_ms: now_ms,
+            joined_ms: outside.now_ms,
             expires_ms,
             legs: BTreeMap::new(),
             tracks: BTreeMap::new(),
@@ -159,24 +169,17 @@ impl Model {
         } else {
             spec.display_name.clone()
         };
-        if there.is_none() {
-            check_room(
-                "participants",
-                others.len(),
-                limits::PARTICIPANTS_MAX,
-                "a conference",
-            )?;
-            let participant = name.clone();
-            change
-                .events
-                .push((conference.clone(), EventKind::Joined { participant }));
+        for (track, spec) in &spec.tracks {
+            events.extend(set_track(&mut record, path_of(name, track), spec)?);
         }
-        if there != Some(&record) {
-            change
-                .writes
-                .push(participant_write(conference, name, record));
+        for (publisher, tracks) in &spec.subscriptions {
+            for (track, spec) in tracks {
+                let path = path_of(publisher, track);
+                let whose = (conference, name);
+                events.extend(self.set_subscription(whose, &mut record, path, spec)?);
+            }
         }
-        Ok(change)
+        self.rewrite((conference, name), there, record, events, outside)
     }
 
     fn delete_participant(
@@ -222,50 +225,11 @@ impl Model {
         spec: &TrackSpec,
         outside: &mut Outside<'_>,
     ) -> Result<Change, Refusal> {
-        check_track(spec)?;
         let old = self.participant(conference, &path.participant)?;
-        let there = old.tracks.get(&path.track);
-        if there.is_none() {
-            check_room(
-                "tracks",
-                old.tracks.len(),
-                limits::TRACKS_MAX,
-                "a participant",
-            )?;
-        }
-        let qualities = spec
-            .qualities
-            .iter()
-            .map(|it| quality_record(&path.track, it));
-        let qualities: Vec<QualityRecord> = qualities.collect();
         let mut record = old.clone();
-        record.tracks.remove(&path.track);
-        let mut legs = BTreeSet::new();
-        for quality in &qualities {
-            let sent = sent_by(&record, &quality.leg).map(|(track, _, it)| (track, &it.name));
-            let twice = (!legs.insert(&quality.leg)).then_some((&path.track, &quality.name));
-            if let Some((track, quality_there)) = sent.or(twice) {
-                return Err(Refusal::LegSends {
-                    leg: quality.leg.clone(),
-                    track: track.clone(),
-                    quality: quality_there.clone(),
-                });
-            }
-        }
-        let track = TrackRecord {
-            kind: spec.kind,
-            transport: spec.transport,
-            muted_by: there.and_then(|it| it.muted_by),
-            qualities,
-            sdp: spec.sdp.clone(),
-        };
-        record.tracks.insert(path.track.clone(), track);
-        let event = EventKind::TrackAdded { path: path.clone() };
-        let mut change = self.rewrite((conference, &path.participant), old, record, outside)?;
-        if !change.is_empty() {
-            change.events.push((conference.clone(), event));
-        }
-        Ok(change)
+        let event = set_track(&mut record, path.clone(), spec)?;
+        let whose = (conference, &path.participant);
+        self.rewrite(whose, Some(old), record, event, outside)
     }
 
     fn delete_track(
@@ -276,13 +240,10 @@ impl Model {
     ) -> Result<Change, Refusal> {
         let old = self.participant(conference, &path.participant)?;
         let mut record = old.clone();
-        record.tracks.remove(&path.track);
-        let mut change = self.rewrite((conference, &path.participant), old, record, outside)?;
-        if !change.is_empty() {
-            let event = EventKind::TrackRemoved { path: path.clone() };
-            change.events.push((conference.clone(), event));
-        }
-        Ok(change)
+        let removed = record.tracks.remove(&path.track);
+        let event = removed.map(|_| EventKind::TrackRemoved { path: path.clone() });
+        let whose = (conference, &path.participant);
+        self.rewrite(whose, Some(old), record, event, outside)
     }
 
     fn mute(
@@ -328,13 +289,28 @@ impl Model {
         spec: &SubscriptionSpec,
         outside: &mut Outside<'_>,
     ) -> Result<Change, Refusal> {
+        let old = self.participant(conference, name)?;
+        let mut record = old.clone();
+        let whose = (conference, name);
+        let event = self.set_subscription(whose, &mut record, path.clone(), spec)?;
+        self.rewrite(whose, Some(old), record, event, outside)
+    }
+
+    /// Puts a subscription into a participant's record. Returns the event of it, if the record was changed and the
+    /// track is there.
+    fn set_subscription(
+        &self,
+        (conference, name): (&Name, &Name),
+        record: &mut ParticipantRecord,
+        path: TrackPath,
+        spec: &SubscriptionSpec,
+    ) -> Result<Option<EventKind>, Refusal> {
         if path.participant == *name {
             return Err(Refusal::OwnTrack);
         }
-        let old = self.participant(conference, name)?;
-        let there = old.subscriptions.get(path);
+        let there = record.subscriptions.get(&path);
         // A subscription to a track that does not exist any more stays, and can be written again.
-        let track = match self.track(conference, path) {
+        let track = match self.track(conference, &path) {
             Err(_) if there.is_some() => None,
             found => Some(found?),
         };
@@ -343,7 +319,7 @@ impl Model {
         {
             let names: Vec<&str> = track.qualities.iter().map(|it| it.name.as_str()).collect();
             return Err(Refusal::NoQuality {
-                path: path.clone(),
+                path,
                 quality: quality.clone(),
                 there: names.join(", "),
             });
@@ -351,7 +327,7 @@ impl Model {
         if there.is_none() {
             check_room(
                 "subscriptions",
-                old.subscriptions.len(),
+                record.subscriptions.len(),
                 limits::SUBSCRIPTIONS_MAX,
                 "a participant",
             )?;
@@ -361,23 +337,18 @@ impl Model {
             (None, Some(there)) => there.leg.clone(),
             (None, None) => own_leg(&path.participant, &path.track),
         };
-        let mut record = old.clone();
         let quality = spec.quality.clone();
-        record
-            .subscriptions
-            .insert(path.clone(), SubscriptionRecord { quality, leg });
-        let mut change = self.rewrite((conference, name), old, record, outside)?;
-        if let Some(quality) = track.and_then(|track| chosen(track, spec.quality.as_ref()))
-            && !change.is_empty()
-        {
-            let event = EventKind::Subscribed {
-                participant: name.clone(),
-                path: path.clone(),
-                quality: quality.name.clone(),
-            };
-            change.events.push((conference.clone(), event));
+        let subscription = SubscriptionRecord { quality, leg };
+        if there == Some(&subscription) {
+            return Ok(None);
         }
-        Ok(change)
+        record.subscriptions.insert(path.clone(), subscription);
+        let received = track.and_then(|track| chosen(track, spec.quality.as_ref()));
+        Ok(received.map(|quality| EventKind::Subscribed {
+            participant: name.clone(),
+            path,
+            quality: quality.name.clone(),
+        }))
     }
 
     fn delete_subscription(
@@ -388,16 +359,12 @@ impl Model {
     ) -> Result<Change, Refusal> {
         let old = self.participant(conference, name)?;
         let mut record = old.clone();
-        record.subscriptions.remove(path);
-        let mut change = self.rewrite((conference, name), old, record, outside)?;
-        if !change.is_empty() {
-            let event = EventKind::Unsubscribed {
-                participant: name.clone(),
-                path: path.clone(),
-            };
-            change.events.push((conference.clone(), event));
-        }
-        Ok(change)
+        let removed = record.subscriptions.remove(path);
+        let event = removed.map(|_| EventKind::Unsubscribed {
+            participant: name.clone(),
+            path: path.clone(),
+        });
+        self.rewrite((conference, name), Some(old), record, event, outside)
     }
 
     fn sign_in(&self, leg: u16, binding: &BindingRecord) -> Result<Change, Refusal> {
@@ -441,8 +408,9 @@ impl Model {
     fn rewrite(
         &self,
         (conference, name): (&Name, &Name),
-        old: &ParticipantRecord,
+        old: Option<&ParticipantRecord>,
         mut record: ParticipantRecord,
+        events: impl IntoIterator<Item = EventKind>,
         outside: &mut Outside<'_>,
     ) -> Result<Change, Refusal> {
         let qualities = record.tracks.values().flat_map(|track| &track.qualities);
@@ -460,11 +428,15 @@ impl Model {
             let key = (outside.new_key)();
             record.legs.insert(leg, LegRecord { number, key });
         }
-        let mut change = Change::default();
-        if record == *old {
+        let events = events.into_iter();
+        let mut change = Change {
+            writes: Vec::new(),
+            events: events.map(|event| (conference.clone(), event)).collect(),
+        };
+        if old == Some(&record) {
             return Ok(change);
         }
-        for (leg, ended) in &old.legs {
+        for (leg, ended) in old.iter().flat_map(|it| &it.legs) {
             if !record.legs.contains_key(leg) {
                 change.writes.extend(self.sign_out(ended.number).writes);
             }
@@ -474,6 +446,51 @@ impl Model {
             .push(participant_write(conference, name, record));
         Ok(change)
     }
+}
+
+/// Puts a track into its publisher's record. Returns the event of it, if the record was changed.
+fn set_track(
+    record: &mut ParticipantRecord,
+    path: TrackPath,
+    spec: &TrackSpec,
+) -> Result<Option<EventKind>, Refusal> {
+    check_track(spec)?;
+    let there = record.tracks.remove(&path.track);
+    if there.is_none() {
+        check_room(
+            "tracks",
+            record.tracks.len(),
+            limits::TRACKS_MAX,
+            "a participant",
+        )?;
+    }
+    let qualities = spec
+        .qualities
+        .iter()
+        .map(|it| quality_record(&path.track, it));
+    let qualities: Vec<QualityRecord> = qualities.collect();
+    let mut legs = BTreeSet::new();
+    for quality in &qualities {
+        let sent = sent_by(record, &quality.leg).map(|(track, _, it)| (track, &it.name));
+        let twice = (!legs.insert(&quality.leg)).then_some((&path.track, &quality.name));
+        if let Some((track, quality_there)) = sent.or(twice) {
+            return Err(Refusal::LegSends {
+                leg: quality.leg.clone(),
+                track: track.clone(),
+                quality: quality_there.clone(),
+            });
+        }
+    }
+    let track = TrackRecord {
+        kind: spec.kind,
+        transport: spec.transport,
+        muted_by: there.as_ref().and_then(|it| it.muted_by),
+        qualities,
+        sdp: spec.sdp.clone(),
+    };
+    let is_changed = there.as_ref() != Some(&track);
+    record.tracks.insert(path.track.clone(), track);
+    Ok(is_changed.then_some(EventKind::TrackAdded { path }))
 }
 
 fn participant_write(

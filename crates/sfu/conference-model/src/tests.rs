@@ -414,10 +414,114 @@ fn a_request_that_is_made_again_changes_nothing() {
     }
 }
 
+const PEOPLE: [&str; 4] = ["ann", "bob", "cid", "dan"];
+
+fn random_spec(rng: &mut Rng) -> ParticipantSpec {
+    let mut spec = ParticipantSpec::default();
+    for track in ["cam", "mic"] {
+        if rng.u8(..4) == 0 {
+            let mut published = video();
+            published.qualities.truncate(rng.usize(1..3));
+            published.qualities[0].leg = rng.bool().then(|| name("shared"));
+            spec.tracks.insert(name(track), published);
+        }
+        for publisher in PEOPLE {
+            if rng.u8(..8) == 0 {
+                let subscription = SubscriptionSpec {
+                    quality: rng.bool().then(|| name("low")),
+                    leg: rng.bool().then(|| name("shared")),
+                };
+                let of_publisher = spec.subscriptions.entry(name(publisher)).or_default();
+                of_publisher.insert(name(track), subscription);
+            }
+        }
+    }
+    spec
+}
+
+/// Returns the requests that together ask for what a join asks for.
+fn parts_of(conference: &Name, participant: &Name, spec: &ParticipantSpec) -> Vec<Request> {
+    let mut parts = vec![Request::PutParticipant {
+        conference: conference.clone(),
+        participant: participant.clone(),
+        spec: ParticipantSpec::default(),
+        expires_ms: 9_000,
+    }];
+    parts.extend(spec.tracks.iter().map(|(track, spec)| Request::PutTrack {
+        conference: conference.clone(),
+        path: path(participant.as_str(), track.as_str()),
+        spec: spec.clone(),
+    }));
+    for (publisher, tracks) in &spec.subscriptions {
+        parts.extend(tracks.iter().map(|(track, spec)| Request::PutSubscription {
+            conference: conference.clone(),
+            participant: participant.clone(),
+            path: path(publisher.as_str(), track.as_str()),
+            spec: spec.clone(),
+        }));
+    }
+    parts
+}
+
+#[test]
+fn a_join_does_what_the_requests_for_its_parts_do_or_nothing() {
+    let mut rng = Rng::with_seed(11);
+    let mut world = World::default();
+    let (mut n_done, mut n_refused) = (0, 0);
+    for _ in 0..4_000 {
+        let request = random_request(&mut rng, &world.model);
+        if let Ok(change) = world.plan(&request) {
+            world.model.apply(&change);
+        }
+        let (conference, participant) = (name("c"), name(PEOPLE[rng.usize(..4)]));
+        let spec = random_spec(&mut rng);
+        let mut apart = World {
+            model: world.model.clone(),
+            n_keys: world.n_keys,
+        };
+        let parts = parts_of(&conference, &participant, &spec);
+        let parts = parts.iter().map(|part| {
+            let change = apart.plan(part)?;
+            apart.model.apply(&change);
+            Ok(change.events)
+        });
+        let parts: Result<Vec<_>, Refusal> = parts.collect();
+        let join = Request::PutParticipant {
+            conference: conference.clone(),
+            participant: participant.clone(),
+            spec,
+            expires_ms: 9_000,
+        };
+        let joined = world.plan(&join);
+        match (joined, parts) {
+            (Ok(change), Ok(events)) => {
+                assert_eq!(change.events, events.concat());
+                world.model.apply(&change);
+                let content = |model: &Model| {
+                    let record = model.participant(&conference, &participant);
+                    let record = record.expect("it is there").clone();
+                    // Legs get other numbers and keys.
+                    let legs: Vec<Name> = record.legs.into_keys().collect();
+                    (record.tracks, record.subscriptions, legs)
+                };
+                assert_eq!(content(&world.model), content(&apart.model));
+                assert_eq!(world.plan(&join), Ok(Change::default()));
+                n_done += 1;
+            }
+            (Err(refusal), Err(of_part)) => {
+                assert_eq!(refusal, of_part);
+                n_refused += 1;
+            }
+            (joined, parts) => panic!("{join:?}: {joined:?}, but its parts: {parts:?}"),
+        }
+    }
+    assert!(n_done > 500 && n_refused > 500, "{n_done} {n_refused}");
+}
+
 #[expect(clippy::too_many_lines, reason = "a list of requests")]
 fn random_request(rng: &mut Rng, model: &Model) -> Request {
     let conference = name(["c", "d"][rng.usize(..2)]);
-    let who = |rng: &mut Rng| ["ann", "bob", "cid", "dan"][rng.usize(..4)].to_owned();
+    let who = |rng: &mut Rng| PEOPLE[rng.usize(..4)].to_owned();
     let (participant, other) = (who(rng), who(rng));
     let track = ["cam", "mic"][rng.usize(..2)];
     let legs: Vec<u16> = model.legs().collect();
@@ -436,7 +540,7 @@ fn random_request(rng: &mut Rng, model: &Model) -> Request {
         1 | 2 => Request::PutParticipant {
             conference,
             participant: name(&participant),
-            spec: ParticipantSpec::default(),
+            spec: random_spec(rng),
             expires_ms: rng.u64(..9),
         },
         3 if rng.bool() => Request::DeleteParticipant {

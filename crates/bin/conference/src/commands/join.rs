@@ -37,9 +37,16 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     };
     let (conference, participant) = (bearer.conference, bearer.participant);
     let published = read_published(&join)?;
-    let joined = api
-        .join((&conference, &participant), ParticipantSpec::default())
-        .await?;
+    let mut spec = ParticipantSpec::default();
+    for (track, (_, sdp)) in &published {
+        let published = track_spec(track, Transport::Rtp, sdp.clone(), join.max_kbps);
+        spec.tracks.insert(track.clone(), published);
+    }
+    if let Some(track) = &join.datagrams {
+        let published = track_spec(track, Transport::Datagram, String::new(), join.max_kbps);
+        spec.tracks.insert(track.clone(), published);
+    }
+    let joined = api.join((&conference, &participant), spec).await?;
     let mut host = Host {
         api: api.clone(),
         conference: conference.clone(),
@@ -62,11 +69,11 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
         || format!("joined conference {conference} as {participant}"),
     );
     let work = async {
-        for (track, (port, text)) in published {
-            host.publish(&track, port, text, join.max_kbps).await?;
+        for (track, (port, _)) in &published {
+            host.publish(&joined, track, *port).await?;
         }
         if let Some(track) = &join.datagrams {
-            host.publish_datagrams(track, join.max_kbps).await?;
+            host.publish_datagrams(&joined, track).await?;
         }
         follow::follow(&api, &conference, &mut host).await?;
         say(global.json, json!({ "ended": conference }), || {
@@ -100,6 +107,27 @@ fn kind_of(track: &Name) -> TrackKind {
         "video" => TrackKind::Video,
         _ => TrackKind::Data,
     }
+}
+
+/// A track of one quality, whose leg has the track's name.
+fn track_spec(track: &Name, transport: Transport, sdp: String, max_kbps: u32) -> TrackSpec {
+    TrackSpec {
+        kind: kind_of(track),
+        transport,
+        qualities: vec![QualitySpec {
+            name: Name::new("one").unwrap_or_else(|_| unreachable!()),
+            max_kbps,
+            leg: Some(track.clone()),
+        }],
+        sdp,
+    }
+}
+
+/// Opens a participant's leg and signs it in.
+async fn signed_in(there: &Participant, leg: &Name) -> Result<MediaSocket, Failure> {
+    let leg = MediaSocket::open(leg_of(there, leg)?).await?;
+    leg.sign_in(SIGN_IN).await?;
+    Ok(leg)
 }
 
 fn say(is_json: bool, json: serde_json::Value, text: impl FnOnce() -> String) {
@@ -235,12 +263,12 @@ struct Host {
 }
 
 impl Host {
+    /// Relays what a program sends to this port on a leg of a track that the participant publishes.
     async fn publish(
         &mut self,
+        joined: &Participant,
         track: &Name,
         port: u16,
-        sdp: String,
-        max_kbps: u32,
     ) -> Result<(), Failure> {
         let program = Pair::bind(port).await.map_err(|error| {
             Failure::new(format!(
@@ -248,9 +276,7 @@ impl Host {
                 port + 1
             ))
         })?;
-        let leg = self
-            .publishing_leg(track, Transport::Rtp, sdp, max_kbps)
-            .await?;
+        let leg = signed_in(joined, track).await?;
         say(
             self.json,
             json!({ "publishes": track, "port": port }),
@@ -265,10 +291,12 @@ impl Host {
 
     /// Publishes a track of datagrams. Each other participant's track of datagrams has a local port; what one program
     /// sends to these ports is published.
-    async fn publish_datagrams(&mut self, track: &Name, max_kbps: u32) -> Result<(), Failure> {
-        let leg = self
-            .publishing_leg(track, Transport::Datagram, String::new(), max_kbps)
-            .await?;
+    async fn publish_datagrams(
+        &mut self,
+        joined: &Participant,
+        track: &Name,
+    ) -> Result<(), Failure> {
+        let leg = signed_in(joined, track).await?;
         say(self.json, json!({ "publishes": track }), || {
             format!("publishes {track}: send it to the ports that are named with others' tracks")
         });
@@ -277,35 +305,6 @@ impl Host {
         self.tasks
             .spawn(async move { match published.keep().await {} });
         Ok(())
-    }
-
-    /// Publishes a track of this host, and returns its signed-in leg.
-    async fn publishing_leg(
-        &self,
-        track: &Name,
-        transport: Transport,
-        sdp: String,
-        max_kbps: u32,
-    ) -> Result<MediaSocket, Failure> {
-        let quality = Name::new("one").unwrap_or_else(|_| unreachable!());
-        let spec = TrackSpec {
-            kind: kind_of(track),
-            transport,
-            qualities: vec![QualitySpec {
-                name: quality,
-                max_kbps,
-                leg: Some(track.clone()),
-            }],
-            sdp,
-        };
-        let path = TrackPath {
-            participant: self.participant.clone(),
-            track: track.clone(),
-        };
-        let there = self.api.publish(&self.conference, &path, spec).await?;
-        let leg = MediaSocket::open(leg_of(&there, track)?).await?;
-        leg.sign_in(SIGN_IN).await?;
-        Ok(leg)
     }
 
     /// Begins to receive a track, unless it is received already or is not wanted.

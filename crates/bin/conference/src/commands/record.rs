@@ -67,6 +67,7 @@ pub async fn run(global: &Global, record: Record) -> Result<(), Failure> {
     api.leave(whose.0, whose.1).await?;
     let spec = ParticipantSpec {
         display_name: record.display_name.clone(),
+        ..ParticipantSpec::default()
     };
     let joined = api.join(whose, spec).await?;
     let (files, messages) = mpsc::channel(QUEUE);
@@ -182,6 +183,7 @@ impl Recorder {
     async fn join_again(&mut self) -> Result<BTreeSet<TrackPath>, Stop> {
         let spec = ParticipantSpec {
             display_name: self.record.display_name.clone(),
+            ..ParticipantSpec::default()
         };
         let joined = self.api.join(self.whose(), spec).await?;
         self.joined_ms = joined.joined_ms;

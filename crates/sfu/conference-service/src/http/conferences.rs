@@ -47,6 +47,23 @@ async fn own(
     Ok(Json(view))
 }
 
+/// Checks that the caller may publish a track, for itself or as an administrator.
+fn expect_publisher(caller: &Caller, conference: &Name, track: &TrackSpec) -> Result<(), Failure> {
+    if caller.administers(conference) {
+        return Ok(());
+    }
+    let kbps = track.qualities.iter().map(|it| it.max_kbps).max();
+    Ok(caller.expect_publisher(track.kind, kbps.unwrap_or(0))?)
+}
+
+/// Checks that the caller may receive tracks, or make others receive them as an administrator.
+fn expect_subscriber(caller: &Caller, conference: &Name) -> Result<(), Failure> {
+    if caller.administers(conference) {
+        return Ok(());
+    }
+    Ok(caller.expect_subscriber()?)
+}
+
 /// Lists the conferences that the token is for.
 #[utoipa::path(
     get,
@@ -166,7 +183,8 @@ pub(super) async fn delete(
         .await?)
 }
 
-/// Joins a conference, or changes the displayed name; a later token's end counts.
+/// Joins a conference, with tracks and subscriptions if the request has some, or changes the displayed name; a later
+/// token's end counts.
 #[utoipa::path(
     put,
     path = "/v1/conferences/{conference}/participants/{participant}",
@@ -195,10 +213,17 @@ pub(super) async fn put_participant(
     let [conference, participant] = names(texts)?;
     caller.expect_participant(&conference, &participant)?;
     expect_known_participant(&app, &*app.core.model().await, &conference, &participant)?;
+    let spec = content(body)?;
+    for track in spec.tracks.values() {
+        expect_publisher(&caller, &conference, track)?;
+    }
+    if !spec.subscriptions.is_empty() {
+        expect_subscriber(&caller, &conference)?;
+    }
     let request = Request::PutParticipant {
         conference: conference.clone(),
         participant: participant.clone(),
-        spec: content(body)?,
+        spec,
         expires_ms: caller.expires_ms(),
     };
     app.core.carry_out(request).await?;
@@ -311,10 +336,7 @@ pub(super) async fn put_track(
     let [conference, participant, track] = names(texts)?;
     caller.expect_participant(&conference, &participant)?;
     let spec = content(body)?;
-    if !caller.administers(&conference) {
-        let kbps = spec.qualities.iter().map(|it| it.max_kbps).max();
-        caller.expect_publisher(spec.kind, kbps.unwrap_or(0))?;
-    }
+    expect_publisher(&caller, &conference, &spec)?;
     let path = TrackPath {
         participant: participant.clone(),
         track,
@@ -431,9 +453,7 @@ pub(super) async fn put_subscription(
 ) -> Result<Json<Participant>, Failure> {
     let [conference, participant, publisher, track] = names(texts)?;
     caller.expect_participant(&conference, &participant)?;
-    if !caller.administers(&conference) {
-        caller.expect_subscriber()?;
-    }
+    expect_subscriber(&caller, &conference)?;
     let path = TrackPath {
         participant: publisher,
         track,

@@ -39,8 +39,8 @@ pub use connections::{Connections, Peer};
 pub use failure::Failure;
 pub use front::{Front, Leading};
 
-/// The most bytes of a request's body. A track with its session description has far fewer.
-const BODY_MAX: usize = 64 * 1024;
+/// The most bytes of a request's body. A join with a thousand subscriptions has fewer.
+const BODY_MAX: usize = 256 * 1024;
 
 /// What the service needs to serve requests.
 #[derive(Clone, Debug)]

@@ -75,6 +75,24 @@ fn path_of((participant, track): &Path) -> TrackPath {
     }
 }
 
+fn spec_of(track: &Name, record: &Track) -> TrackSpec {
+    let qualities = record.qualities.iter().map(|it| QualitySpec {
+        name: it.name.clone(),
+        max_kbps: it.max_kbps,
+        leg: (it.leg != name(format!("{track}.{}", it.name))).then(|| it.leg.clone()),
+    });
+    TrackSpec {
+        kind: record.kind,
+        transport: if record.is_rtp {
+            Transport::Rtp
+        } else {
+            Transport::Datagram
+        },
+        qualities: qualities.collect(),
+        sdp: String::new(),
+    }
+}
+
 impl Day {
     /// Does the next action of the deck, if that is possible.
     pub fn act(&mut self) {
@@ -187,11 +205,11 @@ impl Day {
         self.now_s + self.rng.u64(30..most_s)
     }
 
-    fn put_participant(&mut self, who: &Who, expires_s: u64) {
+    fn put_participant(&mut self, who: &Who, spec: ParticipantSpec, expires_s: u64) {
         let request = Request::PutParticipant {
             conference: who.0.clone(),
             participant: who.1.clone(),
-            spec: ParticipantSpec::default(),
+            spec,
             expires_ms: DAWN_MS + expires_s * 1_000,
         };
         self.done(&request, Some(who));
@@ -214,12 +232,29 @@ impl Day {
         if self.book.participant(&who).is_some() {
             return None;
         }
-        let expires_s = self.token_end_s();
-        self.put_participant(&who, expires_s);
-        let participant = Participant {
-            expires_s,
+        let mut participant = Participant {
+            expires_s: self.token_end_s(),
             ..Participant::default()
         };
+        let mut spec = ParticipantSpec::default();
+        if self.rng.bool()
+            && let Some((track, record)) = self.new_track(&participant)
+        {
+            spec.tracks.insert(track.clone(), spec_of(&track, &record));
+            participant.tracks.insert(track, record);
+            self.statistics.add("joins with a track");
+        }
+        let others = self.tracks_of_others(&who);
+        if self.rng.bool()
+            && let Some(path) = self.one(others)
+        {
+            let (wanted, subscription) = self.new_subscription(&who, &path);
+            let of_publisher = spec.subscriptions.entry(path.0.clone()).or_default();
+            of_publisher.insert(path.1.clone(), subscription);
+            participant.subscriptions.insert(path, wanted);
+            self.statistics.add("joins with a subscription");
+        }
+        self.put_participant(&who, spec, participant.expires_s);
         let inside = self
             .book
             .conferences
@@ -232,6 +267,7 @@ impl Day {
             self.statistics.add("joins over IPv6");
         }
         self.hosts.insert(who.clone(), Host { base, is_on: true });
+        self.meet_legs(&who);
         if self.rng.u8(..3) == 0 {
             let stream = self.service.presence.stream(&who.0, Some(&who.1));
             self.streams.insert(who, stream);
@@ -243,7 +279,7 @@ impl Day {
     fn renew(&mut self) -> Option<()> {
         let who = self.somebody(|_| true)?;
         let expires_s = self.token_end_s();
-        self.put_participant(&who, expires_s);
+        self.put_participant(&who, ParticipantSpec::default(), expires_s);
         self.book.participant_mut(&who).expires_s = expires_s;
         self.statistics.add("tokens renewed");
         Some(())
@@ -297,30 +333,17 @@ impl Day {
         qualities
     }
 
-    fn put_track(&mut self, who: &Who, track: &Name, record: &Track) -> Request {
-        let qualities = record.qualities.iter().map(|it| QualitySpec {
-            name: it.name.clone(),
-            max_kbps: it.max_kbps,
-            leg: (it.leg != name(format!("{track}.{}", it.name))).then(|| it.leg.clone()),
-        });
-        Request::PutTrack {
+    fn put_track(&mut self, who: &Who, track: &Name, record: &Track) {
+        let request = Request::PutTrack {
             conference: who.0.clone(),
             path: path_of(&(who.1.clone(), track.clone())),
-            spec: TrackSpec {
-                kind: record.kind,
-                transport: if record.is_rtp {
-                    Transport::Rtp
-                } else {
-                    Transport::Datagram
-                },
-                qualities: qualities.collect(),
-                sdp: String::new(),
-            },
-        }
+            spec: spec_of(track, record),
+        };
+        self.done(&request, Some(who));
     }
 
-    fn publish(&mut self) -> Option<()> {
-        let who = self.somebody(|it| it.tracks.len() < TRACKS_MAX)?;
+    /// Makes a track that a participant does not have yet, if the drawn name is such a track's.
+    fn new_track(&mut self, participant: &Participant) -> Option<(Name, Track)> {
         let kinds = [
             ("mic", TrackKind::Audio),
             ("cam", TrackKind::Video),
@@ -329,7 +352,6 @@ impl Day {
         ];
         let (track, kind) = self.rng.choice(kinds)?;
         let track = name(track);
-        let participant = self.book.participant(&who)?;
         if participant.tracks.contains_key(&track) {
             return None;
         }
@@ -345,17 +367,23 @@ impl Day {
             muted_by: None,
             qualities,
         };
-        let request = self.put_track(&who, &track, &record);
-        self.done(&request, Some(&who));
         if record.qualities.len() > 1 {
             self.statistics.add("tracks of several qualities");
         }
         if !record.is_rtp {
             self.statistics.add("tracks of datagrams");
         }
+        self.statistics.add("tracks published");
+        Some((track, record))
+    }
+
+    fn publish(&mut self) -> Option<()> {
+        let who = self.somebody(|it| it.tracks.len() < TRACKS_MAX)?;
+        let participant = self.book.participant(&who)?.clone();
+        let (track, record) = self.new_track(&participant)?;
+        self.put_track(&who, &track, &record);
         self.book.participant_mut(&who).tracks.insert(track, record);
         self.meet_legs(&who);
-        self.statistics.add("tracks published");
         Some(())
     }
 
@@ -377,8 +405,7 @@ impl Day {
             qualities,
             ..old
         };
-        let request = self.put_track(&who, &track, &record);
-        self.done(&request, Some(&who));
+        self.put_track(&who, &track, &record);
         self.book.participant_mut(&who).tracks.insert(track, record);
         self.meet_legs(&who);
         self.statistics.add("tracks changed");
@@ -413,18 +440,12 @@ impl Day {
         paths.collect()
     }
 
-    fn put_subscription(
-        &mut self,
-        who: &Who,
-        path: &Path,
-        quality: Option<Name>,
-        leg: Option<Name>,
-    ) {
+    fn put_subscription(&mut self, who: &Who, path: &Path, spec: SubscriptionSpec) {
         let request = Request::PutSubscription {
             conference: who.0.clone(),
             participant: who.1.clone(),
             path: path_of(path),
-            spec: SubscriptionSpec { quality, leg },
+            spec,
         };
         self.done(&request, Some(who));
     }
@@ -441,13 +462,9 @@ impl Day {
         }
     }
 
-    fn subscribe(&mut self) -> Option<()> {
-        let who = self.somebody(|it| it.subscriptions.len() < SUBSCRIPTIONS_MAX)?;
-        let there = self.book.participant(&who)?.subscriptions.clone();
-        let new = self.tracks_of_others(&who).into_iter();
-        let new = new.filter(|it| !there.contains_key(it)).collect();
-        let path: Path = self.one(new)?;
-        let quality = self.any_quality(&who, &path);
+    /// Makes a subscription to a track, as the book has it and as it is asked for.
+    fn new_subscription(&mut self, who: &Who, path: &Path) -> (Subscription, SubscriptionSpec) {
+        let quality = self.any_quality(who, path);
         let leg = match self.rng.u8(..4) {
             0 => Some(name("one")),
             1 => Some(name("rx")),
@@ -456,15 +473,26 @@ impl Day {
         if leg.is_some() {
             self.statistics.add("legs shared");
         }
-        self.put_subscription(&who, &path, quality.clone(), leg.clone());
-        let leg = leg.unwrap_or_else(|| name(format!("{}.{}", path.0, path.1)));
-        let wanted = Subscription { quality, leg };
-        self.book
-            .participant_mut(&who)
-            .subscriptions
-            .insert(path, wanted);
-        self.meet_legs(&who);
         self.statistics.add("subscriptions");
+        let spec = SubscriptionSpec {
+            quality: quality.clone(),
+            leg: leg.clone(),
+        };
+        let leg = leg.unwrap_or_else(|| name(format!("{}.{}", path.0, path.1)));
+        (Subscription { quality, leg }, spec)
+    }
+
+    fn subscribe(&mut self) -> Option<()> {
+        let who = self.somebody(|it| it.subscriptions.len() < SUBSCRIPTIONS_MAX)?;
+        let there = self.book.participant(&who)?.subscriptions.clone();
+        let new = self.tracks_of_others(&who).into_iter();
+        let new = new.filter(|it| !there.contains_key(it)).collect();
+        let path: Path = self.one(new)?;
+        let (wanted, spec) = self.new_subscription(&who, &path);
+        self.put_subscription(&who, &path, spec);
+        let participant = self.book.participant_mut(&who);
+        participant.subscriptions.insert(path, wanted);
+        self.meet_legs(&who);
         Some(())
     }
 
@@ -474,7 +502,11 @@ impl Day {
         let (path, mut wanted) = self.one(there.into_iter().collect())?;
         let quality = self.any_quality(&who, &path);
         let leg = (self.rng.u8(..4) == 0).then(|| name("rx"));
-        self.put_subscription(&who, &path, quality.clone(), leg.clone());
+        let spec = SubscriptionSpec {
+            quality: quality.clone(),
+            leg: leg.clone(),
+        };
+        self.put_subscription(&who, &path, spec);
         wanted.quality = quality;
         wanted.leg = leg.unwrap_or(wanted.leg);
         self.book

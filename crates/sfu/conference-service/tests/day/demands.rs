@@ -13,11 +13,13 @@ const SIGN_IN_S: u64 = 45;
 const READ_BACK_S: u64 = 60;
 
 /// Everything that must happen in a simulated day.
-pub const WHAT_HAPPENS: [&str; 50] = [
+pub const WHAT_HAPPENS: [&str; 52] = [
     "conferences made",
     "conferences ended",
     "joins",
     "joins over IPv6",
+    "joins with a subscription",
+    "joins with a track",
     "leaves",
     "removals",
     "tokens renewed",

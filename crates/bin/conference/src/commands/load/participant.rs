@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use conference_api::{
-    Leg, Name, Participant, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind, TrackPath,
-    TrackSpec, Transport,
+    Leg, Name, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind, TrackPath, TrackSpec,
+    Transport,
 };
 use conference_client::{Api, ApiError, MediaSocket, PacketBuffer, now_ns};
 use tokio::sync::{Notify, watch};
@@ -226,34 +226,41 @@ impl Stay<'_> {
         others
     }
 
-    /// Joins, and publishes or makes the first subscription. Returns the leg.
+    /// Joins with the track or, if the participant publishes nothing, with all subscriptions. Returns the leg.
     async fn enter(
         &self,
         others: &[usize],
         receiver: &RefCell<Receiver<'_>>,
     ) -> Result<Option<Leg>, Failure> {
-        let whose = (&self.shared.conference, &self.member.name);
-        self.repeated(|| self.api.join(whose, ParticipantSpec::default()))
-            .await?;
-        let there = if self.member.publishes.is_some() {
-            self.publish().await?
-        } else if let Some(first) = others.first() {
-            self.subscribe(*first, receiver).await?
+        let mut spec = ParticipantSpec::default();
+        if let Some((_, kind)) = self.member.publishes {
+            let track = self.track_of(kind);
+            spec.tracks.insert(self.shared.track.clone(), track);
         } else {
+            for publisher in others {
+                receiver.borrow_mut().subscribes_to(*publisher);
+                let publisher = self.shared.publishers[*publisher].clone();
+                let track = (self.shared.track.clone(), self.subscription());
+                spec.subscriptions.insert(publisher, [track].into());
+            }
+        }
+        let has_leg = !spec.tracks.is_empty() || !spec.subscriptions.is_empty();
+        let whose = (&self.shared.conference, &self.member.name);
+        let is_awaited = |error: &ApiError| error.is_transient() && !self.is_over();
+        let joined = self.repeated_if(is_awaited, || self.api.join(whose, spec.clone()));
+        let legs = joined.await?.legs;
+        if !has_leg {
             return Ok(None);
-        };
-        let leg = there
-            .legs
-            .and_then(|mut legs| legs.remove(&self.shared.leg));
+        }
+        let leg = legs.and_then(|mut legs| legs.remove(&self.shared.leg));
         let lost = || Failure::new("the service gave no leg");
         Ok(Some(leg.ok_or_else(lost)?))
     }
 
-    async fn publish(&self) -> Result<Participant, Failure> {
+    fn track_of(&self, kind: TrackKind) -> TrackSpec {
         let Shared { pace, leg, .. } = self.shared;
-        let kind = self.member.publishes.map(|(_, kind)| kind);
-        let spec = TrackSpec {
-            kind: kind.unwrap_or(TrackKind::Data),
+        TrackSpec {
+            kind,
             transport: Transport::Rtp,
             qualities: vec![QualitySpec {
                 name: leg.clone(),
@@ -261,41 +268,36 @@ impl Stay<'_> {
                 leg: Some(leg.clone()),
             }],
             sdp: String::new(),
-        };
-        let path = self.path_of(&self.member.name);
-        let conference = &self.shared.conference;
-        self.repeated(|| self.api.publish(conference, &path, spec.clone()))
-            .await
+        }
+    }
+
+    fn subscription(&self) -> SubscriptionSpec {
+        SubscriptionSpec {
+            quality: None,
+            leg: Some(self.shared.leg.clone()),
+        }
     }
 
     async fn subscribe(
         &self,
         publisher: usize,
         receiver: &RefCell<Receiver<'_>>,
-    ) -> Result<Participant, Failure> {
+    ) -> Result<(), Failure> {
         receiver.borrow_mut().subscribes_to(publisher);
         let whose = (&self.shared.conference, &self.member.name);
-        let path = self.path_of(&self.shared.publishers[publisher]);
-        let spec = SubscriptionSpec {
-            quality: None,
-            leg: Some(self.shared.leg.clone()),
+        let path = TrackPath {
+            participant: self.shared.publishers[publisher].clone(),
+            track: self.shared.track.clone(),
         };
         // Publishers join at the same time, so the track of another publisher may not be there yet.
         let is_awaited = |error: &ApiError| {
             let is_missing = matches!(error, ApiError::Refused(problem) if problem.status == 404);
             (is_missing || error.is_transient()) && !self.is_over()
         };
-        self.repeated_if(is_awaited, || {
-            self.api.subscribe(whose, &path, spec.clone())
-        })
-        .await
-    }
-
-    fn path_of(&self, publisher: &Name) -> TrackPath {
-        TrackPath {
-            participant: publisher.clone(),
-            track: self.shared.track.clone(),
-        }
+        let subscribing = self.repeated_if(is_awaited, || {
+            self.api.subscribe(whose, &path, self.subscription())
+        });
+        subscribing.await.map(drop)
     }
 
     /// Makes the subscriptions that `enter` has not made, and waits until the socket is signed in.
@@ -306,9 +308,10 @@ impl Stay<'_> {
         socket: &Option<MediaSocket>,
         is_signed_in: &Notify,
     ) -> Result<(), Failure> {
-        let n_made = usize::from(self.member.publishes.is_none());
-        for publisher in others.iter().skip(n_made) {
-            self.subscribe(*publisher, receiver).await?;
+        if self.member.publishes.is_some() {
+            for publisher in others {
+                self.subscribe(*publisher, receiver).await?;
+            }
         }
         if socket.is_some() {
             is_signed_in.notified().await;
@@ -388,15 +391,7 @@ impl Stay<'_> {
         self.member.has_left.set(matches!(left, Ok(Ok(()))));
     }
 
-    /// Makes a request, and repeats it while the service is away or busy, until the load ends.
-    async fn repeated<T, F: Future<Output = Result<T, ApiError>>>(
-        &self,
-        request: impl Fn() -> F,
-    ) -> Result<T, Failure> {
-        self.repeated_if(|error| error.is_transient() && !self.is_over(), request)
-            .await
-    }
-
+    /// Makes a request, and repeats it while it fails with an error after which that makes sense.
     async fn repeated_if<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         is_awaited: impl Fn(&ApiError) -> bool,
