@@ -1,16 +1,16 @@
 """The folder of a study.
 
-    experiment.yaml   a copy of the experiment; a folder is a study's if it has this file
+    experiment.yaml   a copy of the experiment; with study.json it makes a folder a study's
     NAME.py           the user's own rows, which are SFUs to measure (`rows_from`)
     study.json        the number of the format; for each session its command, commit, machine and
                       versions, and what was not measured and why
     raw/RUN.json.xz   all results of a run; a run with this file is done
-    fanout.csv ...    a benchmark's rows; its raw samples are also in raw/
+    fanout.csv ...    a benchmark's results, one a line; its raw samples are in raw/
     logs/             the logs of the last session's processes
     runs.csv ...      derived files, which `./reprise-lab report` makes again
 
 Files are written under another name and then renamed, so that no file is ever incomplete. A run's
-numbers are stored as columns, each with its first value and then the differences between successive
+samples are stored as columns, each with its first value and then the differences between successive
 values. Times are in units of 100 ns. Delays of 1 ms and more are rounded to four digits; in some
 kept studies, delays of 100 us and more are rounded to three digits. Stored like this, the numbers
 take a third of the bytes, and the rounding loses no more than the meter's own error.
@@ -51,7 +51,7 @@ Line = TypeVar("Line", Sample, Slot)
 
 
 class FolderError(RuntimeError):
-    """The folder is not a study's, or the study in it cannot be continued."""
+    """The folder is not a study's, its study cannot be continued, or a new one has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,16 @@ class Facts:
     sfu_kernel_cpu_s: float | None
     """The kernel's part of `sfu_cpu_s`; None if unknown.
 
-    It is `sfu_cpu_s` times the share that the kernel has had since the processes began.
+    It is estimated: `sfu_cpu_s` times the kernel's share of the processes' time since they began.
     """
     interrupts_s: float
-    """The time that the SFU's processor spent in interrupts, in whole ticks."""
+    """The time that the SFU's processor spent in interrupts; the kernel counts whole ticks."""
     sample_every: int
     planned_s: float
     """The planned time from the first packet to the last."""
     is_broken: bool
-    """Whether copies are missing, or the 99th percentile of the packets' delays until their last
-    copies is above the limit of the experiment's part."""
+    """Whether copies are missing, the percentile of the packets' delays until their last copies is
+    above the limit (both are the part's), or the load generator could not keep its pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Folder:
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
-        """All places (row, variant, load).
+        """All places, each for a row in one of its variants.
 
         Places of optional rows are included only if they have results or if the row can run here.
         """
@@ -230,9 +230,9 @@ class Folder:
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
     def keep_benchmark(self, work: Path, file: str) -> None:
-        """Moves a benchmark's files into the folder.
+        """Copies a benchmark's files into the folder.
 
-        `file`, which marks the benchmark as done, is moved last.
+        `file`, which marks the benchmark as done, is copied last.
         """
         with deaf_to_signals():
             for source in sorted(work.rglob("*"), key=lambda path: path.name == file):
@@ -302,7 +302,7 @@ class Folder:
     def _is_broken(self, cells: Sequence[Cell]) -> bool:
         """Whether more than half of the runs are broken.
 
-        A single run may be broken only because something else took the processor.
+        One run alone may be broken by chance, when another program took the processor.
         """
         for cell in cells:
             if cell.name not in self._broken:

@@ -1,4 +1,4 @@
-"""Makes runs that were never measured. Delays are chosen; everything else follows from them."""
+"""Makes runs that were never measured. Its callers choose the delays."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -8,8 +8,8 @@ use crate::{MutedBy, Name, Route, TrackPath, Why};
 /// Something that has happened in a conference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its number, at least the time in microseconds since 1970: later events have greater ones, also of the next service
-    /// if clocks agree.
+    /// Its number: the time in microseconds since 1970, or more if an earlier event has that number. Later events have
+    /// greater numbers, also after another service has taken over, if the clocks of both agree.
     pub number: u64,
     /// When it happened, in milliseconds since 1970.
     pub time_ms: u64,
@@ -33,7 +33,7 @@ pub enum EventKind {
         /// Who.
         participant: Name,
     },
-    /// A participant has left, was removed, or its token has expired.
+    /// A participant is in the conference no longer; `reason` says why.
     Left {
         /// Who.
         participant: Name,
@@ -57,7 +57,7 @@ pub enum EventKind {
         /// Who has muted it.
         muted_by: Option<MutedBy>,
     },
-    /// A participant receives a track, or another quality of it.
+    /// A participant has subscribed to a track, or to another quality of it.
     Subscribed {
         /// Who receives.
         participant: Name,
@@ -82,7 +82,7 @@ pub enum EventKind {
         /// From where.
         route: Route,
     },
-    /// A socket is no longer signed in: it was silent, or another one signed in to its leg. Only its participant and
+    /// A socket is no longer signed in: it was silent, or signed in to another leg. Only its participant and
     /// administrators get this event.
     SignedOut {
         /// Whose.
@@ -90,7 +90,8 @@ pub enum EventKind {
         /// Which leg.
         leg: Name,
     },
-    /// What a participant receives of a track has changed. Only it and administrators get this event.
+    /// The reasons why a participant does not receive a track have changed, or there are none any more. Only it and
+    /// administrators get this event.
     WhyNot {
         /// Who should receive.
         participant: Name,
@@ -113,7 +114,8 @@ pub enum LeftReason {
     Removed,
     /// Its token has expired.
     Expired,
-    /// It had no signed-in socket and no event stream for longer than the service keeps such a participant.
+    /// It had no signed-in socket and no event stream, and made no request, for longer than the service keeps such a
+    /// participant.
     Gone,
     /// The conference has ended.
     ConferenceEnded,

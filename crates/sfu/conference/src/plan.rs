@@ -13,7 +13,7 @@ use p4runtime_proto::p4::v1::{Entity, Update, entity};
 /// The purpose of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// Writes the SFU's own address and the output port of the packets' copies for viewers.
+    /// Writes the addresses for which the SFU answers, and for each output port the addresses that copies leave with.
     Address,
     /// Records the planned changes of presenters, for a command that finds the change interrupted.
     Journal,
@@ -50,7 +50,7 @@ impl fmt::Display for Stage {
 /// One step. The next step begins when this one is complete.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// Waits until no packet uses unlinked state.
+    /// Waits until no packet uses state that earlier steps have made unreachable.
     Drain,
     /// Writes updates; their order does not matter.
     Write(Stage, Vec<Update>),
@@ -100,8 +100,8 @@ impl Plan {
             .sum()
     }
 
-    /// Returns all updates in order, for a switch with empty state that has received no packet. Such a switch needs no
-    /// drain, and its counters are already 0.
+    /// Returns all updates except those of counters, in order, for a switch with empty state that has received no
+    /// packet. Such a switch needs no drain, and its counters are already 0.
     pub fn into_updates_for_empty_switch(self) -> Vec<Update> {
         let is_counter = |update: &Update| {
             let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
@@ -132,7 +132,7 @@ pub trait Target {
         updates: Vec<Update>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Returns when no packet in the switch uses state that was unlinked before the call.
+    /// Returns when no packet in the switch uses state that was made unreachable before the call.
     fn drain(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 }
 

@@ -1,7 +1,7 @@
 //! `reprise load`: lets many participants join a conference, send, receive and measure.
 //!
-//! All participants are tasks of one thread. Each has its own socket with one leg (the socket's connection to the
-//! service), and signs in by itself. The requests of all participants share a few HTTP connections.
+//! All participants are tasks of one thread. Each that sends or receives has a socket of its own (a leg), and signs
+//! it in by itself. The requests of all participants share a few HTTP connections.
 
 mod packet;
 mod participant;
@@ -37,7 +37,7 @@ use tally::Tally;
 /// How long the load waits for the last packets.
 const LAST_PACKETS: Duration = Duration::from_secs(1);
 /// How long after the load's planned end the participants' tokens expire. If a load is killed, its participants stay in
-/// the conference until then.
+/// the conference until then at the latest.
 const TOKEN_REST: Duration = Duration::from_secs(120);
 
 pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {

@@ -31,7 +31,7 @@ impl Maps {
     /// Creates the maps, with room for at least `n_sockets` sockets.
     ///
     /// # Errors
-    /// The kernel's error, with the map's name.
+    /// The kernel refuses a map, or the image has no heap.
     pub(crate) fn create(image: &Image, n_sockets: u32) -> io::Result<Maps> {
         let template = device_map(TEMPLATE_ENTRIES)?;
         let mut made = Vec::with_capacity(image.maps.len());
@@ -129,7 +129,7 @@ impl Maps {
     }
 }
 
-/// Creates a device map with at least one entry.
+/// Creates an empty device map with room for this number of entries, which must not be 0.
 ///
 /// # Errors
 /// The kernel's error.

@@ -3,8 +3,8 @@
 //! The passes run after `lower` and before output, and also over another compiler's JSON. [`optimise`] repeats them
 //! until nothing changes or a maximum number of rounds is reached. Each file's module doc says why its pass is sound.
 //! Two rules hold for all passes. Objects that a control plane can name (tables, their actions and parameters,
-//! counters, meters, registers, action profiles, digests, value sets) and source locations stay unchanged. An unknown
-//! primitive or operation counts as reading and writing everything.
+//! counters, meters, registers, action profiles, digests, value sets) stay, with their names, and so do source locations.
+//! An unknown primitive or operation counts as reading and writing everything.
 
 // Public only for its test in `tests/`: a unit test would compile the library once more.
 #[doc(hidden)]
