@@ -67,6 +67,18 @@ def test_a_join_comes_with_tracks_and_subscriptions_or_is_refused(running: Runni
         # Other tracks and subscriptions stay as they are.
         again = client("bob").join("c", "bob", "Bob")
         assert (again["tracks"].keys(), again["subscriptions"]) == ({"cam"}, bob["subscriptions"])
+        # What is refused leaves everything as it was, the name too.
+        mic = {"kind": "audio", "qualities": [{"name": "one", "max_kbps": 64}]}
+        nothing = {"ann": {"mic": {}}}
+        with pytest.raises(ProblemError) as refused:
+            client("bob").join("c", "bob", "Rob", tracks={"mic": mic}, subscriptions=nothing)
+        assert refused.value.status == 404
+        there = running.administrator.conference("c")["participants"]["bob"]
+        assert (there["display_name"], there["tracks"].keys()) == ("Bob", {"cam"})
+        # An administrator may publish for others, but gets no keys. The name stays.
+        there = running.administrator.join("c", "bob", tracks={"mic": mic})
+        assert (there["display_name"], there["tracks"].keys()) == ("Bob", {"cam", "mic"})
+        assert not any("key" in leg for leg in there["legs"].values())
         camera.send(rtp(2))
         assert received(screen, 1) == [rtp(2)]
     twice = {"cam": cam, "mic": cam | {"kind": "audio"}}
@@ -76,6 +88,11 @@ def test_a_join_comes_with_tracks_and_subscriptions_or_is_refused(running: Runni
         (403, client("eve", max_kbps=9_999), {"tracks": {"cam": cam}}),
         (404, client("eve"), {"tracks": {"cam": cam}, "subscriptions": {"ann": {"mic": {}}}}),
         (422, client("eve"), {"tracks": twice}),
+        (
+            422,
+            client("eve"),
+            {"subscriptions": {f"p{number}": {"cam": {}} for number in range(257)}},
+        ),
         (422, client("eve"), {"tracks": {"cam": cam}, "subscriptions": {"eve": {"cam": {}}}}),
     ]
     for status, eve, wanted in cases:

@@ -75,11 +75,11 @@ class Client:
         `{"ann": {"audio": {}}}`. If one of them is refused, so is the join.
         """
         path = ("conferences", conference, "participants", participant)
-        body = {
-            "display_name": display_name,
-            "tracks": tracks or {},
-            "subscriptions": subscriptions or {},
-        }
+        body: dict[str, Any] = {"display_name": display_name}
+        if tracks:
+            body["tracks"] = tracks
+        if subscriptions:
+            body["subscriptions"] = subscriptions
         return self.request("PUT", path, body)
 
     def leave(self, conference: str, participant: str) -> None:

@@ -63,16 +63,20 @@ pub struct ConferenceSpec {
     pub title: String,
 }
 
+/// The most subscriptions that come with a join. More can be made afterwards.
+pub const JOIN_SUBSCRIPTIONS_MAX: usize = 256;
+
 /// A participant to add. If anything of it cannot be, nothing of it is done.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ParticipantSpec {
-    /// The name that people see, of at most 200 characters; by default the participant's name.
+    /// The name that people see, of at most 200 characters. By default it stays, and is the participant's name at
+    /// first.
     pub display_name: String,
-    /// Tracks to publish, by name. Other tracks of the participant stay as they are.
+    /// Tracks to publish, by name: they are set in this order. Other tracks of the participant stay as they are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tracks: BTreeMap<Name, TrackSpec>,
-    /// Tracks to receive, by publisher and name. Other subscriptions of the participant stay as they are.
+    /// Tracks to receive, by publisher and name, at most 256. Other subscriptions of the participant stay as they are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub subscriptions: BTreeMap<Name, BTreeMap<Name, SubscriptionSpec>>,
 }

@@ -1,9 +1,9 @@
 //! The conference service's HTTP interface as types: what the service answers with, what clients send, and the OpenAPI
 //! document's schemas are made from these.
 //!
-//! A *conference* has *participants*. A participant publishes *tracks*, each in one or more *qualities*, and subscribes to
-//! tracks of others. Each of its sockets is a *leg*: it sends one quality of a track or nothing, and receives any number
-//! of subscriptions or none.
+//! A *conference* has *participants*. A participant publishes *tracks*, each in one or more *qualities*, and subscribes
+//! to tracks of others. Each of its sockets is a *leg*: it sends one quality of a track or nothing, and receives any
+//! number of subscriptions or none.
 #![warn(missing_docs)]
 
 mod conferences;
@@ -16,9 +16,9 @@ mod token;
 mod why;
 
 pub use conferences::{
-    Conference, ConferenceSpec, Leg, Media, MediaAddress, MuteSpec, MutedBy, Participant,
-    ParticipantSpec, Quality, QualitySpec, Route, Subscription, SubscriptionSpec, Track, TrackKind,
-    TrackPath, TrackSpec, Transport,
+    Conference, ConferenceSpec, JOIN_SUBSCRIPTIONS_MAX, Leg, Media, MediaAddress, MuteSpec,
+    MutedBy, Participant, ParticipantSpec, Quality, QualitySpec, Route, Subscription,
+    SubscriptionSpec, Track, TrackKind, TrackPath, TrackSpec, Transport,
 };
 pub use counts::{Delay, Drops, LegCounts, LegTraffic, PortCounts, SwitchCounts};
 pub use events::{Event, EventKind, LeftReason};

@@ -575,20 +575,12 @@ impl Model {
         Some((self.bindings.get(&number)?.port, number))
     }
 
-    /// Returns a number for a new leg: a number that no leg has had yet, or the one that was given to a leg longest
-    /// ago.
-    ///
-    /// # Errors
-    /// All numbers are in use.
-    pub(crate) fn free_leg(&self, taken: &BTreeSet<u16>) -> Result<u16, Refusal> {
+    /// Returns numbers for new legs: first those that no leg has had yet, then the one that was given to a leg longest
+    /// ago, and so on.
+    pub(crate) fn free_legs(&self) -> impl Iterator<Item = u16> {
         let later = self.last_leg + 1..=limits::LEGS_MAX;
-        let mut numbers = later.chain(1..=limits::LEGS_MAX);
-        let free = numbers.find(|it| !self.legs.contains_key(it) && !taken.contains(it));
-        free.ok_or(Refusal::Full {
-            what: "legs",
-            max: usize::from(limits::LEGS_MAX),
-            of: "a switch",
-        })
+        let numbers = later.chain(1..=self.last_leg);
+        numbers.filter(|it| !self.legs.contains_key(it))
     }
 }
 

@@ -141,7 +141,7 @@ impl Model {
         expires_ms: u64,
         outside: &mut Outside<'_>,
     ) -> Result<Change, Refusal> {
-        check_text("display_name", &spec.display_name)?;
+        check_participant(spec)?;
         let others = self.participants(conference)?;
         let there = others.get(name);
         let mut events = Vec::new();
@@ -156,7 +156,7 @@ impl Model {
             events.push(EventKind::Joined { participant });
         }
         let mut record = there.cloned().unwrap_or_else(|| ParticipantRecord {
-            display_name: String::new(),
+            display_name: name.to_string(),
             joined_ms: outside.now_ms,
             expires_ms,
             legs: BTreeMap::new(),
@@ -164,11 +164,9 @@ impl Model {
             subscriptions: BTreeMap::new(),
         });
         record.expires_ms = expires_ms;
-        record.display_name = if spec.display_name.is_empty() {
-            name.to_string()
-        } else {
-            spec.display_name.clone()
-        };
+        if !spec.display_name.is_empty() {
+            record.display_name.clone_from(&spec.display_name);
+        }
         for (track, spec) in &spec.tracks {
             events.extend(set_track(&mut record, path_of(name, track), spec)?);
         }
@@ -418,13 +416,16 @@ impl Model {
         let receiving = record.subscriptions.values().map(|it| it.leg.clone());
         let named: BTreeSet<Name> = sending.chain(receiving).collect();
         record.legs.retain(|leg, _| named.contains(leg));
-        let mut taken = BTreeSet::new();
+        let mut free = self.free_legs();
         for leg in named {
             if record.legs.contains_key(&leg) {
                 continue;
             }
-            let number = self.free_leg(&taken)?;
-            taken.insert(number);
+            let number = free.next().ok_or(Refusal::Full {
+                what: "legs",
+                max: usize::from(limits::LEGS_MAX),
+                of: "a switch",
+            })?;
             let key = (outside.new_key)();
             record.legs.insert(leg, LegRecord { number, key });
         }
@@ -525,6 +526,16 @@ fn own_leg(first: &Name, second: &Name) -> Name {
     let mut text = format!("{first}.{second}");
     text.truncate(conference_api::NAME_LEN_MAX);
     Name::new(text).unwrap_or_else(|_| first.clone())
+}
+
+/// Checks what needs no model.
+pub(crate) fn check_participant(spec: &ParticipantSpec) -> Result<(), Refusal> {
+    check_text("display_name", &spec.display_name)?;
+    check_bounds("tracks", spec.tracks.len(), 0, limits::TRACKS_MAX)?;
+    let n_subscriptions = spec.subscriptions.values().map(BTreeMap::len).sum();
+    let max = conference_api::JOIN_SUBSCRIPTIONS_MAX;
+    check_bounds("publishers", spec.subscriptions.len(), 0, max)?;
+    check_bounds("subscriptions", n_subscriptions, 0, max)
 }
 
 fn check_track(spec: &TrackSpec) -> Result<(), Refusal> {

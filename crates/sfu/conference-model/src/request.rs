@@ -5,7 +5,8 @@ use conference_api::{
     TrackSpec,
 };
 
-use crate::BindingRecord;
+use crate::plan::check_participant;
+use crate::{BindingRecord, Refusal};
 
 /// A request. It is decided earlier whether the person or program that makes the request is allowed to make it. A
 /// request does not change anything that is already as requested, so it can be repeated.
@@ -23,7 +24,8 @@ pub enum Request {
         /// The conference.
         conference: Name,
     },
-    /// Adds a participant, or changes its display name and the time at which its token ends.
+    /// Adds a participant, or changes its display name and the time at which its token ends; publishes tracks and
+    /// subscribes, too, if the spec has some.
     PutParticipant {
         /// The conference.
         conference: Name,
@@ -105,4 +107,17 @@ pub enum Request {
         /// request waits. If `None`, signs the leg out whichever socket it has.
         socket: Option<BindingRecord>,
     },
+}
+
+impl Request {
+    /// Checks what can be checked without a model, so that a request that is too large is refused before it waits.
+    ///
+    /// # Errors
+    /// The request asks for something that is not possible.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Request::PutParticipant { spec, .. } => check_participant(spec),
+            _ => Ok(()),
+        }
+    }
 }

@@ -467,18 +467,31 @@ fn parts_of(conference: &Name, participant: &Name, spec: &ParticipantSpec) -> Ve
 fn a_join_does_what_the_requests_for_its_parts_do_or_nothing() {
     let mut rng = Rng::with_seed(11);
     let mut world = World::default();
-    let (mut n_done, mut n_refused) = (0, 0);
-    for _ in 0..4_000 {
+    let (mut n_new, mut n_again, mut refusals) = (0, 0, [0; 4]);
+    for _ in 0..12_000 {
         let request = random_request(&mut rng, &world.model);
         if let Ok(change) = world.plan(&request) {
             world.model.apply(&change);
         }
         let (conference, participant) = (name("c"), name(PEOPLE[rng.usize(..4)]));
+        if rng.u8(..8) == 0 {
+            let leave = Request::DeleteParticipant {
+                conference: conference.clone(),
+                participant: participant.clone(),
+                reason: LeftReason::Left,
+            };
+            if let Ok(change) = world.plan(&leave) {
+                world.model.apply(&change);
+            }
+        }
         let spec = random_spec(&mut rng);
         let mut apart = World {
             model: world.model.clone(),
             n_keys: world.n_keys,
         };
+        let has_both = !spec.tracks.is_empty() && !spec.subscriptions.is_empty();
+        let before = world.model.participant(&conference, &participant);
+        let before = before.ok().cloned();
         let parts = parts_of(&conference, &participant, &spec);
         let parts = parts.iter().map(|part| {
             let change = apart.plan(part)?;
@@ -500,22 +513,38 @@ fn a_join_does_what_the_requests_for_its_parts_do_or_nothing() {
                 let content = |model: &Model| {
                     let record = model.participant(&conference, &participant);
                     let record = record.expect("it is there").clone();
-                    // Legs get other numbers and keys.
+                    // New legs get other numbers and keys.
                     let legs: Vec<Name> = record.legs.into_keys().collect();
                     (record.tracks, record.subscriptions, legs)
                 };
                 assert_eq!(content(&world.model), content(&apart.model));
+                let record = world.model.participant(&conference, &participant);
+                let record = record.expect("it is there").clone();
+                for (leg, old) in before.iter().flat_map(|it| &it.legs) {
+                    assert!(record.legs.get(leg).is_none_or(|now| now == old));
+                }
                 assert_eq!(world.plan(&join), Ok(Change::default()));
-                n_done += 1;
+                n_new += usize::from(has_both && before.is_none());
+                n_again += usize::from(has_both && before.is_some());
             }
             (Err(refusal), Err(of_part)) => {
                 assert_eq!(refusal, of_part);
-                n_refused += 1;
+                refusals[match refusal {
+                    Refusal::OwnTrack => 0,
+                    Refusal::NoTrack(_)
+                    | Refusal::NoParticipant { .. }
+                    | Refusal::NoConference(_) => 1,
+                    Refusal::NoQuality { .. } => 2,
+                    Refusal::LegSends { .. } => 3,
+                    other => panic!("{other}"),
+                }] += 1;
             }
             (joined, parts) => panic!("{join:?}: {joined:?}, but its parts: {parts:?}"),
         }
     }
-    assert!(n_done > 500 && n_refused > 500, "{n_done} {n_refused}");
+    let counted = format!("{n_new} {n_again} {refusals:?}");
+    assert!(n_new > 50 && n_again > 50, "{counted}");
+    assert!(refusals.iter().all(|n| *n > 50), "{counted}");
 }
 
 #[expect(clippy::too_many_lines, reason = "a list of requests")]

@@ -29,6 +29,9 @@ use crate::metrics::Metrics;
 
 /// How many requests the store gets at once, at most.
 const BATCH_MAX: usize = 256;
+/// After this many events the writer stores what it has and tells readers, before it goes on. Readers take events while
+/// the store writes, so a batch does not overflow their queues.
+const EVENTS_PER_WRITE: usize = 1_024;
 /// How many requests may wait. Further ones are refused, so that those that wait are answered in time.
 const QUEUE_MAX: usize = 4_096;
 /// How many events a reader of events may be behind.
@@ -38,7 +41,7 @@ const SWITCH: Duration = Duration::from_secs(1);
 /// The pause before the store is read again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Why a request was not done.
+/// Why a request was not done, or may not have been done.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CoreError {
     /// The request asks for something that is not possible.
@@ -213,6 +216,7 @@ impl Core {
     }
 
     async fn make(&self, request: Request) -> Result<ChangeNumber, CoreError> {
+        request.check()?;
         let (answer, answered) = oneshot::channel();
         let job = Job { request, answer };
         self.requests.try_send(job).map_err(|error| match error {
@@ -372,18 +376,27 @@ impl Writer {
                 n_jobs = self.queue.recv_many(&mut jobs, BATCH_MAX) => n_jobs,
                 () = store.lost() => return,
             };
-            if n_jobs == 0 || !self.serve(std::mem::take(&mut jobs)).await {
+            if n_jobs == 0 {
                 return;
+            }
+            let mut waiting = jobs.drain(..);
+            while waiting.len() > 0 {
+                if !self.serve(&mut waiting).await {
+                    return;
+                }
             }
         }
     }
 
-    /// Carries out the requests of these jobs. Returns whether this service still leads.
-    async fn serve(&mut self, jobs: Vec<Job>) -> bool {
+    /// Carries out the requests of the next jobs. Returns whether this service still leads.
+    async fn serve(&mut self, jobs: &mut std::vec::Drain<'_, Job>) -> bool {
         let now_ms = now_ms();
+        let mut n_events = 0;
         let mut done: Vec<(Job, Change)> = Vec::new();
         let mut groups = Vec::new();
-        for job in jobs {
+        while n_events < EVENTS_PER_WRITE
+            && let Some(job) = jobs.next()
+        {
             let mut new_key = random_key;
             let mut outside = Outside {
                 now_ms,
@@ -397,6 +410,7 @@ impl Writer {
                         continue;
                     }
                     self.model.apply(&change);
+                    n_events += change.events.len();
                     done.push((job, change));
                     if !group.is_empty() {
                         groups.push(group);
@@ -501,7 +515,8 @@ mod tests {
     use std::path::Path;
 
     use conference_api::{
-        ConferenceSpec, ParticipantSpec, QualitySpec, TrackKind, TrackPath, TrackSpec, Transport,
+        ConferenceSpec, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind, TrackPath,
+        TrackSpec, Transport,
     };
     use conference_store::Embedded;
 
@@ -524,6 +539,21 @@ mod tests {
             participant: name(text),
             spec: ParticipantSpec::default(),
             expires_ms: 1,
+        }
+    }
+
+    fn track_spec(n_qualities: usize) -> TrackSpec {
+        let qualities = ["one", "two", "three"][..n_qualities].iter();
+        let qualities = qualities.map(|quality| QualitySpec {
+            name: name(quality),
+            max_kbps: 64,
+            leg: None,
+        });
+        TrackSpec {
+            kind: TrackKind::Audio,
+            transport: Transport::Rtp,
+            qualities: qualities.collect(),
+            sdp: String::new(),
         }
     }
 
@@ -622,19 +652,7 @@ mod tests {
         let track = |n_qualities: usize| Request::PutTrack {
             conference: name("c"),
             path: path.clone(),
-            spec: TrackSpec {
-                kind: TrackKind::Audio,
-                transport: Transport::Rtp,
-                qualities: ["one", "two", "three"][..n_qualities]
-                    .iter()
-                    .map(|quality| QualitySpec {
-                        name: name(quality),
-                        max_kbps: 64,
-                        leg: None,
-                    })
-                    .collect(),
-                sdp: String::new(),
-            },
+            spec: track_spec(n_qualities),
         };
         // A service that has just begun to lead is not connected yet.
         assert_eq!(waits_for_the_switch(&core, track(1)).await, 1);
@@ -677,6 +695,57 @@ mod tests {
         for answer in [both.0, both.1] {
             assert!(matches!(answer, Err(CoreError::Store(_))), "{answer:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn many_joins_at_once_overflow_no_reader_of_events() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let core = with_a_conference(&folder.path().join("store")).await;
+        let join = |participant: String, spec| Request::PutParticipant {
+            conference: name("c"),
+            participant: name(&participant),
+            spec,
+            expires_ms: 1,
+        };
+        let mut to_all = ParticipantSpec::default();
+        for publisher in 0..16 {
+            let publisher = format!("publisher{publisher}");
+            let mut spec = ParticipantSpec::default();
+            let of_publisher = to_all.subscriptions.entry(name(&publisher)).or_default();
+            for track in 0..16 {
+                let track = name(&format!("track{track}"));
+                spec.tracks.insert(track.clone(), track_spec(1));
+                of_publisher.insert(track, SubscriptionSpec::default());
+            }
+            core.ask(join(publisher, spec)).await.expect("done");
+        }
+        let mut events = core.events();
+        let n_events = 20 * (1 + 256);
+        assert!(n_events > EVENTS_MAX);
+        let reading = tokio::spawn(async move {
+            for _ in 0..n_events {
+                events.recv().await.expect("no event is lost");
+            }
+        });
+        let mut joins = tokio::task::JoinSet::new();
+        for receiver in 0..20 {
+            let request = join(format!("receiver{receiver}"), to_all.clone());
+            let core = core.clone();
+            joins.spawn(async move { core.ask(request).await });
+        }
+        for joined in joins.join_all().await {
+            joined.expect("done");
+        }
+        reading.await.expect("all are read");
+        let of_two = ["one", "two"].map(|it| (name(it), SubscriptionSpec::default()));
+        let too_many = (0..129).map(|it| (name(&format!("p{it}")), of_two.clone().into()));
+        let spec = ParticipantSpec {
+            subscriptions: too_many.collect(),
+            ..ParticipantSpec::default()
+        };
+        let refused = core.ask(join("eve".to_owned(), spec)).await;
+        let refused = refused.expect_err("refused").to_string();
+        assert_eq!(refused, "subscriptions: expected 0 to 256, found 258");
     }
 
     #[tokio::test(flavor = "multi_thread")]

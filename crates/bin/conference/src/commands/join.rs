@@ -37,8 +37,11 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     };
     let (conference, participant) = (bearer.conference, bearer.participant);
     let published = read_published(&join)?;
+    let mut programs = Vec::new();
     let mut spec = ParticipantSpec::default();
-    for (track, (_, sdp)) in &published {
+    for (track, (port, sdp)) in &published {
+        // Nobody hears of a track whose port is taken.
+        programs.push((track, *port, bind(track, *port).await?));
         let published = track_spec(track, Transport::Rtp, sdp.clone(), join.max_kbps);
         spec.tracks.insert(track.clone(), published);
     }
@@ -69,8 +72,8 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
         || format!("joined conference {conference} as {participant}"),
     );
     let work = async {
-        for (track, (port, _)) in &published {
-            host.publish(&joined, track, *port).await?;
+        for (track, port, program) in programs {
+            host.publish(&joined, track, (port, program)).await?;
         }
         if let Some(track) = &join.datagrams {
             host.publish_datagrams(&joined, track).await?;
@@ -121,6 +124,16 @@ fn track_spec(track: &Name, transport: Transport, sdp: String, max_kbps: u32) ->
         }],
         sdp,
     }
+}
+
+/// Opens the ports to which a program sends the RTP and RTCP of a track.
+async fn bind(track: &Name, port: u16) -> Result<Pair, Failure> {
+    Pair::bind(port).await.map_err(|error| {
+        Failure::new(format!(
+            "cannot listen on 127.0.0.1 port {port} and {} for track {track}: {error}",
+            port + 1
+        ))
+    })
 }
 
 /// Opens a participant's leg and signs it in.
@@ -268,14 +281,8 @@ impl Host {
         &mut self,
         joined: &Participant,
         track: &Name,
-        port: u16,
+        (port, program): (u16, Pair),
     ) -> Result<(), Failure> {
-        let program = Pair::bind(port).await.map_err(|error| {
-            Failure::new(format!(
-                "cannot listen on 127.0.0.1 port {port} and {} for track {track}: {error}",
-                port + 1
-            ))
-        })?;
         let leg = signed_in(joined, track).await?;
         say(
             self.json,

@@ -29,7 +29,8 @@ pub(super) async fn measure(
     response
 }
 
-/// Serves the metrics to anybody: they contain only numbers, unless the configuration asks for names.
+/// Serves the metrics to anybody. They contain only numbers, and the names of conferences and participants if the
+/// configuration asks for them.
 pub(super) async fn metrics(State(front): State<Front>) -> Response {
     let leading = front.leading();
     let more = match &leading {

@@ -39,7 +39,8 @@ pub use connections::{Connections, Peer};
 pub use failure::Failure;
 pub use front::{Front, Leading};
 
-/// The most bytes of a request's body. A join with a thousand subscriptions has fewer.
+/// The most bytes of a request's body. A join with the most tracks and subscriptions has fewer, with the longest names
+/// and session descriptions.
 const BODY_MAX: usize = 256 * 1024;
 
 /// What the service needs to serve requests.

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use conference_api::{
-    Leg, Name, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind, TrackPath, TrackSpec,
-    Transport,
+    JOIN_SUBSCRIPTIONS_MAX, Leg, Name, ParticipantSpec, QualitySpec, SubscriptionSpec, TrackKind,
+    TrackPath, TrackSpec, Transport,
 };
 use conference_client::{Api, ApiError, MediaSocket, PacketBuffer, now_ns};
 use tokio::sync::{Notify, watch};
@@ -226,7 +226,8 @@ impl Stay<'_> {
         others
     }
 
-    /// Joins with the track or, if the participant publishes nothing, with all subscriptions. Returns the leg.
+    /// Joins with the track or, if the participant publishes nothing, with as many subscriptions as a join may have.
+    /// Returns the leg.
     async fn enter(
         &self,
         others: &[usize],
@@ -237,7 +238,7 @@ impl Stay<'_> {
             let track = self.track_of(kind);
             spec.tracks.insert(self.shared.track.clone(), track);
         } else {
-            for publisher in others {
+            for publisher in others.iter().take(JOIN_SUBSCRIPTIONS_MAX) {
                 receiver.borrow_mut().subscribes_to(*publisher);
                 let publisher = self.shared.publishers[*publisher].clone();
                 let track = (self.shared.track.clone(), self.subscription());
@@ -308,10 +309,13 @@ impl Stay<'_> {
         socket: &Option<MediaSocket>,
         is_signed_in: &Notify,
     ) -> Result<(), Failure> {
-        if self.member.publishes.is_some() {
-            for publisher in others {
-                self.subscribe(*publisher, receiver).await?;
-            }
+        let n_made = if self.member.publishes.is_some() {
+            0
+        } else {
+            JOIN_SUBSCRIPTIONS_MAX
+        };
+        for publisher in others.iter().skip(n_made) {
+            self.subscribe(*publisher, receiver).await?;
         }
         if socket.is_some() {
             is_signed_in.notified().await;
