@@ -97,8 +97,31 @@ impl EtcdCluster {
         self.wait();
     }
 
-    /// Sends a node a signal, for example `STOP` or `CONT`.
-    pub fn signal(&self, number: usize, signal: &str) {
+    /// Stops a node (SIGSTOP). Returns when none of its threads runs any more: on a busy machine, that is some time after
+    /// the signal was sent.
+    pub fn stop(&self, number: usize) {
+        self.signal(number, "STOP");
+        let tasks = format!("/proc/{}/task", self.nodes[number].child.id());
+        let is_stopped = |task: std::io::Result<std::fs::DirEntry>| {
+            let stat = std::fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+            // The state follows the name, which is in brackets and may have brackets in it.
+            Some(stat.rsplit_once(") ")?.1.starts_with('T'))
+        };
+        let are_all_stopped = || {
+            let all = std::fs::read_dir(&tasks).expect("the node runs");
+            all.map(is_stopped).all(|it| it == Some(true))
+        };
+        while !are_all_stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Lets a stopped node run again.
+    pub fn resume(&self, number: usize) {
+        self.signal(number, "CONT");
+    }
+
+    fn signal(&self, number: usize, signal: &str) {
         let id = self.nodes[number].child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &id]).status();
         assert!(sent.expect("kill runs").success());

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use dataplane::SwitchConfig;
-use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, TableCounters, latency};
-use tonic::{Code, Request};
+use p4runtime_proto::reprise::v1::{
+    DrainRequest, DrainResponse, GetCountersRequest, TableCounters, latency,
+};
+use tokio::task::JoinHandle;
+use tonic::{Code, Request, Response, Status};
 
 use crate::harness::{DEVICE_ID, Harness, JSON, frame, in_time, p4info};
 use crate::table_entries::forward_entry;
@@ -26,6 +29,18 @@ pub const DRAIN: DrainRequest = DrainRequest {
     device_id: DEVICE_ID,
 };
 
+/// Calls for a drain. Returns when it has started: calls are handled in order, and a later one has been answered.
+async fn begin_drain(harness: &Harness) -> JoinHandle<Result<Response<DrainResponse>, Status>> {
+    let mut client = harness.switch_client().await;
+    let drain = tokio::spawn(async move { client.drain(DRAIN).await });
+    let mut other = harness.switch_client().await;
+    let later = other.get_counters(GetCountersRequest {
+        device_id: DEVICE_ID,
+    });
+    in_time(later).await.unwrap();
+    drain
+}
+
 #[tokio::test]
 async fn an_empty_switch_is_drained_at_once() {
     let harness = Harness::start().await;
@@ -36,20 +51,20 @@ async fn an_empty_switch_is_drained_at_once() {
 #[tokio::test]
 async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
     let harness = slow_harness().await;
-    let mut client = harness.switch_client().await;
     for _ in 0..3 {
         harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
     }
     let mut n_sent = harness.switch.transmitted().len();
     assert!(n_sent < 3, "the port is slow, and still sent {n_sent}");
 
-    let drain = tokio::spawn(async move { client.drain(DRAIN).await });
-    // Calls are handled in order: once a later call has ended, the drain has started.
+    let drain = begin_drain(&harness).await;
     let mut second = harness.switch_client().await;
     let mut short = Request::new(DRAIN);
     short.set_timeout(Duration::from_millis(200));
     let refused = in_time(second.drain(short)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::DeadlineExceeded, "{refused:?}");
+    // The server ends the call, or on a busy machine the client first, whose tonic calls it cancelled.
+    let ends = [Code::DeadlineExceeded, Code::Cancelled];
+    assert!(ends.contains(&refused.code()), "{refused:?}");
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
 
     while n_sent < 3 {
@@ -67,18 +82,7 @@ async fn a_stopping_server_answers_those_who_wait_for_a_drain() {
     for _ in 0..3 {
         harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
     }
-    let mut client = harness.switch_client().await;
-    let drain = tokio::spawn(async move { client.drain(DRAIN).await });
-    in_time(async {
-        let mut other = harness.switch_client().await;
-        other
-            .get_counters(GetCountersRequest {
-                device_id: DEVICE_ID,
-            })
-            .await
-            .unwrap();
-    })
-    .await;
+    let drain = begin_drain(&harness).await;
     harness.stop().await;
     let refused = in_time(drain).await.unwrap().unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
