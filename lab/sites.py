@@ -80,7 +80,7 @@ class Link:
 
 
 def viewer_ip(place: int) -> IPv4Address:
-    """The address of a viewer of participant 1's stream: the first viewer is participant 2."""
+    """The address of a viewer of participant 1's stream; viewer 0 is participant 2."""
     return _FIRST + 1 + place
 
 

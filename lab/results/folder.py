@@ -379,7 +379,7 @@ def _lines(kind: type[Line], columns: Mapping[str, Sequence[int]]) -> tuple[Line
 
 
 def thinned(run: Run, samples_max: int) -> Run:
-    """Keeps every n-th sample of each stream, so that at most about `samples_max` are left."""
+    """Keeps every n-th sample of each stream, leaving some `samples_max` in all."""
     every = -(-len(run.seen.samples) // samples_max)
     counts: Counter[int] = Counter()
     samples = []

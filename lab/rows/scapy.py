@@ -55,8 +55,8 @@ class Userspace(ScapyRow):
 class UserspacePortPerHost(ScapyRow):
     """The multicast paper's SFU: an interface for each host, a group for each UDP port.
 
-    As in the multicast rows, all senders share a group (`lab.rows.shared_groups`). `ValueError` is
-    raised if viewers differ by more than the senders themselves.
+    All senders to a UDP port share its group (`lab.rows.shared_groups`). `ValueError` is raised if
+    two streams to one port have different viewers, apart from their senders.
     """
 
     name = "userspace_port_per_host"

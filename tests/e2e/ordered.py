@@ -1,4 +1,6 @@
-"""A sequencer, its configuration service, and hosts on the switch's ports, each in a namespace.
+"""A switch as sequencer, its configuration service, and hosts on the switch's ports.
+
+Switch and service share a namespace; each host has one of its own.
 
     h1 ... hN --veth-- ports 1 to N | reprise-switch | port 100 --veth-- the service
 
@@ -125,7 +127,7 @@ class Ordered:
         return dict(group)
 
     def n_receiving(self, name: str = "counter") -> int:
-        """How many connected members have the group's epoch; 0 if the group is not active."""
+        """How many connected members receive in the group's epoch; 0 if the group is not active."""
         group = self.group(name)
         receiving = [
             member["receiver"] is not None and member["installed"] == group["epoch"]

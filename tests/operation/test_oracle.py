@@ -178,7 +178,7 @@ def test_nobody_is_served_by_a_port_without_an_address() -> None:
 
 
 def choices_of(presenters: Sequence[int], *udp_ports: int) -> Choices:
-    """Returns the values that random commands choose from, for nine hosts on two ports."""
+    """Returns the values that random commands choose from: nine hosts on two switch ports."""
     return Choices(
         groups=range(1, 5),
         presenters=presenters,

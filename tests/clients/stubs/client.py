@@ -34,7 +34,7 @@ def has(message: type[Message], field: str) -> bool:
 
 @cache
 def p4info(program: Path) -> p4info_pb2.P4Info:
-    """A program's P4Info, in protobuf's binary form if the program can be compiled here.
+    """A program's P4Info: compiled if the program's source is here, otherwise read from its text.
 
     Protobuf's implementation in Python does not know which fields of these stubs are maps, so
     it cannot read maps from a text.
@@ -147,7 +147,7 @@ class Client:
         self.stub.Write(request, timeout=PATIENCE_S)
 
     def sender(self) -> dict[str, object]:
-        """The fields by which every request identifies its device, role and controller."""
+        """The fields by which a write identifies its device, role and controller."""
         return {"device_id": self.device_id, "role": self.role, "election_id": self.election_id}
 
     def insert(self, *messages: Message) -> None:
@@ -179,7 +179,7 @@ class Client:
     def set_pipeline(
         self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
-        """Sets a program. A request without `of` has no program and commits the saved one."""
+        """Sets a program. Without `of` there is none: P4Runtime's COMMIT takes the saved one."""
         request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)

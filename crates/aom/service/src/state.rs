@@ -96,8 +96,9 @@ pub(crate) struct Member {
     pub(crate) switch_port: u16,
     #[serde(with = "hex")]
     pub(crate) fingerprint: Fingerprint,
-    /// The key of the process that was connected when the last epoch began. In a Byzantine group a member without a key
-    /// does not receive yet.
+    /// In a Byzantine group, the key by which others check this member's confirmations. It is of the member's process
+    /// that was connected when the newest epoch began or, if none was, of an earlier one. A member without a key does
+    /// not receive yet.
     pub(crate) confirm_key: Option<PublicKey>,
 }
 

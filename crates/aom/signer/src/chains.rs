@@ -8,7 +8,8 @@ use aom::chain::Hash;
 
 use crate::ratio::Unsigned;
 
-/// What the signer keeps of a chain: its last packet, and the packets since the last signature.
+/// What the signer keeps of a chain: its last packet, how many packets came since the last signature, and
+/// since when.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub epoch: u32,
@@ -22,7 +23,8 @@ pub(crate) struct Chain {
     pub unsigned_from: Duration,
     /// The last packet as it was sent, if it was not signed.
     pub frame: Vec<u8>,
-    /// The earliest time of another attempt to sign the last packet, if the previous attempt found no nonce.
+    /// The earliest time of another attempt to sign the last packet, if the pool of nonces was empty at the
+    /// previous one.
     pub retry_at: Duration,
 }
 

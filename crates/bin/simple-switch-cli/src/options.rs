@@ -10,10 +10,10 @@ pub enum Pre {
     /// There is none.
     #[value(name = "None")]
     None,
-    /// Nodes have ports.
+    /// The nodes of a multicast group have ports.
     #[value(name = "SimplePre")]
     Simple,
-    /// Nodes have ports and LAGs.
+    /// The nodes of a multicast group have ports and link aggregation groups (LAGs).
     #[value(name = "SimplePreLAG")]
     SimpleLag,
 }

@@ -353,8 +353,8 @@ pub trait Engine: Send {
         Rounds::none(input)
     }
 
-    /// Makes the clone that the egress pass asked for. The clone has the headers as they are now, and the metadata of
-    /// its field list.
+    /// Makes the clones that the egress pass asked for, under one handle. They have the headers as they are now, and
+    /// the metadata of their field list.
     fn clone_egress(
         &mut self,
         state: &mut State,

@@ -2,11 +2,11 @@
 //! crate calls it the packet's block.
 //!
 //! The block begins with what every pass (a packet's way through ingress or egress) touches: one validity byte for each
-//! header, then the `nextIndex` of each stack and the width of each varbit field (32 bits each). The metadata fields
-//! follow; the last metadata fields are those that nobody reads. Then come the fields of the headers that must be zero
-//! before the parser runs ([`crate::blank`]), and then the fields of the other headers. Each of these two groups is in
-//! the order of the header ids, so that the elements of a stack in one group are equally spaced. All offsets are in
-//! bytes from the beginning of the block.
+//! header, then the `nextIndex` of each stack, and for each header the width of its varbit field (32 bits each). The
+//! metadata fields follow; the last metadata fields are those that nobody reads. Then come the fields of the headers
+//! that must be zero before the parser runs ([`crate::blank`]), and then the fields of the other headers. Each of these
+//! two groups is in the order of the header ids, so that the elements of a stack in one group are equally spaced.
+//! Offsets are in bytes from the beginning of the block, except [`Slot::packed`].
 //!
 //! A field is *unpacked* or *packed*. An unpacked field takes as many 8-byte words as it needs, the lowest first,
 //! sign-extended to whole words if it is signed and zero-extended otherwise. A packed field stays as it is on the wire,
@@ -35,7 +35,7 @@ pub struct Slot {
     /// Offset in bytes of the lowest word; for a packed field, of the copy of its header's bytes.
     pub offset: u32,
     pub words: u32,
-    /// The width in bits; for a varbit field, the maximum width.
+    /// The width in bits; for a varbit field, the maximum width of all varbit fields.
     pub bits: u32,
     pub signed: bool,
     /// Whether it is a varbit field; its current width is at [`Layout::variable_bits`].

@@ -225,7 +225,8 @@ pub struct Header {
     pub header_type: String,
     /// Metadata is always valid and never deparsed.
     pub metadata: bool,
-    /// Whether Thrift and PI leave the header out; p4c always writes `true`.
+    /// Whether BMv2's control interfaces (Thrift, and PI for P4Runtime) do not show the header; p4c always writes
+    /// `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pi_omit: Option<bool>,
 }
@@ -257,7 +258,7 @@ pub struct HeaderUnion {
     pub union_type: String,
     /// The members, in the type's order.
     pub header_ids: Vec<u32>,
-    /// Whether Thrift and PI leave the union out.
+    /// Whether BMv2's control interfaces (Thrift, and PI for P4Runtime) do not show the union.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pi_omit: Option<bool>,
 }

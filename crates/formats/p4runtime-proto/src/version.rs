@@ -8,8 +8,8 @@ use std::str::FromStr;
 
 use crate::p4::config::v1::P4Info;
 
-/// The name of an environment variable whose value is a version of P4Runtime. Every program of Reprise writes a P4Info
-/// for this version.
+/// The name of an environment variable whose value is a version of P4Runtime. A program of Reprise that writes a P4Info
+/// writes it for that version.
 pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 
 /// A version of P4Runtime whose P4Info differs from that of the version before.
@@ -59,10 +59,10 @@ impl fmt::Display for P4RuntimeVersion {
 }
 
 impl P4RuntimeVersion {
-    /// The version in the environment variable; the newest version if the variable is not set.
+    /// The version in the environment variable; the newest version if the variable is not set or is empty.
     ///
     /// # Errors
-    /// The variable is set to something other than a version.
+    /// The variable has another text than a version.
     pub fn of_environment() -> Result<Self, String> {
         match std::env::var(P4RUNTIME_VERSION_VARIABLE) {
             Ok(text) if !text.is_empty() => {

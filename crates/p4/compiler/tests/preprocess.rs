@@ -1,6 +1,6 @@
 //! Tests what the preprocessor makes of macros and conditions. The expected outputs in
 //! `testdata/compiler/preprocessor.txt` are those of GCC's preprocessor as p4c runs it (`cpp -undef -nostdinc -x
-//! assembler-with-cpp`, version 12), including the white space within lines.
+//! assembler-with-cpp`, version 12). The tests compare where there is white space, not how much.
 
 use std::fs;
 

@@ -193,7 +193,7 @@ pub enum Helper {
     XdpAdjustHead = 44,
     /// Redirects the frame to a device or a socket in a map.
     RedirectMap = 51,
-    /// Moves the beginning of the metadata in front of the frame.
+    /// Moves the beginning of the metadata, which lies in front of the frame.
     XdpAdjustMeta = 54,
     /// Copies a record into a ring; returns 0 if there was room.
     RingbufOutput = 130,

@@ -75,7 +75,7 @@ impl Drop for Pages {
 pub struct RingBuffer {
     map: Map,
     consumer: Pages,
-    /// The writers' position, and from the second page on the records, mapped twice.
+    /// The writers' position in the first page. The records follow from the second page on; they are mapped twice.
     records: Pages,
     page_bytes: usize,
     record: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a switch has counted.
+//! What a switch has counted. A leg is a participant's connection by one UDP socket.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct LegCounts {
     pub sent: LegTraffic,
     /// What the leg has received.
     pub received: LegTraffic,
-    /// Packets of what it has sent that were dropped, since it sent more than its rate.
+    /// Packets that it has sent and that were dropped because it exceeded its rate.
     pub policed_packets: u64,
     /// The port by which it is reached; null if it is not signed in, or the switch does not tell of its ports.
     pub port: Option<PortCounts>,
@@ -38,7 +38,7 @@ pub struct LegCounts {
 /// What the switch has counted of one of its ports, since its process began.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PortCounts {
-    /// How long what left by it was in the switch; null if nothing has left.
+    /// How long the packets that left by it were in the switch; null if none has left.
     pub delay: Option<Delay>,
     /// Packets that it has dropped, by reason (docs/switch.md, "Drop reasons"); only reasons that occurred.
     pub drops: BTreeMap<String, Drops>,
@@ -64,7 +64,8 @@ pub struct Drops {
     pub packets: u64,
     /// How many in the last second.
     pub packets_per_s: u64,
-    /// When the last one was counted, to the second, in milliseconds since 1970; null if none was while the service looked.
+    /// When the last one was counted, to the second, in milliseconds since 1970; null if none was since the
+    /// service first read the counter.
     pub last_ms: Option<u64>,
 }
 
@@ -75,7 +76,7 @@ pub struct SwitchCounts {
     pub switch: Name,
     /// Whether the service is connected to it. Without that, the counters are the last that were read.
     pub connected: bool,
-    /// Packets that it has not forwarded after they arrived, by the program's verdict (p4/lib/conference_verdict.p4); only
+    /// Packets that the program has dropped, by its verdict without `drop_` (p4/lib/conference_verdict.p4); only
     /// verdicts that occurred.
     pub drops: BTreeMap<String, Drops>,
     /// Its ports by number.

@@ -77,7 +77,7 @@ impl HelloFrame {
         };
         let udp = ip.udp(self.media_port, from.udp_port);
         let mut frame = Vec::with_capacity(udp.size(payload.len()));
-        // Writing to a Vec fails only for a payload above 64 KiB.
+        // Writing to a Vec fails only for a payload of almost 64 KiB or more.
         match udp.write(&mut frame, payload) {
             Ok(()) => frame,
             Err(_) => Vec::new(),

@@ -2,7 +2,7 @@
 //! another process. Without escapes, a line end in the text would forge another line, an escape sequence would control
 //! the terminal, and a directional character would reorder what is shown.
 //!
-//! Such characters become `\u001b` and the like, as in JSON, so that the content of a JSON string keeps its meaning.
+//! Such characters become `\u001b` and the like, as in JSON. So if the text is JSON, its strings keep their meaning.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -73,7 +73,7 @@ macro_rules! commands {
     };
 }
 
-/// Every command, sorted by name.
+/// Every command but `help` and `EOF`, sorted by name.
 pub const COMMANDS: &[Command] = commands! {
     "act_prof_add_member_to_group", "PROFILE MEMBER GROUP", Takes::Profile, profiles::add_to_group, "Puts a member into a group";
     "act_prof_create_group", "PROFILE", Takes::Profile, profiles::create_group, "Makes an empty group and says its handle";

@@ -1,4 +1,4 @@
-//! The switch as a controller sees it. P4Runtime itself is tested with the server.
+//! The switch as a controller and Prometheus see it. The crate `p4runtime-server` tests P4Runtime itself.
 
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,7 @@ use control::{
 use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
 use testkit::memory_loop::MemoryLoop;
 
-/// Timeout of a test: longer than anything takes here.
+/// Timeout of one wait in a test: longer than anything takes here.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// After this number of yields every task that is able to continue has continued.

@@ -328,7 +328,7 @@ impl<'p> Values<'p> {
         self.lose_headers(&instances::within(self.ir, stack));
     }
 
-    /// Makes a header, and the validity of its union's other members, depend on anything.
+    /// Records that a header, and the validity of its union's other members, may depend on anything.
     fn lose_member(&mut self, header: HeaderId) {
         self.lose_header(header);
         self.write_valid(header, &Inputs::anything(), true);

@@ -193,8 +193,8 @@ fn value_of(cell: u64) -> u32 {
 
 #[inline(always)]
 fn start(hash: u64, mask: usize) -> usize {
-    // The position comes from middle bits of the hash, which is made of folded products: these bits depend on every bit
-    // of the factors.
+    // The hash is made of products of words, each with its halves joined by XOR. Its middle bits depend on every bit of
+    // the words, so they give the position.
     usize::try_from(hash >> 20).expect("a usize has 64 bits") & mask
 }
 

@@ -91,9 +91,9 @@ pub(crate) enum Message {
     Commit(Vec<Op>),
     /// Reports this epoch as drained once no packet sees what earlier commits have replaced.
     Drain(u64),
-    /// A control call waits for a removed entry's body (its memory, [`crate::image::Body`]).
+    /// A control call waits until another entry can use a removed entry's body (its memory, [`crate::image::Body`]).
     Hurry,
-    /// A grace period has ended, or the grace periods were stopped.
+    /// A grace period has ended, or none is waited for any more because the engine stops.
     Look,
 }
 

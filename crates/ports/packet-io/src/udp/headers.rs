@@ -19,8 +19,8 @@ pub(super) const HEADROOM_BYTES: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES
 /// Longest headers of a frame, in bytes, with two VLAN tags and IPv4 options.
 const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + 2 * TAG_BYTES + IPV4_BYTES_MAX + UDP_BYTES;
 
-/// Returns the MAC address that frames of a UDP port have for an IP address: locally administered (02:00), then the
-/// address's last four bytes. 10.0.1.4 is 02:00:0a:00:01:04.
+/// Returns the MAC address that stands for an IP address in the frames of a switch's port that is a UDP socket: 02:00
+/// (locally administered), then the address's last four bytes. 10.0.1.4 is 02:00:0a:00:01:04.
 pub fn mac_of(address: IpAddr) -> [u8; 6] {
     let last = match address {
         IpAddr::V4(address) => address.octets(),
@@ -32,8 +32,8 @@ pub fn mac_of(address: IpAddr) -> [u8; 6] {
     [2, 0, last[0], last[1], last[2], last[3]]
 }
 
-/// Writes headers in front of the payload that begins [`HEADROOM_BYTES`] into `buffer`. Returns the frame, or `None` if
-/// the frame is too long for its length fields, or if one address is IPv4 and the other IPv6.
+/// Writes headers in front of the payload, which begins at byte [`HEADROOM_BYTES`] of `buffer`. Returns the frame, or
+/// `None` if the frame is too long for its length fields, or if one address is IPv4 and the other IPv6.
 pub(super) fn write_headers(
     buffer: &mut [u8],
     source: SocketAddr,
@@ -105,8 +105,8 @@ pub(super) struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Finds the datagram in a frame. Returns `None` if the frame is not one whole UDP datagram, straight over IPv4 or
-    /// IPv6.
+    /// Finds the datagram in a frame. Returns `None` if the frame is not a whole UDP datagram over IPv4, or over IPv6
+    /// without extension headers.
     pub(super) fn find([head, rest]: [&'a [u8]; 2]) -> Option<Datagram<'a>> {
         let mut start = [0; HEADERS_BYTES_MAX];
         let n_head = head.len().min(start.len());

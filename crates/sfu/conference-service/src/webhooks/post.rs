@@ -35,11 +35,11 @@ impl Poster {
         }
     }
 
-    /// Sends an event once. The event is signed for the configured address, and goes to no other: no redirect is
+    /// Sends an event once, signed with the hook's secret. It goes to the configured address only: no redirect is
     /// followed.
     ///
     /// # Errors
-    /// Nobody answers, or the answer has a status other than 200 to 299.
+    /// The request cannot be made, nobody answers, or the answer has a status other than 200 to 299.
     pub(super) async fn post(&self, event: &Event) -> Result<(), String> {
         // An event has only texts, numbers and names, which JSON can express.
         let body = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());

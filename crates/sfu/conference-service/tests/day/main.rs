@@ -1,7 +1,8 @@
 //! A day of a conference service in virtual time: people come, publish, subscribe, mute and go, hosts vanish and move,
-//! packets are forged, the switch and the service are restarted. The service's own code for the model, the switch's
-//! entries, sign-in and activity drives a switch in memory that runs `p4/conference.p4`. An oracle ([`book`]) says of
-//! each packet where it must go, and once a second what the switch and the store must have.
+//! packets are forged, the switch and the service are restarted. A switch in memory runs `p4/conference.p4`. It is
+//! driven by the service's own code: the model, the entries that the switch must have, sign-in, and what the switch has
+//! counted. An oracle ([`book`]) says of each packet where it must go, and once a second what the switch and the store
+//! must have.
 //!
 //! Everything is drawn at random from a seed, which is printed. `REPRISE_SEED` sets the seed, so that a day can be
 //! repeated.

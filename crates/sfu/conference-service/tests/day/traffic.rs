@@ -1,4 +1,4 @@
-//! Sends packets, and checks what happens to them.
+//! Sends packets, and checks what happens to them. A leg is a participant's connection by one UDP socket.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::frames::{self, MEDIA_PORT};
 use crate::service::DAWN_MS;
 use crate::switch::Left;
 
-/// The most hellos that a host says in a second: a first hello, a second one with the nonce that it got, and those that
-/// may follow.
+/// The most hellos that a host says within a simulated second: the first, one with the challenge's nonce, and two more
+/// if the answers ask for them.
 const HELLOS_MAX: usize = 4;
 /// How many sockets are drawn to find one whose packets somebody receives.
 const TRIES: usize = 4;
@@ -47,8 +47,9 @@ fn expected(
 }
 
 impl Day {
-    /// Sends a datagram, and demands that it goes where it must. Returns what left, and whether it came to the controller;
-    /// `None` if it was not sent, since the oracle does not know how much of the leg's rate is left.
+    /// Sends a datagram, and demands that it goes where it must. Returns what left, and whether it came to the
+    /// controller. Returns `None` if the switch has no program or only a part of the last writes. Returns `None` also
+    /// if the datagram was not sent, because the oracle does not know how much of the leg's rate is left.
     pub fn send(
         &mut self,
         from: &BindingRecord,
@@ -147,7 +148,8 @@ impl Day {
         self.statistics.add("packets between two states");
     }
 
-    /// Sends a hello, lets the service answer it, and returns what came back to the sender. `None` if nothing was sent.
+    /// Sends a hello, lets the service answer it, and returns what came back to the sender; `None`
+    /// if [`Day::send`] returns `None`.
     pub fn say(&mut self, from: &BindingRecord, bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         let (left, is_for_controller) = self.send(from, MEDIA_PORT, bytes, true)?;
         let mut came: Vec<Vec<u8>> = Vec::new();
@@ -221,7 +223,8 @@ impl Day {
         );
     }
 
-    /// Says somebody else's hello, and demands that it leads to no more than a challenge.
+    /// Says a forged hello or somebody else's, and demands that it signs no socket in. The only answers may be `Alive`
+    /// and, if the hello is signed with a right key, a challenge.
     fn say_what_must_not_sign_in(&mut self, from: &BindingRecord, bytes: &[u8], is_signed: bool) {
         let before = self.book.bound.clone();
         let Some(came) = self.say(from, bytes) else {
@@ -328,7 +331,8 @@ impl Day {
                     .expect("some");
                 let is_v4 = other.address.is_ipv4() == place.address.is_ipv4();
                 if is_v4 {
-                    // The victim's address on any port of the switch.
+                    // The packet has the victim's address, but arrives at another port and is sent to that port's own
+                    // address.
                     (place.port, place.own_mac, place.own_address) =
                         (other.port, other.mac, other.address);
                 }
@@ -342,7 +346,7 @@ impl Day {
             MEDIA_PORT
         };
         if place == victim_place {
-            // The switch cannot tell these packets from the victim's, except for hellos.
+            // Nobody can tell these packets from the victim's, but hellos by their signature. So this is a hello.
             let key = std::array::from_fn(|_| self.rng.u8(..));
             let bytes = self.forged(victim.into(), &key);
             self.say_what_must_not_sign_in(&place, &bytes, false);

@@ -193,7 +193,7 @@ fn rcu_is_not_asked_for_what_polls_end_soon() {
     for _ in 0..100 {
         graces.wait_past(graces.now()).expect("at once");
     }
-    // A job that takes a period of RCU runs on the thread.
+    // A job runs on the thread, and counts as a period of RCU.
     let (done, is_done) = std::sync::mpsc::channel();
     graces.do_within(Box::new(move || done.send(()).map_err(io::Error::other)));
     is_done.recv_timeout(TIMEOUT).expect("the thread has time");

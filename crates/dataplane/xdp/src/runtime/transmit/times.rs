@@ -21,9 +21,9 @@ const STREAM: i16 = -40;
 const KEY: i16 = -56;
 const VALUE: i16 = -64;
 
-/// Position of a frame in the record.
+/// The index of a frame in the record of a device's queue, [`note`].
 const PLACE: Reg = R6;
-/// Holds [`note::N_EQUAL`] when the frames are counted.
+/// How many frames in a row have the same origin, while they are counted.
 const N_EQUAL: Reg = R8;
 /// How many frames the driver took.
 const N_TAKEN: Reg = R9;
@@ -39,8 +39,8 @@ pub(super) fn middle_ns(bucket: u32) -> u64 {
     }
 }
 
-/// Records the times of the frames that the driver took. R7 is the record, R8 how many the driver took, R9 the number
-/// of frames, `R10 - 4` the interface. Overwrites all registers.
+/// Records the times of the frames that the driver took. At first R7 is the record, R8 how many the driver took, R9 the
+/// number of frames in the record, and `R10 - 4` the interface. Overwrites all registers but R7.
 pub(super) fn add(asm: &mut Assembler) {
     let [all, first, same, next, record, done] = [(); 6].map(|()| asm.label());
     asm.jump_if(Jump::Le, R9, R8, all);
@@ -81,7 +81,8 @@ pub(super) fn add(asm: &mut Assembler) {
 
 /// If the first and the last frame have the same origin (arrival time and stream), takes all frames as one group and
 /// jumps to `record`.
-/// Comparing these two suffices: a packet's copies are consecutive, and no two packets have the same arrival time.
+/// Comparing these two suffices: a packet's copies are consecutive, and no two packets have the same known
+/// arrival time.
 fn take_all(asm: &mut Assembler, record: Label) {
     let differ = asm.label();
     asm.mov(R1, N_TAKEN);

@@ -1,4 +1,4 @@
-//! Reads keys, arguments and indices from P4Runtime messages.
+//! Reads keys, arguments and indices from P4Runtime messages, and makes exact matches.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,5 @@
-//! Lists the subjects: every program of the suite with random control calls, and the SFU programs with conferences.
+//! Lists the subjects: every program that has a packet test, and the SFU programs, with random control calls; and the
+//! SFU programs with conferences.
 
 use std::path::PathBuf;
 
@@ -10,9 +11,9 @@ use dataplane::{Program, engine::ir::Primitive};
 use testkit::repository::root;
 
 const CONFERENCES: u64 = 8;
-/// Seed of the conferences. Each case also has a seed of its own.
+/// The first conference's seed; each further conference has the next number. Each case also has a seed of its own.
 const CONFERENCE_SEED: u64 = 0x5f0;
-/// The number of cases that a program with state has in a round.
+/// How often a subject with state comes in a round, which is one run through all subjects.
 const TIMES_WITH_STATE: usize = 3;
 
 /// A program and the source of its cases: either the program's parser and tables, or a conference.
@@ -58,8 +59,8 @@ impl Subject {
     }
 }
 
-/// Returns the order in which a round runs the subjects, as indexes into `subjects`. Subjects with state, in tables or
-/// elsewhere, occur several times.
+/// Returns the order in which a round runs the subjects, as indexes into `subjects`. Subjects with state, or whose
+/// packets pass again, occur several times.
 pub fn order(subjects: &[Subject]) -> Vec<usize> {
     let has_state = |at: &usize| {
         let features = subjects[*at].features(Activity::default());
