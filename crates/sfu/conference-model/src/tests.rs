@@ -463,6 +463,23 @@ fn parts_of(conference: &Name, participant: &Name, spec: &ParticipantSpec) -> Ve
     parts
 }
 
+type Events = Vec<(Name, EventKind)>;
+
+/// Makes requests in a copy of a world, up to the first refusal. Returns the copy, and the events of each request.
+fn one_by_one(world: &World, requests: &[Request]) -> (World, Result<Vec<Events>, Refusal>) {
+    let mut apart = World {
+        model: world.model.clone(),
+        n_keys: world.n_keys,
+    };
+    let events = requests.iter().map(|request| {
+        let change = apart.plan(request)?;
+        apart.model.apply(&change);
+        Ok(change.events)
+    });
+    let events = events.collect();
+    (apart, events)
+}
+
 #[test]
 fn a_join_does_what_the_requests_for_its_parts_do_or_nothing() {
     let mut rng = Rng::with_seed(11);
@@ -485,20 +502,10 @@ fn a_join_does_what_the_requests_for_its_parts_do_or_nothing() {
             }
         }
         let spec = random_spec(&mut rng);
-        let mut apart = World {
-            model: world.model.clone(),
-            n_keys: world.n_keys,
-        };
         let has_both = !spec.tracks.is_empty() && !spec.subscriptions.is_empty();
         let before = world.model.participant(&conference, &participant);
         let before = before.ok().cloned();
-        let parts = parts_of(&conference, &participant, &spec);
-        let parts = parts.iter().map(|part| {
-            let change = apart.plan(part)?;
-            apart.model.apply(&change);
-            Ok(change.events)
-        });
-        let parts: Result<Vec<_>, Refusal> = parts.collect();
+        let (apart, parts) = one_by_one(&world, &parts_of(&conference, &participant, &spec));
         let join = Request::PutParticipant {
             conference: conference.clone(),
             participant: participant.clone(),
