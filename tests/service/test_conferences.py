@@ -69,9 +69,9 @@ def test_a_join_comes_with_tracks_and_subscriptions_or_is_refused(running: Runni
         assert (again["tracks"].keys(), again["subscriptions"]) == ({"cam"}, bob["subscriptions"])
         # What is refused leaves everything as it was, the name too.
         mic = {"kind": "audio", "qualities": [{"name": "one", "max_kbps": 64}]}
-        nothing = {"ann": {"mic": {}}}
+        missing: dict[str, dict[str, dict[str, str]]] = {"ann": {"mic": {}}}
         with pytest.raises(ProblemError) as refused:
-            client("bob").join("c", "bob", "Rob", tracks={"mic": mic}, subscriptions=nothing)
+            client("bob").join("c", "bob", "Rob", tracks={"mic": mic}, subscriptions=missing)
         assert refused.value.status == 404
         there = running.administrator.conference("c")["participants"]["bob"]
         assert (there["display_name"], there["tracks"].keys()) == ("Bob", {"cam"})

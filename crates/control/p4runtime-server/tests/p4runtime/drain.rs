@@ -62,7 +62,7 @@ async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
     let mut short = Request::new(DRAIN);
     short.set_timeout(Duration::from_millis(200));
     let refused = in_time(second.drain(short)).await.unwrap_err();
-    // The server ends the call, or on a busy machine the client first, whose tonic calls it cancelled.
+    // The server's deadline ends the call. On a busy machine the client's timer may be first: that is Cancelled.
     let ends = [Code::DeadlineExceeded, Code::Cancelled];
     assert!(ends.contains(&refused.code()), "{refused:?}");
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));

@@ -39,8 +39,8 @@ pub use connections::{Connections, Peer};
 pub use failure::Failure;
 pub use front::{Front, Leading};
 
-/// The most bytes of a request's body. A join with the most tracks and subscriptions has fewer, with the longest names
-/// and session descriptions.
+/// The most bytes of a request's body. A join with the most tracks and subscriptions, the longest names and the longest
+/// session descriptions has some 230,000, if JSON escapes few of their characters.
 const BODY_MAX: usize = 256 * 1024;
 
 /// What the service needs to serve requests.

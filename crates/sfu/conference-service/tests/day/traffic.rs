@@ -346,7 +346,7 @@ impl Day {
             MEDIA_PORT
         };
         if place == victim_place {
-            // Nobody can tell these packets from the victim's, but hellos by their signature. So this is a hello.
+            // Nobody can tell these packets from the victim's, unless they are hellos, which are signed.
             let key = std::array::from_fn(|_| self.rng.u8(..));
             let bytes = self.forged(victim.into(), &key);
             self.say_what_must_not_sign_in(&place, &bytes, false);

@@ -395,7 +395,7 @@ impl Stay<'_> {
         self.member.has_left.set(matches!(left, Ok(Ok(()))));
     }
 
-    /// Makes a request, and repeats it while it fails with an error after which that makes sense.
+    /// Makes a request, and repeats it after an error for which `is_awaited` is true.
     async fn repeated_if<T, F: Future<Output = Result<T, ApiError>>>(
         &self,
         is_awaited: impl Fn(&ApiError) -> bool,
