@@ -4,6 +4,7 @@ The module `network` shows how they are connected.
 """
 
 import contextlib
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -135,6 +136,8 @@ class Conference:
 
     def _start_switch(self) -> None:
         argv = [str(SWITCH), "-i", f"1@{INTERFACE}", "--grpc", f"unix:{self._socket}"]
+        # Viewers must lose nothing, also if other programs keep the switch from the processors.
+        argv += ["--max-age-ms", "0"]
         log = self.folder / "switch.log"
         self.switch = self.open.enter_context(self.network["switch"].start(argv, log))
         self.switch.wait_for_line("ready:", LIMIT_S)
@@ -180,6 +183,10 @@ addresses = [{addresses}]
 
         [answered] = wait(answer, self.service.log_text)
         return answered
+
+    def drops(self) -> str:
+        """What the switch has dropped, by reason: for the message of a test that lacks packets."""
+        return json.dumps(self.administer(lambda client: client.request("GET", ["switch"])))
 
     def subscriptions(self) -> dict[str, set[str]]:
         """Returns the tracks that each participant receives, according to the service."""

@@ -145,7 +145,8 @@ def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
     with Conference(tmp_path, PLACES) as conference:
         everybody = Everybody(conference)
         for (name, path), viewer in everybody.viewers.items():
-            assert everybody.is_part(path, viewer.until(2 * SECOND)), (name, path)
+            hashes = viewer.until(2 * SECOND)
+            assert everybody.is_part(path, hashes), (name, path, conference.drops())
         assert conference.subscriptions() == {name: set(of) for name, of in RECEIVES.items()}
         for who, address in MOVES.items():
             conference.network.change_address(who, address)
@@ -162,7 +163,7 @@ def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
             hashes = viewer.hashes()
             if (name, path) in moved:
                 hashes = hashes[-2 * SECOND :]
-            assert everybody.is_part(path, hashes), (name, path)
+            assert everybody.is_part(path, hashes), (name, path, conference.drops())
 
 
 def test_who_leaves_and_comes_back_is_seen_by_who_has_stayed(tmp_path: Path) -> None:
