@@ -16,6 +16,9 @@ SWITCH = RELEASE / "reprise-switch"
 GRPC_ADDRESS = "127.0.0.1:9559"
 """9559 is P4Runtime's port at IANA; the address is the loopback of the SFU's namespace."""
 READY_TIMEOUT_S = 120.0
+LOSE_NOTHING = ("--max-age-ms", "0")
+"""For a switch that must lose nothing although other programs may keep it from the processors: it
+drops no frame for its age."""
 
 RECIRCULATION_PROGRAM = REPOSITORY / "p4" / "sfu_recirculation.p4"
 MULTICAST_ONE_STREAM_PROGRAM = REPOSITORY / "p4" / "sfu_multicast_one_stream.p4"

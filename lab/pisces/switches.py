@@ -18,7 +18,7 @@ from lab.process import REPOSITORY, Child, ChildError, InTurn, run
 from lab.rows import in_kernel
 from lab.rows.open_vswitch import BRIDGE, PROTOCOL, Daemons, OvsGroup
 from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
-from lab.switch import READY_TIMEOUT_S, SWITCH, require_build
+from lab.switch import LOSE_NOTHING, READY_TIMEOUT_S, SWITCH, require_build
 
 FLOW_IDLE_MS = 3_600_000
 """Open vSwitch forgets a flow without packets after this time, which is longer than any study."""
@@ -180,6 +180,8 @@ def _switch(
     entries = folder / "entries.txtpb"
     entries.write_text(p4_entries.write_request(program, setting.network, p4info))
     kind = "afxdp:" if port == "afxdp" else ""
+    # Open vSwitch drops no frame for its age, either.
+    options = [*LOSE_NOTHING, *options]
     argv = [str(SWITCH), "--grpc", "off", "--entries", str(entries), *options]
     for link in site.links:
         argv += ["-i", f"{link.port}@{kind}{link.sfu_interface}"]

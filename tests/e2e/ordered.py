@@ -18,7 +18,7 @@ from typing import Any
 from lab.controller import REPRISE
 from lab.netns import HOST_INTERFACE, Namespace, Network
 from lab.process import REPOSITORY, Child, run
-from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S, SWITCH, require_build
+from lab.switch import GRPC_ADDRESS, LOSE_NOTHING, READY_TIMEOUT_S, SWITCH, require_build
 
 AOM_HM = REPOSITORY / "p4" / "aom_hm.p4"
 AOM_PK = REPOSITORY / "p4" / "aom_pk.p4"
@@ -95,7 +95,7 @@ class Ordered:
     def start_switch(self) -> None:
         ports = [*self.hosts.hosts, SERVICE_PORT]
         interfaces = [word for port in ports for word in ("-i", f"{port}@port{port}")]
-        options = ["--grpc", GRPC_ADDRESS, *self.switch_options]
+        options = ["--grpc", GRPC_ADDRESS, *LOSE_NOTHING, *self.switch_options]
         switch = self.start("switch", [str(SWITCH), *interfaces, *options])
         switch.wait_for_line("ready:", READY_TIMEOUT_S)
 

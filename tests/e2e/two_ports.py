@@ -14,7 +14,14 @@ from typing import Any
 from lab.controller import REPRISE
 from lab.netns import HOST_INTERFACE, Namespace, Network
 from lab.process import Child, run
-from lab.switch import GRPC_ADDRESS, READY_TIMEOUT_S, REPLICATION_PROGRAM, SWITCH, require_build
+from lab.switch import (
+    GRPC_ADDRESS,
+    LOSE_NOTHING,
+    READY_TIMEOUT_S,
+    REPLICATION_PROGRAM,
+    SWITCH,
+    require_build,
+)
 
 COMMAND_TIMEOUT_S = 120.0
 RECEIVE_TIMEOUT_S = 120.0
@@ -133,7 +140,7 @@ def two_ports(folder: Path) -> Iterator[TwoPorts]:
     """Runs a switch without groups, on which the SFU has an address on each of two ports."""
     require_build(SWITCH, REPRISE)
     with TwoNetworks() as network:
-        interfaces = ["-i", "1@sfu1", "-i", "2@sfu2"]
+        interfaces = ["-i", "1@sfu1", "-i", "2@sfu2", *LOSE_NOTHING]
         argv = [str(SWITCH), *interfaces, "--grpc", GRPC_ADDRESS, str(REPLICATION_PROGRAM)]
         switch = network.sfu.start(argv, folder / "switch.log")
         try:

@@ -14,7 +14,7 @@ from reprise_conference import Client, ProblemError
 
 from lab.controller import REPRISE
 from lab.process import Child
-from lab.switch import SWITCH, require_build
+from lab.switch import LOSE_NOTHING, SWITCH, require_build
 from tests.service.network import (
     INTERFACE,
     SERVICE_IPV4,
@@ -136,8 +136,7 @@ class Conference:
 
     def _start_switch(self) -> None:
         argv = [str(SWITCH), "-i", f"1@{INTERFACE}", "--grpc", f"unix:{self._socket}"]
-        # Viewers must lose nothing, also if other programs keep the switch from the processors.
-        argv += ["--max-age-ms", "0"]
+        argv += LOSE_NOTHING
         log = self.folder / "switch.log"
         self.switch = self.open.enter_context(self.network["switch"].start(argv, log))
         self.switch.wait_for_line("ready:", LIMIT_S)

@@ -16,7 +16,7 @@ from typing import Any, Self
 from reprise_conference import Client, MediaSocket, NotSignedInError, ProblemError
 
 from lab.controller import REPRISE
-from lab.switch import SWITCH
+from lab.switch import LOSE_NOTHING, SWITCH
 
 SECRET = "0123456789abcdef0123456789abcdef"
 LIMIT_S = 120.0
@@ -146,9 +146,7 @@ addresses = [
 """
         )
         port = f"1@udp:127.0.0.1:{self.media_port}"
-        # Other programs may keep the switch from the processors for a while, so that packets get
-        # old. With a maximum age of 0 the switch drops none of them.
-        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, "--max-age-ms", 0]
+        argv = [SWITCH, "--grpc", f"127.0.0.1:{grpc}", "-i", port, *LOSE_NOTHING]
         argv += switch_options
         self.switch = Process(argv, folder / "switch.log")
         self.service = Process([REPRISE, "serve", "--config", self.config], folder / "service.log")

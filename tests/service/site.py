@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from reprise_conference import Client, ProblemError
 
 from lab.controller import REPRISE
-from lab.switch import SWITCH
+from lab.switch import LOSE_NOTHING, SWITCH
 from tests.service.relay import Relay
 from tests.service.running import LIMIT_S, SECRET, Process, free_port, token
 
@@ -70,7 +70,7 @@ class Site:
         port = f"1@udp:127.0.0.1:{self.media_port}"
         # Other programs may keep the switch from the processors for a while, so that packets get
         # old. With a maximum age of 0 the switch drops none of them.
-        argv = [SWITCH, "--grpc", self.switch_address, "-i", port, "--max-age-ms", 0]
+        argv = [SWITCH, "--grpc", self.switch_address, "-i", port, *LOSE_NOTHING]
         argv += ["--state", folder / "state", "--takeover-socket", folder / "takeover"]
         self.switch = Process(argv, folder / "switch.log")
         (folder / "secret").write_text(SECRET)
