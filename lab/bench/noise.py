@@ -9,9 +9,10 @@ trial are not seen.
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lab.process import cpu_ns_of_threads, stat_of
 from lab.sites import LOAD_CPU, SFU_CPU
@@ -21,6 +22,9 @@ SHARE_MAX = 0.02
 duration."""
 TICKS_MIN = 2
 """Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
+STEPS_MAX = 3
+"""How often a step that other processes disturb is measured at most."""
+Measured = TypeVar("Measured")
 _PROCESSOR, _PARENT = 36, 1
 """Indices into the words that `stat_of` returns."""
 
@@ -83,3 +87,13 @@ class Listener:
             if name.startswith("cpu") and name[3:].isdecimal() and int(name[3:]) in self._cpus:
                 total += int(ticks[7])
         return total
+
+
+def undisturbed(step: Callable[[], Measured], seconds: float) -> Measured:
+    """Measures a step of this duration, and measures it again if other processes disturbed it."""
+    for _ in range(STEPS_MAX):
+        listener = Listener()
+        found = step()
+        if not listener.noise().spoils(seconds):
+            break
+    return found

@@ -9,12 +9,14 @@ count every loss.
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
 from lab.bench import load
 from lab.bench.cells import Failures, label_of, measured
 from lab.bench.forwarders import Forwarder, Running, forwarders_of, running
+from lab.bench.noise import undisturbed
 from lab.bench.search import FULL, Trial, drive, peak_search
 from lab.counters import Counters, device_drops, device_refusals, read_metrics
 from lab.results.benchmarks import OverloadRow
@@ -169,7 +171,13 @@ def measure(
         )
         sweeps = [
             [
-                _rated(site, set_up, (forwarder, fanout, times), capacity_pps * times, seconds)
+                undisturbed(
+                    partial(
+                        _rated,
+                        *(site, set_up, (forwarder, fanout, times), capacity_pps * times, seconds),
+                    ),
+                    seconds,
+                )
                 for times in sorted(offered)
             ]
             for _ in range(SWEEPS)

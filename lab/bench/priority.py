@@ -6,6 +6,7 @@ audio before all other packets, so that under overload only the others are lost.
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from lab.bench import load
 from lab.bench.cells import Failures, label_of, measured
 from lab.bench.forwarders import PRIORITY, Forwarder, running
 from lab.bench.load import SETTLE_RATE_PPS, SETTLE_S
+from lab.bench.noise import undisturbed
 from lab.bench.overload import CAPACITY_S, capacity, counted_drops, look, vanished
 from lab.results.benchmarks import PriorityRow
 from lab.results.statistics import merged
@@ -54,30 +56,31 @@ def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]
                 is_in_kernel=forwarder.is_in_kernel,
             )
 
+        def step(capacity_pps: float, times: float) -> PriorityRow:
+            before = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
+            run = offer(capacity_pps * times, STEP_S)
+            after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
+            return PriorityRow(
+                **asdict(forwarder),
+                fanout=fanout,
+                offered_over_capacity=times,
+                copies_per_s=run.copies_per_s,
+                audio_sent=run.audio_sent,
+                audio_loss=run.audio_loss,
+                video_sent=run.sent,
+                video_loss=run.loss,
+                drops=counted_drops(before, after),
+                vanished=vanished(run, before, after),
+            )
+
         def sweep() -> list[PriorityRow]:
             capacity_pps = capacity(
                 lambda trial: offer(trial.per_s / fanout, trial.seconds), fanout
             )
-            rows = []
-            for times in OFFERED.get(fanout, (1.0, 1.2)):
-                before = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
-                run = offer(capacity_pps * times, STEP_S)
-                after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
-                rows.append(
-                    PriorityRow(
-                        **asdict(forwarder),
-                        fanout=fanout,
-                        offered_over_capacity=times,
-                        copies_per_s=run.copies_per_s,
-                        audio_sent=run.audio_sent,
-                        audio_loss=run.audio_loss,
-                        video_sent=run.sent,
-                        video_loss=run.loss,
-                        drops=counted_drops(before, after),
-                        vanished=vanished(run, before, after),
-                    )
-                )
-            return rows
+            return [
+                undisturbed(partial(step, capacity_pps, times), STEP_S)
+                for times in OFFERED.get(fanout, (1.0, 1.2))
+            ]
 
         offer(SETTLE_RATE_PPS, SETTLE_S)
         return [

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from lab.bench import fanout, load, matrix
+from lab.bench import fanout, load, matrix, noise
 from lab.bench.fanout import Meter, cpu_ns_per_copy, row_of
 from lab.bench.forwarders import RAW as NO_FORWARDER
 from lab.bench.forwarders import Forwarder, Running
@@ -56,6 +56,17 @@ def test_a_trial_that_others_disturbed_is_void_and_repeated(
     assert len(meter.probes) == 3 + 3
     found = Found(1e5, 1e5, False, "loss", 60.0, 0.0, disturbed)
     assert row_of(meter, found, 0, [], []).is_disturbed == 1
+
+
+def test_a_step_that_others_disturbed_is_measured_again_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noises = [Noise(0.1), Noise(0.001)]
+    monkeypatch.setattr(noise, "Listener", lambda: SimpleNamespace(noise=lambda: noises.pop(0)))
+    steps = iter(range(9))
+    assert noise.undisturbed(lambda: next(steps), 1.0) == 1
+    noises[:] = [Noise(0.1)] * 9
+    assert noise.undisturbed(lambda: next(steps), 1.0) == 4
 
 
 def test_noise_is_what_others_ran_or_the_host_took() -> None:

@@ -20,6 +20,9 @@ IN_PYTHON = (
 )
 IN_RUST = (
     re.compile(r"const (\w*(?:PATIENCE|TIMEOUT)): Duration = Duration::from_secs\(([0-9]+)\)"),
+    re.compile(r"\b(timeout)\((?:std::time::)?Duration::from_secs\(([0-9]+)\)"),
+    re.compile(r"(elapsed\(\)) < Duration::from_secs\(([0-9]+)\)"),
+    re.compile(r"(Instant::now\(\)) \+ (?:std::time::)?Duration::from_secs\(([0-9]+)\)"),
 )
 NO_GUARDS = {
     "tests/clients/ptf/run.py: NEGATIVE_TIMEOUT_S": "no packet is to come: that is waited for",
@@ -27,6 +30,8 @@ NO_GUARDS = {
     "lab/rows/rtpengine.py: REPLY_TIMEOUT_S": "then the request is repeated",
     "tests/e2e/aom_members.py: JOIN_TIMEOUT_S": "then the member joins again",
     "examples/aom-counter/client.py: PATIENCE_S": "then the request is repeated",
+    "crates/sfu/conference-store/tests/etcd.rs: timeout": "nobody else is to lead meanwhile",
+    "crates/sfu/conference-service/tests/standby.rs: timeout": "nobody else is to lead meanwhile",
 }
 """Timeouts that may be shorter, as their end is no failure, each with what happens then."""
 

@@ -4,10 +4,13 @@ import random
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from reprise_conference import Client, MediaSocket, ProblemError
+from reprise_conference.events import Events, EventsEndedError
+from reprise_conference.hello import LEN, NONCE_LEN, sign
 
 from tests.service.running import (
     LIMIT_S,
@@ -126,40 +129,107 @@ def test_a_token_is_good_for_its_participant_conference_and_grants_only(running:
     assert status(bob, "PUT", *of_bob, "tracks", "mic", body=audio) == 403
     assert status(bob, "PUT", *of_bob, "tracks", "mic", body={"kind": "smell"}) == 422
     assert status(bob, "GET", "nowhere") == 404
-    expired = Client(running.url, participant_token("c", "ann") + "x")
-    assert status(expired, "GET", "conferences", "c") == 401
+    an_hour_ago = int(time.time()) - 3_600
+    forged = participant_token("c", "ann") + "x"
+    for bad in (forged, token(conference="c", sub="ann", grants={}, exp=an_hour_ago)):
+        assert status(Client(running.url, bad), "GET", "conferences", "c") == 401
     # Bob sees neither Ann's address nor her keys.
     assert "legs" not in bob.conference("c")["participants"]["ann"]
 
 
+def test_requests_over_the_event_stream_do_what_they_do_over_http(running: Running) -> None:
+    ann = running.client("ann")
+    publish(ann, "ann")
+    cam = "participants/ann/tracks/cam"
+    with Events(ann, "c") as events:
+        assert events.request("PUT", f"{cam}/mute", {"muted": True}) is None
+        event = events.receive(LIMIT_S)
+        assert event is not None
+        assert (event["event"], event["muted_by"]) == ("muted", "publisher")
+        assert events.request("GET", "")["participants"].keys() == {"ann"}
+        for method, path, body, status in (
+            ("DELETE", "participants/bob", None, 403),
+            ("GET", "nowhere", None, 404),
+            ("PUT", cam, {"kind": "smell"}, 422),
+            ("PATCH", "", {}, 422),
+            ("GET", "a b", None, 422),
+            ("PUT", cam, {"sdp": "v" * 258_000}, 422),
+            ("PUT", cam, {"sdp": "v" * 262_500}, 413),
+        ):
+            with pytest.raises(ProblemError) as refused:
+                events.request(method, path, body)
+            assert refused.value.status == status, refused.value
+        assert events.request("DELETE", "participants/ann") is None
+        kinds = [
+            event["event"] for event in (events.receive(LIMIT_S), events.receive(LIMIT_S)) if event
+        ]
+        assert kinds == ["track_removed", "left"]
+    with Events(ann, "c") as events, pytest.raises(EventsEndedError):
+        events.request("PUT", "", {"title": "v" * 300_000})
+    # Whoever reads the events of one conference asks for nothing in another one.
+    running.administrator.put_conference("d")
+    with Events(ann, "c") as events, pytest.raises(ProblemError):
+        events.request("GET", "../d")
+
+
+def hostile_hellos(
+    chance: random.Random, ours: dict[str, Any], theirs: dict[str, Any], n: int
+) -> Iterator[bytes]:
+    """Hellos by which the owner of leg `ours` tries to get leg `theirs`, or to confuse others."""
+    our_key, their_key = (bytes.fromhex(leg["key"]) for leg in (ours, theirs))
+    kind, wall_ms = 1, time.time_ns() // 1_000_000
+    for _ in range(n):
+        nonce = chance.randbytes(NONCE_LEN)
+        mutated = bytearray(sign(our_key, kind, ours["number"], wall_ms, nonce))
+        mutated[chance.randrange(LEN)] ^= 1 << chance.randrange(8)
+        yield chance.choice(
+            (
+                b"RH\x01\x01\0\0"
+                + chance.randrange(1, 9).to_bytes(4, "big")
+                + chance.randbytes(56),
+                bytes(mutated),
+                bytes(mutated[: chance.randrange(LEN)]),
+                sign(our_key, kind, theirs["number"], wall_ms, nonce),
+                # Somebody has seen a hello of this leg, and sends it from another socket.
+                sign(their_key, kind, theirs["number"], wall_ms, nonce),
+            )
+        )
+
+
 def test_no_stream_crosses_whatever_a_participant_sends(running: Running) -> None:
+    n_hellos = 10_000
     running.administrator.put_conference("d")
     ann, bob = running.client("ann"), running.client("bob")
     eve, fay = running.client("eve", "d"), running.client("fay", "d")
-    camera, screen = opened(publish(ann, "ann")), opened(subscribe(bob, "bob", "ann"))
-    of_eve = publish(eve, "eve", "d")
+    of_ann, of_eve = publish(ann, "ann"), publish(eve, "eve", "d")
+    camera, screen = opened(of_ann), opened(subscribe(bob, "bob", "ann"))
     theirs, seen = opened(of_eve), opened(subscribe(fay, "fay", "eve", "d"))
+    address, port = camera.local_address
     chance = random.Random(2_026)
-    keys = b"RH\x01\x01\0\0"
-    for number in range(2_000):
-        leg = chance.randrange(1, 9).to_bytes(4, "big")
-        hello = bytearray(keys + leg + chance.randbytes(56))
-        if chance.random() < 0.5:
-            hello[chance.randrange(len(hello))] ^= 1 << chance.randrange(8)
-        theirs.send(bytes(hello))
+    n_seen = 0
+    for number, hello in enumerate(hostile_hellos(chance, of_eve, of_ann, n_hellos)):
+        theirs.send(hello)
         # This packet has the synchronisation source of Ann's packets.
         theirs.send(rtp(number % 65_536, b"of eve"))
         if number % 100 == 0:
             time.sleep(0.01)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
-        for number in range(100):
-            nobody.sendto(rtp(number, b"of nobody"), ("127.0.0.1", running.media_port))
+            # Fay's socket never holds more packets than it has room for.
+            others = received(seen, 1_000, 0.02)
+            n_seen += len(others)
+            assert all(packet.endswith(b"of eve") for packet in others)
+            # A host that is not signed in sends from Ann's port, but from another address.
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+                nobody.bind(("127.0.0.2", port))
+                nobody.sendto(hello, ("127.0.0.1", running.media_port))
+                nobody.sendto(rtp(number, b"of nobody"), ("127.0.0.1", running.media_port))
     camera.send(rtp(7, b"of ann"))
     assert received(screen, 1) == [rtp(7, b"of ann")]
     assert received(screen, 1, SILENCE_S) == []
-    others = received(seen, 2_000, 2 * SILENCE_S)
-    assert others
+    others = received(seen, n_hellos, 2 * SILENCE_S)
     assert all(packet.endswith(b"of eve") for packet in others)
+    assert n_seen + len(others) > n_hellos / 10
+    [leg] = running.administrator.conference("c")["participants"]["ann"]["legs"].values()
+    assert (leg["signed_in_from"]["address"], leg["signed_in_from"]["udp_port"]) == (address, port)
     # A socket that has the key of another conference's leg (a socket's connection) and signs in to
     # that leg leaves its own leg.
     assert theirs.is_signed_in

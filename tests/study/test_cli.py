@@ -149,6 +149,20 @@ def test_all_goes_on_where_it_was_interrupted(
     assert "--resume of all takes no folder" in capsys.readouterr().err
 
 
+def test_all_ends_with_one_where_a_check_of_one_study_does_not_hold(
+    runs: Runs, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {name: file.with_name(f"{name}.yaml") for name in ("one", "two")}
+    for name, path in files.items():
+        path.write_text(tiny(name))
+    reports = [1, 0]
+    monkeypatch.setattr(cli, "known", lambda: files)
+    monkeypatch.setattr(cli, "rows_without_results", lambda _: set())
+    monkeypatch.setattr(cli, "_report", lambda _: reports.pop(0))
+    assert main(["run", "all", "--results", str(file.parent / "results")]) == 1
+    assert reports == []
+
+
 def test_only_some_rows_are_measured_and_the_study_is_unfinished(runs: Runs, file: Path) -> None:
     run(file, "--only", "userspace")
     (folder,) = runs.folders

@@ -1,9 +1,11 @@
-"""The events of a conference, as the service streams them over a WebSocket (RFC 6455).
+"""The events of a conference, as the service streams them over a WebSocket (RFC 6455), and requests.
 
 This module needs the package websockets, which is installed with `reprise-conference[events]`.
 """
 
 import json
+import time
+from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -26,9 +28,14 @@ class Events:
 
     Iterate over the events, or call `receive`. docs/join.md shows the events. After an event whose
     `event` is `lost`, read the conference again.
+
+    Requests may go over the stream, too; one thread makes them and receives events.
     """
 
     def __init__(self, client: Client, conference: str) -> None:
+        self._early: deque[dict[str, Any]] = deque()
+        """Events that came while an answer was awaited."""
+        self._asked = 0
         scheme = "wss" if client.url.scheme == "https" else "ws"
         path = f"/v1/conferences/{quote(conference, safe='')}/events"
         try:
@@ -47,14 +54,53 @@ class Events:
 
     def receive(self, timeout_s: float | None = None) -> dict[str, Any] | None:
         """The next event; None if none comes in this time. Raises `EventsEndedError`."""
+        if self._early:
+            return self._early.popleft()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            message = self._message(until)
+            # An answer may come after its request was given up.
+            if message is None or "answer" not in message:
+                return message
+
+    def request(
+        self, method: str, path: str, body: object = None, timeout_s: float = TIMEOUT_S
+    ) -> Any:
+        """Makes a request over the stream; returns the answer's body.
+
+        `path` is what follows `/v1/conferences/CONFERENCE/`. Raises `ProblemError` if the service
+        refuses, TimeoutError without an answer in time, `EventsEndedError`.
+        """
+        self._asked += 1
+        asked: dict[str, object] = {"request": self._asked, "method": method, "path": path}
+        if body is not None:
+            asked["body"] = body
         try:
-            event: dict[str, Any] = json.loads(self._stream.recv(timeout_s))
+            self._stream.send(json.dumps(asked))
+        except ConnectionClosed as closed:
+            raise _ended(closed) from closed
+        until = time.monotonic() + timeout_s
+        while True:
+            message = self._message(until)
+            if message is None:
+                raise TimeoutError(f"no answer to {method} {path} within {timeout_s:g} s")
+            if "answer" not in message:
+                self._early.append(message)
+            elif message["answer"] in (self._asked, None):
+                if message["status"] >= 400:
+                    raise problem(message["status"], json.dumps(message["body"]).encode())
+                return message["body"]
+
+    def _message(self, until: float | None) -> dict[str, Any] | None:
+        """The next message; None if none comes until then."""
+        left_s = None if until is None else max(0.0, until - time.monotonic())
+        try:
+            message: dict[str, Any] = json.loads(self._stream.recv(left_s))
         except TimeoutError:
             return None
         except ConnectionClosed as closed:
-            reason = closed.rcvd.reason if closed.rcvd else ""
-            raise EventsEndedError(reason or "the connection has ended") from closed
-        return event
+            raise _ended(closed) from closed
+        return message
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         while True:
@@ -75,3 +121,8 @@ class Events:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _ended(closed: ConnectionClosed) -> EventsEndedError:
+    reason = closed.rcvd.reason if closed.rcvd else ""
+    return EventsEndedError(reason or "the connection has ended")

@@ -285,7 +285,7 @@ fn a_switch_that_goes_in_the_middle_ends_the_commands() {
 fn what_is_typed_wrong_is_reported_with_its_line_and_not_sent() {
     let server = Server::start(|call| panic!("unexpected: {}", call.name));
     let commands = "\
-# a comment
+// a comment
 table_add nothing out 1 => 2
 table_add routes nothing 1 => 2
 table_add routes out => 2
@@ -302,7 +302,7 @@ load_new_config_file /nowhere.json
 ";
     let ended = run(server.port, commands);
     let lines = [
-        (1, "*** Unknown syntax: # a comment"),
+        (1, "*** Unknown syntax: // a comment"),
         (2, "Error: Invalid table name (nothing)"),
         (3, "Error: Table routes has no action nothing"),
         (4, "Error: Table routes needs 1 key fields"),

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The longest time that a cluster may take to start, even on a busy machine.
-const BEGIN: Duration = Duration::from_secs(60);
+const BEGIN: Duration = Duration::from_secs(120);
 
 /// A cluster of etcd. Dropping the value kills the cluster.
 #[derive(Debug)]

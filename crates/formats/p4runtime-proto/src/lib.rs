@@ -9,9 +9,11 @@
 
 pub mod json_format;
 pub mod text_format;
+mod texts;
 mod version;
 pub mod wire;
 
+pub use texts::with_texts;
 pub use version::{P4RUNTIME_VERSION_VARIABLE, P4RuntimeVersion};
 
 /// The P4Runtime version that [`p4::v1`] was generated from, as `Capabilities` reports it.

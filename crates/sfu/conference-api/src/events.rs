@@ -1,6 +1,7 @@
 //! What a conference's event stream (a WebSocket) and webhooks say.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{MutedBy, Name, Route, TrackPath, Why};
@@ -235,4 +236,44 @@ mod tests {
         let names: Vec<_> = kinds.iter().map(EventKind::name).collect();
         assert_eq!(names, EventKind::NAMES);
     }
+}
+
+/// A request of a client over its event stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamRequest {
+    /// A number that the client chooses; the answer has the same.
+    pub request: u64,
+    /// The method.
+    pub method: StreamMethod,
+    /// What follows `/v1/conferences/CONFERENCE/` in the request's address; empty for the conference itself.
+    pub path: String,
+    /// The request's body, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub body: Option<Value>,
+}
+
+/// The method of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum StreamMethod {
+    /// Reads.
+    Get,
+    /// Makes or changes.
+    Put,
+    /// Removes.
+    Delete,
+}
+
+/// The answer to a request over the event stream.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct StreamAnswer {
+    /// The request's number; null if the message was no request.
+    pub answer: Option<u64>,
+    /// The status, as over HTTP.
+    pub status: u16,
+    /// The body, as over HTTP; null if there is none.
+    #[schema(value_type = Option<Object>)]
+    pub body: Option<Value>,
 }

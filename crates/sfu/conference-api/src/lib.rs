@@ -21,7 +21,7 @@ pub use conferences::{
     SubscriptionSpec, Track, TrackKind, TrackPath, TrackSpec, Transport,
 };
 pub use counts::{Delay, Drops, LegCounts, LegTraffic, PortCounts, SwitchCounts};
-pub use events::{Event, EventKind, LeftReason};
+pub use events::{Event, EventKind, LeftReason, StreamAnswer, StreamMethod, StreamRequest};
 pub use name::{BadName, NAME_LEN_MAX, Name};
 pub use problem::Problem;
 pub use service::Drain;

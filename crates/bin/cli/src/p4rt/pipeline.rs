@@ -34,9 +34,9 @@ pub struct Loaded<'c> {
 impl Shell {
     pub(super) async fn load_schema(&mut self) -> Result<(), Failure> {
         let schema = match &self.choices.p4info {
-            Some(path) => Schema::new(program::read_p4info(path)?),
+            Some(path) => Schema::new(&program::read_p4info(path)?),
             None => match self.client.p4info().await {
-                Ok(p4info) => Schema::new(p4info),
+                Ok(p4info) => Schema::new(&p4info),
                 Err(ClientError::NoPipeline) => Schema::without(Lack::Pipeline),
                 Err(ClientError::NoP4Info) => Schema::without(Lack::P4Info),
                 Err(error) => return Err(error.into()),
@@ -88,7 +88,7 @@ impl Shell {
         self.configure(action, Some(config)).await?;
         let name = loaded.program.file_name();
         let name = name.map(|name| name.to_string_lossy().into_owned());
-        let mut schema = Schema::new(found.p4info).named(name.clone());
+        let mut schema = Schema::new(&found.p4info).named(name.clone());
         let is_in_force = !matches!(
             action,
             PipelineAction::Verify | PipelineAction::VerifyAndSave
@@ -97,7 +97,7 @@ impl Shell {
             // The shell keeps the P4Info as the switch returns it, so that a later read can be compared with it.
             self.load_schema().await?;
             if self.schema.lack.is_none() {
-                schema = Schema::new(self.schema.p4info.clone()).named(name);
+                schema = Schema::new(&self.schema.p4info).named(name);
             }
         }
         let summary = info::summary(&schema);
@@ -170,8 +170,10 @@ impl Shell {
             // With `--p4info` names come from that file. After a save (VERIFY_AND_SAVE) the saved program's
             // names stay until that program forwards.
             _ if self.choices.p4info.is_some() && !self.is_saved => Arc::clone(&self.schema),
-            Some(p4info) if p4info == self.schema.p4info => Arc::clone(&self.schema),
-            Some(p4info) => Arc::new(Schema::new(p4info)),
+            Some(p4info) => match Schema::new(&p4info) {
+                read if read.p4info == self.schema.p4info => Arc::clone(&self.schema),
+                read => Arc::new(read),
+            },
             None => Arc::new(Schema::without(Lack::P4Info)),
         };
         if !self.is_saved {
@@ -245,7 +247,7 @@ impl Shell {
         }
         let in_force = self.client.p4info().await;
         let is_other = match &in_force {
-            Ok(p4info) => *p4info != self.schema.p4info,
+            Ok(p4info) => Schema::new(p4info).p4info != self.schema.p4info,
             Err(ClientError::NoPipeline | ClientError::NoP4Info) => true,
             Err(_) => return None,
         };

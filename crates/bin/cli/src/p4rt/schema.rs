@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use p4runtime_client::{P4InfoIndex, ValueType};
 use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::with_texts;
 
 use super::words::Atom;
 
@@ -47,9 +48,10 @@ impl Deref for Schema {
 }
 
 impl Schema {
-    pub fn new(p4info: P4Info) -> Schema {
+    /// Whoever chose the names cannot forge lines or control the terminal with them: such characters are escaped.
+    pub fn new(p4info: &P4Info) -> Schema {
         Schema {
-            index: P4InfoIndex::new(p4info),
+            index: P4InfoIndex::new(with_texts(p4info, printable::line)),
             lack: None,
             file: None,
         }

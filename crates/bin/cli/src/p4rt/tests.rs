@@ -1,11 +1,12 @@
 mod random;
 mod round_trip;
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::Entity;
-use p4runtime_proto::text_format;
+use p4runtime_proto::{text_format, with_texts};
 
 use super::command::{self, Command};
 use super::complete::{Candidates, complete, hint};
@@ -21,7 +22,7 @@ fn every_entity() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| {
         let text = include_str!("../../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
-        Schema::new(text_format::parse_p4info(text).expect("P4Info"))
+        Schema::new(&text_format::parse_p4info(text).expect("P4Info"))
     })
 }
 
@@ -38,7 +39,7 @@ fn compiled(program: &str) -> Schema {
     let p4info: P4Info = crate::commands::program::load(&path, None)
         .expect("it compiles")
         .p4info;
-    Schema::new(p4info)
+    Schema::new(&p4info)
 }
 
 fn parse(schema: &Schema, line: &str) -> Parsed<Option<Command>> {
@@ -343,6 +344,29 @@ fn objects_are_counted_in_cells_or_members() {
         info::summary(kinds()),
         "a program with 4 tables, 4 actions, 4 registers, 1 digest, 1 controller header"
     );
+}
+
+#[test]
+fn names_that_others_chose_forge_no_line_and_command_no_terminal() {
+    fn hostile(text: &str) -> Cow<'_, str> {
+        format!("{text}\nerror: forged\x1b[2J").into()
+    }
+    let shown = |schema: &Schema| {
+        let objects = info::json(schema, None);
+        let objects = objects.as_array().expect("a list");
+        let mut texts = vec![info::summary(schema)];
+        texts.push(info::about(schema, None).expect("the program"));
+        texts.extend(objects.iter().map(|it| it["text"].as_str().expect("a text").to_owned()));
+        texts
+    };
+    let known = every_entity();
+    let forged = shown(&Schema::new(&with_texts(&known.p4info, hostile)));
+    assert_has(&forged[1], "\\nerror: forged\\u001b[2J");
+    for (found, expected) in forged.iter().zip(shown(known)) {
+        assert_eq!(found.lines().count(), expected.lines().count(), "{found}");
+        assert!(found.lines().all(|line| !line.starts_with("error")));
+        assert!(found.lines().flat_map(str::chars).all(printable::is_harmless));
+    }
 }
 
 fn words(schema: &Schema, line: &str) -> Vec<String> {

@@ -316,7 +316,7 @@ fn packets_and_digests_are_watched_and_sent() {
         "packet out egress_port=3 {payload}\nprimary show\n"
     ));
     line();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(120);
     let is_out = || switch.frames.transmitted().iter().any(|it| it.port.0 == 3);
     while !is_out() {
         assert!(std::time::Instant::now() < until, "no packet left port 3");

@@ -391,6 +391,6 @@ fn the_switch_stops_though_subscribers_read_nothing() {
         stopped.await.expect("it stops");
         (began.elapsed(), (streams, narrow, wide))
     });
-    assert!(stopped < Duration::from_secs(10), "{stopped:?}");
+    assert!(stopped < Duration::from_secs(120), "{stopped:?}");
     drop(clients);
 }

@@ -21,8 +21,8 @@ use testkit::text::{assert_has, assert_starts};
 
 use crate::p4runtime::primary;
 use crate::support::{
-    FORWARD, Running, TIMEOUT, TemporaryFolder, drops, error, http_get, lost_at_sender, outside,
-    program, totals,
+    FORWARD, Running, TIMEOUT, TemporaryFolder, drops, error, http_get, http_get_from,
+    lost_at_sender, outside, program, totals,
 };
 
 /// Returns the arguments of a switch whose ports 1 and 2 are the interfaces a1 and b1. These are ends of veth pairs;
@@ -492,12 +492,27 @@ fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
         let program = long_program(8);
         let arguments = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1", "--json"];
         let engine = ["--engine", "kernel", "--grpc", "127.0.0.1:0"];
-        let log = ["--log-level", "info"];
-        let switch = Running::start_that_logs(&[&arguments[..], &engine, &log].concat());
+        let others = ["--log-level", "info", "--metrics", "127.0.0.1:0"];
+        let switch = Running::start_that_logs(&[&arguments[..], &engine, &others].concat());
         set_pipeline(&switch, &program, 1);
         let before = waits(switch.id());
         let stream = Stream::start();
-        set_pipeline(&switch, &program, 3);
+        let is_set = AtomicBool::new(false);
+        let metrics = switch.address("metrics on ").to_owned();
+        let answers = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                let mut answers = Vec::new();
+                while !is_set.load(Ordering::Relaxed) && answers.len() < 12_000 {
+                    answers.push(http_get_from(&metrics, "/readyz").0);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                answers
+            });
+            set_pipeline(&switch, &program, 3);
+            is_set.store(true, Ordering::Relaxed);
+            asked.join().expect("answers")
+        });
+        assert!(answers.iter().all(|it| *it == 200), "{answers:?}");
         let sent_and_came = stream.end();
         let waited = waited_since(&before, switch.id());
         let (printed, _) = switch.stop_that_logs("-TERM");

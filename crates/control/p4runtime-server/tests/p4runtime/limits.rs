@@ -302,10 +302,8 @@ async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait
     drop(primary);
     let no_primary = Code::NotFound as i32;
     while status_of(&in_time(backup.arbitration()).await) != no_primary {}
-    assert!(
-        began.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        began.elapsed()
-    );
+    // The other messages would have taken a minute.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(40), "{took:?}");
     harness.stop().await;
 }

@@ -180,7 +180,7 @@ fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
         beside.switch.end_batch();
         beside.drain();
         let taken = start.elapsed();
-        assert!(taken < Duration::from_secs(2), "{taken:?}");
+        assert!(taken < Duration::from_secs(30), "{taken:?}");
         beside.assert_forwards();
         let Some(OffloadNotice::LoadedAnew {
             table,

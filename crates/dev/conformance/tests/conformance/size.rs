@@ -174,6 +174,26 @@ fn long_chains_are_taken_and_longer_ones_refused_with_a_reason() {
 }
 
 #[test]
+fn programs_as_long_as_those_that_tools_write_are_taken() {
+    for text in [conditions(20_000), exact_entries(100_000)] {
+        let output = compiled(&text);
+        assert!(output.bmv2_json.is_some(), "{:?}", output.diagnostics);
+        load(&output);
+    }
+}
+
+#[test]
+fn a_struct_of_very_many_fields_is_refused() {
+    let fields = repeated(131_072, " ", |at| format!("bit<8> f{at};"));
+    let text = program("wide_t w;", "w.f0 = 1;")
+        .replace("struct metadata_t", &format!("struct wide_t {{ {fields} }}\nstruct metadata_t"));
+    let output = compiled(&text);
+    let error = output.diagnostics.first().expect("an error");
+    assert_eq!(error.code, "E0618", "{error:?}");
+    assert!(error.message.contains("more than 65536 fields"), "{error:?}");
+}
+
+#[test]
 fn what_the_compiler_takes_is_not_too_deep_for_the_switch() {
     let mut n_taken = 0;
     for n in [30, 60, 100, 127, 200, 255] {
@@ -210,4 +230,30 @@ fn arrays_are_bounded_in_sum_by_the_compiler_and_by_the_switch() {
     }
     let refused = Program::from_json(&many).expect_err("25 GiB are not there");
     assert!(refused.to_string().contains("MiB at most"), "{refused}");
+}
+
+#[test]
+fn headers_of_another_compilers_file_are_bounded_in_sum() {
+    let output = compiled(&program("", ""));
+    let mut many = output.bmv2_json.expect("it compiles");
+    for at in 0..3_000 {
+        let of_type = many.headers[0].clone();
+        many.headers.push(p4_compiler::bmv2_json::Header {
+            name: format!("wide{at}"),
+            id: 10_000 + at,
+            header_type: "wide_t".to_owned(),
+            ..of_type
+        });
+    }
+    let mut wide = many.header_types[0].clone();
+    wide.name = "wide_t".to_owned();
+    wide.id = 10_000;
+    wide.fields.truncate(1);
+    wide.fields[0].width = p4_compiler::bmv2_json::FieldWidth::Fixed(65_536);
+    many.header_types.push(wide);
+    let refused = Program::from_json(&many).expect_err("24 MB for each packet are not there");
+    assert!(
+        refused.to_string().contains("of each packet's memory, expected 4 MiB at most"),
+        "{refused}"
+    );
 }

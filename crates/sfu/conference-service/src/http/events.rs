@@ -1,15 +1,23 @@
-//! The stream of a conference's events.
+//! The stream of a conference's events. A client may also make requests over it.
 
+use std::pin::Pin;
 use std::time::Duration;
 
+use axum::Extension;
+use axum::body::{Body, to_bytes};
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::extract::{ConnectInfo, Path, State};
-use axum::response::Response;
-use conference_api::{Event, EventKind, Name, Problem};
+use axum::extract::{ConnectInfo, Path, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use conference_api::{
+    Event, EventKind, Name, Problem, StreamAnswer, StreamMethod, StreamRequest,
+};
+use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::{App, Failure, Peer};
+use super::front::Front;
+use super::{App, BODY_MAX, Failure, Peer, token_of};
 use crate::core::now_ms;
 use crate::tokens::Caller;
 
@@ -17,8 +25,11 @@ use crate::tokens::Caller;
 const PING: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for this long is cut off.
 const SEND: Duration = Duration::from_secs(10);
+/// The most bytes of a message: a request with the largest body, and what a message has beside the body.
+const MESSAGE_MAX: usize = BODY_MAX + 4_096;
 
-/// Streams a conference's events over a WebSocket (RFC 6455), each as a text message.
+/// Streams a conference's events over a WebSocket (RFC 6455), each as a text message. A text message of the client is a
+/// request, `StreamRequest`; its answer is a `StreamAnswer`.
 #[utoipa::path(
     get,
     path = "/v1/conferences/{conference}/events",
@@ -37,42 +48,124 @@ pub(super) async fn stream(
     caller: Caller,
     Path(conference): Path<String>,
     ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(front): Extension<Front>,
+    headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Failure> {
     let conference = Name::new(conference)?;
     caller.expect_in(&conference)?;
     app.core.model().await.conference(&conference)?;
-    let upgrade = upgrade.protocols(["bearer"]).max_message_size(4_096);
+    let client = Client {
+        conference: conference.clone(),
+        token: token_of(&headers)?.to_owned(),
+        peer: peer.clone(),
+        front,
+    };
+    let upgrade = upgrade
+        .protocols(["bearer"])
+        .max_message_size(MESSAGE_MAX)
+        .max_frame_size(MESSAGE_MAX);
     Ok(upgrade.on_upgrade(async move |socket| {
         let _call = peer.begin_call();
         let _open = app.metrics.websocket();
         let _present = app
             .presence
             .stream(&conference, participant_in(&caller, &conference));
-        send_events(app, caller, conference, socket).await;
+        send_events(app, caller, &client, socket).await;
     }))
 }
 
-async fn send_events(app: App, caller: Caller, conference: Name, mut socket: WebSocket) {
+/// Who reads a stream, and makes requests over it.
+#[derive(Clone)]
+struct Client {
+    conference: Name,
+    token: String,
+    peer: Peer,
+    front: Front,
+}
+
+impl Client {
+    /// Answers a message. A request is handled as if it had come over HTTP: what it may do, its limits and its counters
+    /// are the same.
+    async fn answer(self, text: Utf8Bytes) -> Message {
+        let (number, response) = match serde_json::from_str::<StreamRequest>(&text) {
+            Ok(asked) => (Some(asked.request), self.asked(&asked).await),
+            Err(error) => (
+                None,
+                Failure::invalid(format!("no request: {error}")).into_response(),
+            ),
+        };
+        let status = response.status().as_u16();
+        // The service's own answers can be read, and end.
+        let bytes = to_bytes(response.into_body(), usize::MAX).await;
+        let bytes = bytes.unwrap_or_default();
+        let body = (!bytes.is_empty()).then(|| {
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into())
+        });
+        text_of(&StreamAnswer {
+            answer: number,
+            status,
+            body,
+        })
+    }
+
+    async fn asked(&self, asked: &StreamRequest) -> Response {
+        let conference = format!("/v1/conferences/{}", self.conference);
+        let address = match asked.path.as_str() {
+            "" => conference,
+            path => format!("{conference}/{path}"),
+        };
+        let method = match asked.method {
+            StreamMethod::Get => "GET",
+            StreamMethod::Put => "PUT",
+            StreamMethod::Delete => "DELETE",
+        };
+        let body = asked.body.as_ref().map(ToString::to_string);
+        let request = Request::builder()
+            .method(method)
+            .uri(address)
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.token))
+            .header(header::CONTENT_TYPE, "application/json")
+            .extension(ConnectInfo(self.peer.clone()))
+            .body(body.map_or_else(Body::empty, Body::from));
+        match request {
+            Ok(request) => self.front.pass_on(&self.peer, request).await,
+            Err(error) => Failure::invalid(format!("path: {error}")).into_response(),
+        }
+    }
+}
+
+async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebSocket) {
+    let conference = &client.conference;
     let mut events = app.core.events();
     let left_ms = caller.expires_ms().saturating_sub(now_ms());
     let end = sleep_until(Instant::now() + Duration::from_millis(left_ms));
     tokio::pin!(end);
     let mut pings = interval(PING);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The answer to the request that is handled now. The next message is read after it.
+    let mut answer: Option<Pin<Box<dyn Future<Output = Message> + Send>>> = None;
     let reason = loop {
         let message = tokio::select! {
+            message = async { Some(answer.as_mut()?.await) }, if answer.is_some() => {
+                answer = None;
+                let Some(message) = message else { continue };
+                message
+            }
             () = &mut end => break "the token has expired",
             () = app.core.ended() => break "the service ends, or another one leads",
             _ = pings.tick() => Message::Ping(Vec::new().into()),
-            received = socket.recv() => match received {
-                // A reader can only close the stream. It asks nothing over the stream, so its other messages are
-                // ignored.
+            received = socket.recv(), if answer.is_none() => match received {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(Message::Text(text))) => {
+                    answer = Some(Box::pin(client.clone().answer(text)));
+                    continue;
+                }
                 Some(Ok(_)) => continue,
             },
             event = events.recv() => match event {
-                Ok(event) if !is_for(&event, &conference, &caller) => continue,
+                Ok(event) if !is_for(&event, conference, &caller) => continue,
                 Ok(event) => {
                     let is_last = event.kind == EventKind::ConferenceEnded;
                     let message = text_of(&event);
@@ -113,9 +206,9 @@ fn participant_in<'c>(caller: &'c Caller, conference: &Name) -> Option<&'c Name>
         .filter(|_| caller.conference() == Some(conference))
 }
 
-fn text_of(event: &Event) -> Message {
-    // An event has only texts, numbers and names, which JSON can express.
-    let text = serde_json::to_string(event).unwrap_or_else(|_| unreachable!());
+fn text_of(message: &impl Serialize) -> Message {
+    // Messages have only texts, numbers and names, which JSON can express.
+    let text = serde_json::to_string(message).unwrap_or_else(|_| unreachable!());
     Message::Text(Utf8Bytes::from(text))
 }
 

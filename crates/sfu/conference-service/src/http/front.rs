@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::connections::count;
 use super::measured::{self, NO_ROUTE};
-use super::{App, Failure, Peer, routes_and_description};
+use super::{App, Failure, Peer, description, routes};
 use crate::live::Live;
 use crate::metrics::Metrics;
 
@@ -29,7 +29,7 @@ impl Leading {
     /// Makes what a leading service serves.
     #[must_use]
     pub fn new(app: App) -> Leading {
-        let (routes, _) = routes_and_description(app.clone());
+        let routes = routes(app.clone(), &description());
         Leading { app, routes }
     }
 }
@@ -66,6 +66,31 @@ impl Front {
                 live,
                 metrics,
             })
+    }
+
+    /// Answers a request of a peer, if this service leads and the peer makes no more requests than it may.
+    pub(super) async fn pass_on(&self, peer: &Peer, mut request: Request) -> Response {
+        let limits = self.live.get().limits;
+        let failure = match self.live.limits().request(limits, peer.source()) {
+            Err(why) => Failure::from(why),
+            Ok(()) => match self.leading() {
+                Some(mut leading) => {
+                    // An event stream passes on the requests that come over it.
+                    request.extensions_mut().insert(self.clone());
+                    let Ok(response) = leading.routes.call(request).await;
+                    return response;
+                }
+                None => Failure::unavailable(
+                    "this service stands by: ask the one that leads, or try again in a second"
+                        .to_owned(),
+                ),
+            },
+        };
+        let response = failure.into_response();
+        let status = response.status().as_u16();
+        let metrics = &self.metrics;
+        metrics.request(request.method(), NO_ROUTE, status, Duration::ZERO);
+        response
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -107,23 +132,5 @@ async fn pass_on(
     ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
 ) -> Response {
-    let limits = front.live.get().limits;
-    let failure = match front.live.limits().request(limits, peer.source()) {
-        Err(why) => Failure::from(why),
-        Ok(()) => match front.leading() {
-            Some(mut leading) => {
-                let Ok(response) = leading.routes.call(request).await;
-                return response;
-            }
-            None => Failure::unavailable(
-                "this service stands by: ask the one that leads, or try again in a second"
-                    .to_owned(),
-            ),
-        },
-    };
-    let response = failure.into_response();
-    let status = response.status().as_u16();
-    let metrics = &front.metrics;
-    metrics.request(request.method(), NO_ROUTE, status, Duration::ZERO);
-    response
+    front.pass_on(&peer, request).await
 }

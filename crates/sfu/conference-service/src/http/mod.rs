@@ -16,15 +16,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequestParts};
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use axum::response::Json;
 use axum::routing::get;
-use conference_api::Media;
+use conference_api::{Media, StreamAnswer, StreamMethod, StreamRequest};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -69,9 +71,9 @@ impl App {
     }
 }
 
-/// Returns all routes, and their description.
-pub fn routes_and_description(app: App) -> (Router, OpenApi) {
-    let (router, mut description) = OpenApiRouter::<App>::default()
+/// Returns the routes that the description has.
+fn described() -> OpenApiRouter<App> {
+    OpenApiRouter::default()
         .routes(routes!(conferences::list))
         .routes(routes!(
             conferences::put,
@@ -94,7 +96,11 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         .routes(routes!(service::get_drain, service::put_drain))
         .routes(routes!(service::get_backup))
         .routes(routes!(service::get_switch))
-        .split_for_parts();
+}
+
+/// Describes the interface (OpenAPI 3.1).
+fn description() -> OpenApi {
+    let mut description = described().into_openapi();
     description.info.title = "Reprise conference service".to_owned();
     description.info.version = "1".to_owned();
     description.info.description = Some("People join conferences by themselves.".to_owned());
@@ -104,8 +110,22 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
         .bearer_format("JWT")
         .build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    // What goes over event streams is the body of no request or response.
+    for (name, schema) in [
+        (StreamRequest::name(), StreamRequest::schema()),
+        (StreamMethod::name(), StreamMethod::schema()),
+        (StreamAnswer::name(), StreamAnswer::schema()),
+    ] {
+        components.schemas.insert(name.into_owned(), schema);
+    }
+    description
+}
+
+/// Returns all routes.
+fn routes(app: App, description: &OpenApi) -> Router {
     let text = Arc::new(description.clone());
-    let router = router
+    let (router, _) = described().split_for_parts();
+    router
         .route(
             "/openapi.json",
             get(move || async move { Json((*text).clone()) }),
@@ -120,8 +140,7 @@ pub fn routes_and_description(app: App) -> (Router, OpenApi) {
             Arc::clone(&app.metrics),
             measured::measure,
         ))
-        .with_state(app);
-    (router, description)
+        .with_state(app)
 }
 
 impl FromRequestParts<App> for Caller {
@@ -131,7 +150,7 @@ impl FromRequestParts<App> for Caller {
         let (now, limits) = (app.live.get(), app.live.limits());
         let source = parts.extensions.get::<ConnectInfo<Peer>>();
         let source = source.map(|ConnectInfo(peer)| peer.source());
-        let checked = token_of(parts).and_then(|token| now.keys.check(token));
+        let checked = token_of(&parts.headers).and_then(|token| now.keys.check(token));
         match (&checked, source) {
             (Err(_), Some(source)) => limits.bad_token(now.limits, source)?,
             (Ok(caller), _) => {
@@ -151,8 +170,8 @@ impl FromRequestParts<App> for Caller {
 
 /// Returns the token of a request. It comes in the header Authorization (RFC 6750). Since browsers cannot set this
 /// header for a WebSocket, the token may also be the second of the subprotocols `bearer, TOKEN`.
-fn token_of(parts: &Parts) -> Result<&str, NotAllowed> {
-    let header = |name: &str| parts.headers.get(name).and_then(|it| it.to_str().ok());
+fn token_of(headers: &HeaderMap) -> Result<&str, NotAllowed> {
+    let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
     if let Some(text) = header("authorization") {
         let token = text
             .strip_prefix("Bearer ")
@@ -161,4 +180,22 @@ fn token_of(parts: &Parts) -> Result<&str, NotAllowed> {
     }
     let protocols = header("sec-websocket-protocol").and_then(|it| it.strip_prefix("bearer,"));
     protocols.map(str::trim).ok_or(NotAllowed::NoToken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The description for people who want to read it without a service.
+    const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/openapi.json");
+
+    #[test]
+    fn the_description_in_the_repository_is_the_services_own() {
+        let own = description().to_pretty_json().expect("JSON") + "\n";
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(FILE, &own).expect("written");
+        }
+        let there = std::fs::read_to_string(FILE).expect("a file");
+        assert!(there == own, "UPDATE_EXPECT=1 writes {FILE} anew");
+    }
 }

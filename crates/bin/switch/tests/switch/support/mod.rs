@@ -204,7 +204,11 @@ impl Running {
 
 /// Gets a page from the switch's metrics address; returns status and body.
 pub fn http_get(switch: &Running, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(switch.address("metrics on ")).expect("a server");
+    http_get_from(switch.address("metrics on "), path)
+}
+
+pub fn http_get_from(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("a server");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
