@@ -26,6 +26,8 @@ from tests.service.running import (
 
 PLI = bytes.fromhex("81ce00020000002200000011")
 """A request for a picture (RFC 4585, section 6.3.1)."""
+BEGINNING = b"RH\x01\x01\0\0"
+"""Of every hello (docs/join.md): magic, version, kind, reserved."""
 SILENCE_S = 0.5
 """How long a test waits for packets that must not come."""
 

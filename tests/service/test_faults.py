@@ -2,8 +2,8 @@
 
 A history of everything is judged afterwards (tests/service/history.py).
 
-Each fault is made once, or as often as `REPRISE_FAULTS` says; `REPRISE_FAULTS_S` is the least number
-of seconds for which the test goes on.
+Each fault is made once, or as often as `REPRISE_FAULTS` says. The test goes on for at least
+`REPRISE_FAULTS_S` seconds.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""The events of a conference, as the service streams them over a WebSocket (RFC 6455), and requests.
+"""The events of a conference, as the service streams them over a WebSocket (RFC 6455).
+
+Requests may go over the same stream.
 
 This module needs the package websockets, which is installed with `reprise-conference[events]`.
 """
