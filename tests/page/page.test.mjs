@@ -23,14 +23,21 @@ const BROWSERS = [
 /** What a browser writes for a request that was refused, or while the service is away. */
 const expected = /Failed to load resource|WebSocket connection|can’t establish a connection|connection to .* was interrupted/;
 
+test("CI has both browsers", { skip: process.env.CI !== "true" }, () => {
+  for (const { executablePath } of BROWSERS) assert.ok(existsSync(executablePath), executablePath);
+});
+
 for (const options of BROWSERS) {
   const skip = existsSync(options.executablePath) ? false : `NOT TESTED: no ${options.executablePath}`;
   describe(`the page in ${options.browser}`, { skip, timeout: 10 * LIMIT_MS }, () => {
     let browser;
     let service;
 
+    const launch = (preferences = {}) =>
+      puppeteer.launch({ ...options, extraPrefsFirefox: preferences, headless: true, timeout: LIMIT_MS });
+
     before(async () => {
-      browser = await puppeteer.launch({ ...options, headless: true, timeout: LIMIT_MS });
+      browser = await launch();
       service = await startService();
       await service.fill();
     });
@@ -41,8 +48,8 @@ for (const options of BROWSERS) {
     });
 
     /** A page of its own, whose errors fail the test. */
-    async function open(work, viewport = WIDE) {
-      const context = await browser.createBrowserContext();
+    async function open(work, viewport = WIDE, within = browser) {
+      const context = await within.createBrowserContext();
       const page = await context.newPage();
       const errors = [];
       page.on("pageerror", (error) => errors.push(`${error.message}`));
@@ -166,14 +173,50 @@ for (const options of BROWSERS) {
         assert.equal(await focused(), "Remove bob");
       }));
 
+    test("an administrator makes and ends a conference, removes a participant, and drains the service", () =>
+      open(async (page) => {
+        const confirm = async (button, yes) => {
+          await page.click(button);
+          await page.waitForSelector("#confirm[open]");
+          await hasText(page, "#confirm-yes", yes);
+          await page.click("#confirm-yes");
+        };
+        await signIn(page, service.administrator);
+        await hasText(page, "#drain-text", "It takes new");
+        await confirm("#drain", "Drain it");
+        await hasText(page, "#drain-text", "It drains");
+        assert.deepEqual(await service.ask(service.administrator, "GET", "drain"), { draining: true });
+        await page.click("#make summary");
+        await page.type("#make-name", "second");
+        await page.type("#make-text", "The <b>second</b>");
+        await page.keyboard.press("Enter");
+        await hasText(page, "#alert", "drains");
+        await page.click("#drain");
+        await hasText(page, "#drain-text", "It takes new");
+        await page.click("#make-form button");
+        await hasText(page, "#conference-title", "The <b>second</b>");
+        await confirm("#end", "End it");
+        await until(page, () => !document.querySelector("#list").textContent.includes("second"));
+        await page.evaluate(() => (location.hash = "#/demo"));
+        await page.waitForSelector("[aria-label='Remove bob']");
+        await confirm("[aria-label='Remove bob']", "Remove");
+        await until(page, () => !document.querySelector("#participants").textContent.includes("Bob"));
+        assert.ok(!("bob" in (await service.conference()).participants));
+        await service.fill();
+      }));
+
     test("nobody is shut out: axe, light and dark, wide and narrow", async () => {
+      // Firefox takes its colours only at its start.
+      const is_firefox = options.browser === "firefox";
+      const of_scheme = is_firefox
+        ? { light: browser, dark: await launch({ "layout.css.prefers-color-scheme.content-override": 0 }) }
+        : { light: browser, dark: browser };
       for (const viewport of [WIDE, NARROW]) {
         for (const scheme of ["light", "dark"]) {
           await open(async (page) => {
-            // Firefox takes the system's colours only at its start.
-            if (options.browser === "chrome") {
-              await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-            }
+            if (!is_firefox) await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+            const is_dark = await page.evaluate(() => matchMedia("(prefers-color-scheme: dark)").matches);
+            assert.equal(is_dark, scheme === "dark");
             await page.waitForSelector("#token");
             assert.deepEqual(await faults(page), [], `signing in, ${viewport.width}, ${scheme}`);
             await signIn(page, service.administrator);
@@ -183,9 +226,10 @@ for (const options of BROWSERS) {
               const name = `${options.browser}-${viewport.width}-${scheme}.png`;
               await page.screenshot({ path: `${process.env.PAGE_IMAGES}/${name}`, fullPage: true });
             }
-          }, viewport);
+          }, viewport, of_scheme[scheme]);
         }
       }
+      if (is_firefox) await of_scheme.dark.close();
     });
 
     test("a wrong token is refused in words, and a participant may only do what is its own", () =>

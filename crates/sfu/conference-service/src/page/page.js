@@ -607,6 +607,30 @@ function textOf(event) {
   }
 }
 
+// The drain, for administrators of all conferences.
+
+let is_draining = false;
+
+async function readDrain() {
+  ({ draining: is_draining } = await request("GET", ["drain"]));
+  const text = is_draining
+    ? "It drains: it takes no new conferences and participants. Those that are there stay."
+    : "It takes new conferences and participants.";
+  setText(byId("drain-text"), text);
+  setText(byId("drain"), is_draining ? "End the drain" : "Drain");
+  byId("service").hidden = false;
+}
+
+byId("drain").addEventListener("click", () =>
+  act(byId("drain"), async () => {
+    const wanted = !is_draining;
+    const ask = "Take no new conferences and participants until the drain is ended? Those that are there stay.";
+    if (wanted && !(await confirmed(ask, "Drain it"))) return;
+    await request("PUT", ["drain"], { draining: wanted });
+    await readDrain();
+  }),
+);
+
 // The token.
 
 function signIn(token) {
@@ -627,10 +651,12 @@ function signIn(token) {
   byId("entrance").hidden = true;
   byId("make").hidden = !claims.grants?.administer;
   byId("switch").hidden = true;
+  byId("service").hidden = true;
   byId("make-name").value = claims.conference ?? "";
   say("");
   close("No conference chosen");
   readList().catch(failed);
+  if (administersAll()) readDrain().catch(failed);
 }
 
 function signOut(why) {
@@ -683,7 +709,9 @@ addEventListener("hashchange", () => {
 });
 // A conference's stream says nothing of other conferences.
 setInterval(() => {
-  if (session && !document.hidden) readList().catch(failed);
+  if (!session || document.hidden) return;
+  readList().catch(failed);
+  if (administersAll()) readDrain().catch(failed);
 }, LIST_EVERY_MS);
 
 setInterval(() => {
