@@ -26,6 +26,8 @@ from tests.service.running import (
 
 PLI = bytes.fromhex("81ce00020000002200000011")
 """A request for a picture (RFC 4585, section 6.3.1)."""
+NACK = bytes.fromhex("81cd0003000000220000001100070000")
+"""A report that packet 7 was lost (RFC 4585, section 6.2.1)."""
 BEGINNING = b"RH\x01\x01\0\0"
 """Of every hello (docs/join.md): magic, version, kind, reserved."""
 SILENCE_S = 0.5
@@ -39,8 +41,9 @@ def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: R
         for packet in packets:
             camera.send(packet)
         assert received(screen, 50) == packets
-        screen.send(PLI)
-        assert received(camera, 1) == [PLI]
+        for report in (PLI, NACK):
+            screen.send(report)
+            assert received(camera, 1) == [report]
         # Bob's socket publishes nothing, so nobody receives what it sends.
         screen.send(rtp(1))
         assert received(camera, 1, SILENCE_S) == []
@@ -48,6 +51,9 @@ def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: R
         for number in range(2, 22, 2):
             ann.mute("c", "ann", "cam")
             camera.send(rtp(number))
+            # When a later packet has come, the switch has dropped this one.
+            screen.send(PLI)
+            assert received(camera, 1) == [PLI]
             ann.mute("c", "ann", "cam", muted=False)
             camera.send(rtp(number + 1))
             assert received(screen, 1) == [rtp(number + 1)]
