@@ -349,16 +349,26 @@ mod tests {
         let pem = |kind: &str, key: &str| {
             format!("-----BEGIN {kind} KEY-----\n{key}\n-----END {kind} KEY-----\n")
         };
-        let private = pem("PRIVATE", "MC4CAQAwBQYDK2VwBCIEIHwHAf0EU+ia8FThyUrGlEj+X79BMK0dK98g4TWaKPD6");
-        let public = pem("PUBLIC", "MCowBQYDK2VwAyEA0lFeLUPCetfMR5qAfKiwyYRCiSzLHQbsYAn2I/7Vz/U=");
+        let private = pem(
+            "PRIVATE",
+            "MC4CAQAwBQYDK2VwBCIEIHwHAf0EU+ia8FThyUrGlEj+X79BMK0dK98g4TWaKPD6",
+        );
+        let public = pem(
+            "PUBLIC",
+            "MCowBQYDK2VwAyEA0lFeLUPCetfMR5qAfKiwyYRCiSzLHQbsYAn2I/7Vz/U=",
+        );
         let signed = |claims: &Claims| {
             let key = EncodingKey::from_ed_pem(private.as_bytes()).expect("a key");
             encode(&Header::new(Algorithm::EdDSA), claims, &key).expect("a token")
         };
         let mut keys = keys();
         let of_owner = signed(&claims());
-        assert!(keys.check(&of_owner).is_err(), "nobody has told its public key");
-        keys.add_public_key(public.as_bytes()).expect("a public key");
+        assert!(
+            keys.check(&of_owner).is_err(),
+            "nobody has told its public key"
+        );
+        keys.add_public_key(public.as_bytes())
+            .expect("a public key");
         let caller = keys.check(&of_owner).expect("it is good");
         assert_eq!(caller.expect_participant(&name("c"), &name("ann")), Ok(()));
         let past = Claims {
@@ -367,7 +377,13 @@ mod tests {
         };
         assert!(keys.check(&signed(&past)).is_err());
         // Whoever knows the public key cannot sign with it as if it were a secret.
-        assert!(keys.check(&sign(&claims(), public.as_bytes()).expect("a token")).is_err());
-        assert!(keys.check(&sign(&claims(), SECRET).expect("a token")).is_ok());
+        assert!(
+            keys.check(&sign(&claims(), public.as_bytes()).expect("a token"))
+                .is_err()
+        );
+        assert!(
+            keys.check(&sign(&claims(), SECRET).expect("a token"))
+                .is_ok()
+        );
     }
 }

@@ -52,7 +52,11 @@ async fn show(global: &Global) -> Result<(), Failure> {
         output::json(&json!({ "kind": kind(&p4info), "objects": objects }));
         return Ok(());
     }
-    output::text(format!("{}, {}", printable::line(name(&p4info)), kind(&p4info)));
+    output::text(format!(
+        "{}, {}",
+        printable::line(name(&p4info)),
+        kind(&p4info)
+    ));
     let rows = objects.into_iter().map(|(kind, name, size)| {
         vec![
             kind.to_owned(),

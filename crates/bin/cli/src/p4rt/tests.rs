@@ -356,7 +356,11 @@ fn names_that_others_chose_forge_no_line_and_command_no_terminal() {
         let objects = objects.as_array().expect("a list");
         let mut texts = vec![info::summary(schema)];
         texts.push(info::about(schema, None).expect("the program"));
-        texts.extend(objects.iter().map(|it| it["text"].as_str().expect("a text").to_owned()));
+        texts.extend(
+            objects
+                .iter()
+                .map(|it| it["text"].as_str().expect("a text").to_owned()),
+        );
         texts
     };
     let known = every_entity();
@@ -365,7 +369,12 @@ fn names_that_others_chose_forge_no_line_and_command_no_terminal() {
     for (found, expected) in forged.iter().zip(shown(known)) {
         assert_eq!(found.lines().count(), expected.lines().count(), "{found}");
         assert!(found.lines().all(|line| !line.starts_with("error")));
-        assert!(found.lines().flat_map(str::chars).all(printable::is_harmless));
+        assert!(
+            found
+                .lines()
+                .flat_map(str::chars)
+                .all(printable::is_harmless)
+        );
     }
 }
 

@@ -9,9 +9,7 @@ use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgr
 use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use conference_api::{
-    Event, EventKind, Name, Problem, StreamAnswer, StreamMethod, StreamRequest,
-};
+use conference_api::{Event, EventKind, Name, Problem, StreamAnswer, StreamMethod, StreamRequest};
 use serde::Serialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
