@@ -11,22 +11,22 @@ use p4runtime_proto::p4::v1::{
 
 use crate::bytestring::{bytes, number};
 
-/// An INSERT update.
+/// Makes an update of type INSERT.
 pub fn insert(entity: Entity) -> Update {
     update(Type::Insert, entity)
 }
 
-/// A MODIFY update.
+/// Makes an update of type MODIFY.
 pub fn modify(entity: Entity) -> Update {
     update(Type::Modify, entity)
 }
 
-/// A DELETE update.
+/// Makes an update of type DELETE.
 pub fn delete(entity: Entity) -> Update {
     update(Type::Delete, entity)
 }
 
-/// An update of any type.
+/// Makes an update of a type.
 pub fn update(of: Type, entity: Entity) -> Update {
     Update {
         r#type: of.into(),

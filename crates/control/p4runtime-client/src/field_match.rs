@@ -8,7 +8,7 @@ use crate::bytestring::{and, canonical, ones};
 /// A match of a key field. All values are canonical byte strings. An entry omits a field that matches everything.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Match {
-    /// The value.
+    /// The only value that matches.
     Exact(Vec<u8>),
     /// The value and the length of its prefix.
     Lpm(Vec<u8>, i32),
@@ -16,7 +16,7 @@ pub enum Match {
     Ternary(Vec<u8>, Vec<u8>),
     /// The lowest value and the highest.
     Range(Vec<u8>, Vec<u8>),
-    /// The value.
+    /// The only value that matches.
     Optional(Vec<u8>),
 }
 

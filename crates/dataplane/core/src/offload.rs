@@ -185,7 +185,7 @@ impl From<String> for Unable {
     }
 }
 
-/// The state of an offload.
+/// What an offload does at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadStatus {
     /// Punts everything: no program is loaded, a trace is on, or a port is disabled.
@@ -228,7 +228,7 @@ pub enum OffloadNotice {
     },
     /// An optimisation is not available.
     DoesWithout {
-        /// The optimisation.
+        /// The optimisation, in words.
         what: String,
         /// Why it is not available.
         reason: String,

@@ -40,7 +40,7 @@ pub struct TraceEvent {
     pub pass: u32,
     /// The P4 source line, for steps of a control.
     pub source: Option<SourceLine>,
-    /// The step.
+    /// What happened in the step.
     pub kind: TraceKind,
 }
 

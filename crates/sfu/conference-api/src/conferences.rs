@@ -8,23 +8,23 @@ use utoipa::ToSchema;
 
 use crate::{LegCounts, Name};
 
-/// What a track carries.
+/// The kind of content that a track carries. It decides whose packets leave first where packets wait.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ToSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum TrackKind {
-    /// Sound; it goes before everything else where packets wait.
+    /// Sound; its packets leave before those of all other tracks.
     Audio,
-    /// A camera's picture.
+    /// Pictures of a camera; their packets leave after those of all other tracks.
     Video,
-    /// A screen's picture.
+    /// Pictures of a shared screen; their packets leave before those of cameras.
     Screen,
-    /// Anything else.
+    /// Any other content, text messages for example; its packets leave after sound and before pictures.
     Data,
 }
 
-/// What a track's datagrams are.
+/// What a track's datagrams contain.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -35,31 +35,31 @@ pub enum Transport {
     Datagram,
 }
 
-/// Who has muted a track.
+/// Who muted a track. What an administrator muted only an administrator can unmute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MutedBy {
-    /// The participant who publishes it.
+    /// The participant who publishes the track.
     Publisher,
-    /// An administrator; only one unmutes it.
+    /// An administrator of the conference.
     Administrator,
 }
 
-/// A track of a participant.
+/// The path of a track in its conference: who publishes it, and its name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrackPath {
-    /// The participant who publishes it.
+    /// The participant who publishes the track.
     pub participant: Name,
-    /// Its name.
+    /// The track's name; its publisher has no other track of this name.
     pub track: Name,
 }
 
-/// A conference to make.
+/// What a conference is to be like: the body of the request that makes it or changes its title.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConferenceSpec {
-    /// A text for people, of at most 200 characters.
+    /// The conference's title, a text for people of at most 200 characters.
     pub title: String,
 }
 
@@ -81,13 +81,13 @@ pub struct ParticipantSpec {
     pub subscriptions: BTreeMap<Name, BTreeMap<Name, SubscriptionSpec>>,
 }
 
-/// A track to publish.
+/// What a track is to be like: the body of the request that publishes it or changes it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrackSpec {
-    /// What it carries.
+    /// The kind of content that the track carries.
     pub kind: TrackKind,
-    /// What its datagrams are.
+    /// What the track's datagrams contain; `rtp` by default.
     #[serde(default)]
     pub transport: Transport,
     /// One to four qualities, the best one first.
@@ -97,11 +97,11 @@ pub struct TrackSpec {
     pub sdp: String,
 }
 
-/// A quality of a track.
+/// One quality of a track to publish: its name, its greatest rate, and the leg that sends it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QualitySpec {
-    /// Its name in the track.
+    /// The quality's name; the track has no other quality of this name.
     pub name: Name,
     /// The most that it sends, in kbit/s of whole frames; the switch drops what is more.
     #[schema(minimum = 1, maximum = 10_000_000)]
@@ -111,61 +111,62 @@ pub struct QualitySpec {
     pub leg: Option<Name>,
 }
 
-/// A track to receive.
+/// How a participant is to receive a track: in which quality, and by which of its legs.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SubscriptionSpec {
     /// The quality; by default the best one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<Name>,
-    /// The leg that receives it; by default one of its own, named `PARTICIPANT.TRACK`.
+    /// The leg that receives it; by default the leg that receives it now, or else one of its own, named
+    /// `PARTICIPANT.TRACK`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leg: Option<Name>,
 }
 
-/// Whether a track is muted.
+/// Whether a track is to be muted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MuteSpec {
-    /// Nobody receives a muted track.
+    /// True mutes the track, so that nobody receives it; false unmutes it.
     pub muted: bool,
 }
 
-/// A conference.
+/// A conference with everybody in it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Conference {
-    /// Its name.
+    /// The conference's name; the service has no other conference of this name.
     pub name: Name,
-    /// A text for people.
+    /// The conference's title, a text for people of at most 200 characters.
     pub title: String,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
-    /// Its participants, by name.
+    /// The conference's participants by name, at most 4,096.
     pub participants: BTreeMap<Name, Participant>,
 }
 
-/// A participant.
+/// A participant of a conference. Only itself and administrators see its legs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Participant {
-    /// The name that people see.
+    /// The name that people see, of at most 200 characters.
     pub display_name: String,
     /// When it joined, in milliseconds since 1970.
     pub joined_ms: u64,
-    /// Its tracks, by name.
+    /// The tracks that it publishes by name, at most 16.
     pub tracks: BTreeMap<Name, Track>,
-    /// What it receives.
+    /// The tracks that it has subscribed to, at most 4,096.
     pub subscriptions: Vec<Subscription>,
     /// Its legs, by name; only it and administrators get to see them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub legs: Option<BTreeMap<Name, Leg>>,
 }
 
-/// A track.
+/// A track that a participant publishes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Track {
-    /// What it carries.
+    /// The kind of content that the track carries.
     pub kind: TrackKind,
-    /// What its datagrams are.
+    /// What the track's datagrams contain.
     pub transport: Transport,
     /// Who has muted it, if it is muted.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,10 +177,10 @@ pub struct Track {
     pub sdp: String,
 }
 
-/// A quality of a track.
+/// A quality of a published track.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Quality {
-    /// Its name in the track.
+    /// The quality's name; the track has no other quality of this name.
     pub name: Name,
     /// The most that it sends, in kbit/s.
     pub max_kbps: u32,
@@ -188,7 +189,7 @@ pub struct Quality {
     /// Packets in the last second that the switch has got from its socket, hellos among them.
     #[serde(default)]
     pub packets_per_s: u64,
-    /// Kilobits in the last second.
+    /// Kilobits in the last second, of the same packets as whole frames.
     #[serde(default)]
     pub kbps: u64,
     /// Packets that were dropped, since its socket sent more than `max_kbps`.
@@ -204,14 +205,14 @@ pub struct Subscription {
     /// The quality that is asked for; by default the best one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<Name>,
-    /// The leg that receives it.
+    /// The participant's leg that receives the track.
     pub leg: Name,
 }
 
-/// One socket of a participant.
+/// A leg: a participant's connection by one UDP socket. The socket signs in to the leg by hellos.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Leg {
-    /// Its number in hellos (docs/join.md).
+    /// The leg's number, 1 to 32,767; the leg's hellos contain it (docs/join.md).
     pub number: u16,
     /// The key of its hellos, 32 bytes in hexadecimal digits; only its participant gets it, and only from a write.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,15 +222,15 @@ pub struct Leg {
     /// From where it is signed in, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_in_from: Option<Route>,
-    /// What the switch has counted of it; absent until its counters were read.
+    /// What the switch has counted of it; absent while it is not signed in, and until its counters were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<LegCounts>,
 }
 
-/// The switch's addresses for media.
+/// The switch, and its addresses to which hosts send hellos and media.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Media {
-    /// The switch.
+    /// The switch's name, as the service's configuration has it.
     pub switch: Name,
     /// Its addresses; a host takes one that it reaches.
     pub addresses: Vec<MediaAddress>,
@@ -238,10 +239,10 @@ pub struct Media {
 /// An address of a switch for media.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct MediaAddress {
-    /// The IP address.
+    /// The IPv4 or IPv6 address.
     #[schema(value_type = String)]
     pub address: IpAddr,
-    /// The UDP port.
+    /// The UDP port, 5004 if the service's configuration has no other.
     pub port: u16,
 }
 
@@ -251,8 +252,8 @@ pub struct Route {
     /// The socket's address, as the switch sees it.
     #[schema(value_type = String)]
     pub address: IpAddr,
-    /// Its UDP port.
+    /// The socket's UDP port, as the switch sees it.
     pub udp_port: u16,
-    /// The switch's port.
+    /// The port of the switch by which the socket's packets arrive, 1 to 509.
     pub switch_port: u16,
 }

@@ -12,11 +12,11 @@ use crate::Name;
 pub struct LegTraffic {
     /// Packets, a publisher's hellos among them.
     pub packets: u64,
-    /// Bytes of whole frames.
+    /// Bytes of these packets as whole frames.
     pub bytes: u64,
-    /// Packets in the last second.
+    /// Packets in the last second; 0 while the service is not connected to the switch.
     pub packets_per_s: u64,
-    /// Kilobits in the last second.
+    /// Kilobits in the last second, of whole frames; 0 while the service is not connected to the switch.
     pub kbps: u64,
     /// When the last packet of media was counted, to the second, in milliseconds since 1970; null if none was.
     pub last_packet_ms: Option<u64>,
@@ -25,9 +25,9 @@ pub struct LegTraffic {
 /// What the switch has counted of a leg.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LegCounts {
-    /// What the leg has sent.
+    /// What the leg's socket has sent to the switch.
     pub sent: LegTraffic,
-    /// What the leg has received.
+    /// Media and reports (RTCP) that the switch has copied to the leg's socket; the port may have dropped some of them.
     pub received: LegTraffic,
     /// Packets that it has sent and that were dropped because it exceeded its rate.
     pub policed_packets: u64,
@@ -53,14 +53,14 @@ pub struct Delay {
     pub p99_ns: u64,
     /// 999 of 1,000 were in it no longer.
     pub p999_ns: u64,
-    /// The longest time.
+    /// The longest time that a packet was in the switch.
     pub max_ns: u64,
 }
 
 /// Packets that were dropped for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Drops {
-    /// How many.
+    /// How many packets were dropped for this reason in all.
     pub packets: u64,
     /// How many in the last second.
     pub packets_per_s: u64,
@@ -72,13 +72,13 @@ pub struct Drops {
 /// What a switch has counted of all conferences.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SwitchCounts {
-    /// The switch.
+    /// The switch's name, as the service's configuration has it.
     pub switch: Name,
     /// Whether the service is connected to it. Without that, the counters are the last that were read.
     pub connected: bool,
     /// Packets that the program has dropped, by its verdict without `drop_` (p4/lib/conference_verdict.p4); only
     /// verdicts that occurred.
     pub drops: BTreeMap<String, Drops>,
-    /// Its ports by number.
+    /// The switch's ports by number; empty if the switch does not tell of its ports.
     pub ports: BTreeMap<u16, PortCounts>,
 }

@@ -9,94 +9,95 @@ use crate::{MutedBy, Name, Route, TrackPath, Why};
 /// Something that has happened in a conference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Its number: the time in microseconds since 1970, or more if an earlier event has that number. Later events have
-    /// greater numbers, also after another service has taken over, if the clocks of both agree.
+    /// The event's number: the time in microseconds since 1970, or more if an earlier event has that number; 0 for
+    /// `lost`. Later events have greater numbers, also after another service has taken over, if the clocks of both
+    /// agree.
     pub number: u64,
     /// When it happened, in milliseconds since 1970.
     pub time_ms: u64,
-    /// The conference.
+    /// The conference in which it happened.
     pub conference: Name,
     /// What happened.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What has happened.
+/// What has happened: the field `event` has the name, and other fields the particulars.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The conference was made.
+    /// The conference was made; nobody is in it yet.
     ConferenceCreated,
     /// The conference has ended, with everybody in it.
     ConferenceEnded,
-    /// A participant has joined.
+    /// A participant has joined the conference.
     Joined {
-        /// Who.
+        /// The participant who joined.
         participant: Name,
     },
     /// A participant is in the conference no longer; `reason` says why.
     Left {
-        /// Who.
+        /// The participant who left or was removed.
         participant: Name,
-        /// Why.
+        /// Why the participant is in the conference no longer.
         reason: LeftReason,
     },
-    /// A track can be subscribed to.
+    /// A track was published, or a published track was changed.
     TrackAdded {
-        /// Which.
+        /// The track that was published or changed.
         path: TrackPath,
     },
-    /// A track is gone.
+    /// A track has ended: it was ended, or its publisher is in the conference no longer.
     TrackRemoved {
-        /// Which.
+        /// The track that has ended.
         path: TrackPath,
     },
     /// A track was muted, or is no longer (`muted_by` is null).
     Muted {
-        /// Which.
+        /// The track that was muted or unmuted.
         path: TrackPath,
-        /// Who has muted it.
+        /// Who muted the track; null if it was unmuted.
         muted_by: Option<MutedBy>,
     },
-    /// A participant has subscribed to a track, or to another quality of it.
+    /// A participant has subscribed to a track, or has changed its subscription.
     Subscribed {
-        /// Who receives.
+        /// The participant who receives the track.
         participant: Name,
-        /// What.
+        /// The track that it receives.
         path: TrackPath,
-        /// Which quality.
+        /// The quality of the track that it receives.
         quality: Name,
     },
     /// A participant no longer receives a track.
     Unsubscribed {
-        /// Who received.
+        /// The participant who received the track.
         participant: Name,
-        /// What.
+        /// The track that it receives no longer.
         path: TrackPath,
     },
-    /// A socket was signed in. Only its participant and administrators get this event.
+    /// A socket was signed in. On an event stream, only its participant and administrators get this event.
     SignedIn {
-        /// Whose.
+        /// The participant whose socket it is.
         participant: Name,
-        /// Which leg.
+        /// The participant's leg to which the socket was signed in.
         leg: Name,
-        /// From where.
+        /// How the socket's packets reach the switch.
         route: Route,
     },
-    /// A socket is no longer signed in: it was silent, or signed in to another leg. Only its participant and
-    /// administrators get this event.
+    /// A socket is no longer signed in: it was silent, or signed in to another leg. On an event stream, only its
+    /// participant and administrators get this event.
     SignedOut {
-        /// Whose.
+        /// The participant whose socket it is.
         participant: Name,
-        /// Which leg.
+        /// The participant's leg to which the socket was signed in.
         leg: Name,
     },
-    /// The reasons why a participant does not receive a track have changed, or there are none any more. Only it and
-    /// administrators get this event.
+    /// The reasons why a participant does not receive a track have changed, or there are none any more. On an event
+    /// stream, only it and administrators get this event.
     WhyNot {
-        /// Who should receive.
+        /// The participant who should receive the track.
         participant: Name,
-        /// What.
+        /// The track that it should receive.
         path: TrackPath,
         /// What stands between the publisher and the receiver.
         why: Why,
@@ -105,20 +106,20 @@ pub enum EventKind {
     Lost,
 }
 
-/// Why a participant has left.
+/// Why a participant is in its conference no longer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftReason {
-    /// It said so.
+    /// It left by its own request.
     Left,
-    /// An administrator removed it.
+    /// An administrator removed it from the conference.
     Removed,
-    /// Its token has expired.
+    /// The token with which it last joined has expired.
     Expired,
     /// It had no signed-in socket and no event stream, and made no request, for longer than the service keeps such a
     /// participant.
     Gone,
-    /// The conference has ended.
+    /// The conference has ended, and with it everybody's participation.
     ConferenceEnded,
 }
 
@@ -244,7 +245,7 @@ mod tests {
 pub struct StreamRequest {
     /// A number that the client chooses; the answer has the same.
     pub request: u64,
-    /// The method.
+    /// The request's method, as over HTTP.
     pub method: StreamMethod,
     /// What follows `/v1/conferences/CONFERENCE/` in the request's address; empty for the conference itself.
     pub path: String,
@@ -254,15 +255,15 @@ pub struct StreamRequest {
     pub body: Option<Value>,
 }
 
-/// The method of a request.
+/// The method of a request over the event stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StreamMethod {
-    /// Reads.
+    /// Returns what the path names.
     Get,
-    /// Makes or changes.
+    /// Makes what the path names, or changes it.
     Put,
-    /// Removes.
+    /// Removes what the path names.
     Delete,
 }
 
@@ -271,7 +272,7 @@ pub enum StreamMethod {
 pub struct StreamAnswer {
     /// The request's number; null if the message was no request.
     pub answer: Option<u64>,
-    /// The status, as over HTTP.
+    /// The status, as over HTTP: 200 if the request was done, 400 or more if the body is a problem.
     pub status: u16,
     /// The body, as over HTTP; null if there is none.
     #[schema(value_type = Option<Object>)]

@@ -18,7 +18,7 @@ pub struct Name(String);
 /// Why a text is no name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadName {
-    /// No character, or too many.
+    /// No character, or more than [`NAME_LEN_MAX`]; this many bytes.
     #[error("expected a name of 1 to {NAME_LEN_MAX} characters, found {0}")]
     Length(usize),
     /// A character that names do not have.
@@ -49,7 +49,7 @@ impl Name {
         }
     }
 
-    /// The text.
+    /// Returns the name as a text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

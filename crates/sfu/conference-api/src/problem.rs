@@ -9,9 +9,9 @@ pub struct Problem {
     /// A name for the kind of problem: `urn:reprise:not-found`, for example. Programs decide by it.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind in words.
+    /// The kind of problem in words, the same for all problems of this kind.
     pub title: String,
-    /// The HTTP status.
+    /// The answer's HTTP status, 400 to 599.
     pub status: u16,
     /// What was expected, what came, and what to do next.
     pub detail: String,

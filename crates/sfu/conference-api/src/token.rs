@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{Name, TrackKind};
 
-/// What a token says.
+/// What a token says of its bearer (RFC 7519, section 4). A token with any other claim is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
@@ -23,12 +23,12 @@ pub struct Claims {
     /// The conference that it is for; without it every conference, which only administrators' tokens can be for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conference: Option<Name>,
-    /// What it allows.
+    /// What the bearer may do; nothing by default.
     #[serde(default)]
     pub grants: Grants,
 }
 
-/// What a token allows.
+/// What the bearer of a token may do. What is not named is not allowed.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grants {

@@ -8,17 +8,17 @@ use crate::{LegTraffic, Name, TrackPath};
 /// Why a participant receives a track or not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Why {
-    /// Who should receive.
+    /// The participant who should receive the track.
     pub participant: Name,
-    /// What.
+    /// The track, with the participant who should publish it.
     pub path: TrackPath,
     /// What stands in the way, the nearest to the publisher first; empty if packets are forwarded.
     pub causes: Vec<Cause>,
     /// What to do about the first cause; empty if there is none.
     pub next: String,
-    /// The publisher's leg.
+    /// What the publisher's leg has sent; zeros if it is not signed in.
     pub publisher: LegTraffic,
-    /// The receiver's leg, with all that it receives.
+    /// What the receiver's leg has received, of all its subscriptions together; zeros if it is not signed in.
     pub receiver: LegTraffic,
 }
 
@@ -28,11 +28,11 @@ pub struct Why {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// No such participant publishes now.
+    /// The publisher is not in the conference.
     NoPublisher,
     /// The publisher has no such track.
     NotPublished,
-    /// The track is muted.
+    /// The track is muted, so nobody receives it.
     Muted,
     /// The publisher's socket is not signed in.
     PublisherNotSignedIn,
@@ -44,11 +44,11 @@ pub enum Cause {
     Policed,
     /// The publisher sends what is no RTP.
     NotRtp,
-    /// The receiver has not subscribed.
+    /// The receiver has not subscribed to the track.
     NotSubscribed,
     /// The receiver's socket is not signed in.
     ReceiverNotSignedIn,
-    /// The switch is not connected: it may forward, and nothing newer is in it.
+    /// The service is not connected to the switch: the switch may forward as before, but later changes are not in it.
     SwitchAway,
     /// The switch does not have what it should have; it is being written.
     NotWritten,
@@ -65,7 +65,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All, in their order.
+    /// All causes, in the order in which [`Why::causes`] has them.
     pub const ALL: [Cause; 17] = [
         Cause::NoPublisher,
         Cause::NotPublished,
@@ -86,7 +86,7 @@ impl Cause {
         Cause::DeviceRefused,
     ];
 
-    /// What to do about it.
+    /// Returns what to do about the cause, for people to read.
     #[must_use]
     pub fn next(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl Cause {
         }
     }
 
-    /// Causes that keep this one from being known. They stand nearer to the publisher, or are the switch's.
+    /// Returns the causes that hide this one: while one of them holds, nobody can know whether this one does.
     #[must_use]
     pub fn hidden_by(self) -> &'static [Cause] {
         use Cause::{

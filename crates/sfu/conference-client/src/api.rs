@@ -47,15 +47,15 @@ pub enum ApiError {
     Unreachable {
         /// The service's address.
         url: String,
-        /// What happened.
+        /// Why no answer came.
         why: String,
     },
     /// Something other than a conference service answers.
     #[error("{url} answered with status {status} and no JSON: expected a conference service")]
     NoService {
-        /// The address.
+        /// The address that answered.
         url: String,
-        /// The HTTP status.
+        /// The HTTP status of the answer.
         status: u16,
     },
     /// The file with certificates cannot be used.
@@ -84,9 +84,9 @@ impl ApiError {
 /// The participant to whom a token belongs. The service verifies tokens; this client only reads what a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
-    /// The conference.
+    /// The conference that the token is for.
     pub conference: Name,
-    /// The participant.
+    /// The participant whose token it is.
     pub participant: Name,
     /// All that the token says.
     pub claims: Claims,

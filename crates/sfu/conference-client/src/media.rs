@@ -64,7 +64,7 @@ pub enum NotSent {
     /// It is longer than the MTU of the path to the switch allows, and the switch drops IP fragments.
     #[error("a packet of {len} bytes is too long: the path to the switch carries {max}")]
     TooLong {
-        /// The packet's bytes.
+        /// The packet's length in bytes, without IP and UDP headers.
         len: usize,
         /// The most bytes that a packet may have.
         max: usize,

@@ -22,9 +22,7 @@ pub struct LegEntries {
 pub struct Socket {
     /// The switch's port.
     pub port: u16,
-    /// The socket's address.
     pub address: IpAddr,
-    /// Its UDP port.
     pub udp_port: u16,
     /// The MAC address of the station that sends the socket's frames.
     pub mac: [u8; 6],
@@ -51,7 +49,6 @@ pub struct Receiver {
     pub own_address: IpAddr,
     /// The socket's address.
     pub address: IpAddr,
-    /// Its UDP port.
     pub udp_port: u16,
 }
 

@@ -46,11 +46,8 @@ struct Conference {
 /// Tells to whom a leg belongs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegPlace {
-    /// The conference.
     pub conference: Name,
-    /// The participant.
     pub participant: Name,
-    /// The leg's name.
     pub leg: Name,
 }
 
@@ -120,7 +117,6 @@ impl Model {
         self.legs.get(&number)
     }
 
-    /// A leg's record.
     #[must_use]
     pub fn leg_record(&self, number: u16) -> Option<&LegRecord> {
         let place = self.legs.get(&number)?;

@@ -60,17 +60,14 @@ pub enum BadRecord {
         "the store's record {key} cannot be read ({why}): it may be from a later version of the service"
     )]
     Value {
-        /// The record's key.
         key: String,
         /// What was expected, and where.
         why: String,
     },
 }
 
-/// A record of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// The record of a conference.
     Conference(ConferenceRecord),
     /// The record of a participant, with its tracks, subscriptions and legs.
     Participant(ParticipantRecord),
@@ -79,7 +76,6 @@ pub enum Record {
 }
 
 impl Record {
-    /// Returns the record as JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         let json = match self {
@@ -108,7 +104,6 @@ impl Record {
     }
 }
 
-/// A conference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConferenceRecord {
@@ -118,11 +113,9 @@ pub struct ConferenceRecord {
     pub created_ms: u64,
 }
 
-/// A participant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParticipantRecord {
-    /// The name that people see.
     pub display_name: String,
     /// When it joined, in milliseconds since 1970.
     pub joined_ms: u64,
@@ -132,7 +125,6 @@ pub struct ParticipantRecord {
     pub legs: BTreeMap<Name, LegRecord>,
     /// What it publishes.
     pub tracks: BTreeMap<Name, TrackRecord>,
-    /// What it receives.
     #[serde(with = "by_path")]
     pub subscriptions: BTreeMap<TrackPath, SubscriptionRecord>,
 }
@@ -162,15 +154,12 @@ impl fmt::Debug for LegRecord {
     }
 }
 
-/// A track.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrackRecord {
-    /// What it carries.
     pub kind: TrackKind,
     /// What the track's datagrams are, for example RTP.
     pub transport: Transport,
-    /// Who has muted it.
     pub muted_by: Option<MutedBy>,
     /// Its qualities, the best one first.
     pub qualities: Vec<QualityRecord>,
@@ -178,7 +167,6 @@ pub struct TrackRecord {
     pub sdp: String,
 }
 
-/// A quality of a track.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QualityRecord {
@@ -190,7 +178,6 @@ pub struct QualityRecord {
     pub leg: Name,
 }
 
-/// A subscription.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionRecord {
@@ -208,9 +195,7 @@ pub struct BindingRecord {
     pub port: u16,
     /// The station that sends the socket's frames: the host or a router.
     pub mac: [u8; 6],
-    /// The socket's address.
     pub address: IpAddr,
-    /// Its UDP port.
     pub udp_port: u16,
     /// The switch's MAC on that port.
     pub own_mac: [u8; 6],

@@ -5,32 +5,21 @@ use conference_api::{Name, TrackPath};
 /// Why a request is refused. The text says what was expected, what came, and what to do next.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// No such conference.
     #[error("there is no conference {0}: an administrator makes it with PUT /v1/conferences/{0}")]
     NoConference(Name),
-    /// No such participant.
     #[error(
         "conference {conference} has no participant {participant}: it joins with PUT /v1/conferences/{conference}/participants/{participant}"
     )]
-    NoParticipant {
-        /// The conference.
-        conference: Name,
-        /// The participant.
-        participant: Name,
-    },
-    /// No such track.
+    NoParticipant { conference: Name, participant: Name },
     #[error("participant {} has no track {}", .0.participant, .0.track)]
     NoTrack(TrackPath),
-    /// No such leg.
     #[error("there is no leg {0}")]
     NoLeg(u16),
     /// A participant asks to receive its own track.
     #[error("a participant does not receive its own tracks")]
     OwnTrack,
-    /// No quality of this name.
     #[error("track {} of participant {} has no quality {quality}, it has {there}", path.track, path.participant)]
     NoQuality {
-        /// The track.
         path: TrackPath,
         /// The quality that was asked for.
         quality: Name,
@@ -42,11 +31,9 @@ pub enum Refusal {
         "leg {leg} sends quality {quality} of track {track}: a leg sends one quality, so give the other one another leg"
     )]
     LegSends {
-        /// The leg.
         leg: Name,
         /// The track that it sends.
         track: Name,
-        /// The track's quality.
         quality: Name,
     },
     /// An administrator has muted the track.
@@ -55,19 +42,14 @@ pub enum Refusal {
     /// A value out of its bounds.
     #[error("{what}: expected {expected}, found {found}")]
     Bounds {
-        /// The value.
         what: &'static str,
-        /// Its bounds.
         expected: String,
-        /// What came.
         found: String,
     },
-    /// Too many of something.
     #[error("there are {max} {what} already, which is the most that {of} has")]
     Full {
         /// What there are too many of.
         what: &'static str,
-        /// The limit.
         max: usize,
         /// Who has that limit.
         of: &'static str,
@@ -93,7 +75,6 @@ impl Refusal {
     }
 }
 
-/// The kind of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RefusalKind {
     /// What the request names does not exist.

@@ -14,22 +14,18 @@ use crate::{BindingRecord, Refusal};
 pub enum Request {
     /// Makes a conference, or changes its title.
     PutConference {
-        /// The conference.
         conference: Name,
         /// What the conference is to be like.
         spec: ConferenceSpec,
     },
     /// Ends a conference, with everybody in it.
     DeleteConference {
-        /// The conference.
         conference: Name,
     },
     /// Adds a participant, or changes its display name and the time at which its token ends; publishes tracks and
     /// subscribes, too, if the spec has some.
     PutParticipant {
-        /// The conference.
         conference: Name,
-        /// The participant.
         participant: Name,
         /// What the participant is to be like.
         spec: ParticipantSpec,
@@ -38,70 +34,54 @@ pub enum Request {
     },
     /// Removes a participant, with its tracks and subscriptions.
     DeleteParticipant {
-        /// The conference.
         conference: Name,
-        /// The participant.
         participant: Name,
-        /// Why the participant is removed.
         reason: LeftReason,
     },
     /// Publishes a track, or changes it.
     PutTrack {
-        /// The conference.
         conference: Name,
-        /// The track.
         path: TrackPath,
         /// What the track is to be like.
         spec: TrackSpec,
     },
-    /// Ends a track.
     DeleteTrack {
-        /// The conference.
         conference: Name,
-        /// The track.
         path: TrackPath,
     },
     /// Mutes a track, or unmutes it.
     Mute {
-        /// The conference.
         conference: Name,
-        /// The track.
         path: TrackPath,
         /// Whether the track is to be muted, so that nobody receives it.
         muted: bool,
         /// Who asks.
         by: MutedBy,
     },
-    /// Subscribes a participant to a track, or changes the quality that it receives.
+    /// Subscribes a participant to a track, or changes the quality or the leg of its subscription.
     PutSubscription {
-        /// The conference.
         conference: Name,
         /// Who receives.
         participant: Name,
-        /// The track.
         path: TrackPath,
         /// What the subscription is to be like.
         spec: SubscriptionSpec,
     },
     /// Ends a participant's subscription to a track.
     DeleteSubscription {
-        /// The conference.
         conference: Name,
         /// Who received.
         participant: Name,
-        /// The track.
         path: TrackPath,
     },
     /// A socket has proved by a signed hello that it belongs to a leg (a connection of a participant).
     SignIn {
-        /// The leg.
         leg: u16,
         /// The socket.
         binding: BindingRecord,
     },
     /// A leg has no socket any more.
     SignOut {
-        /// The leg.
         leg: u16,
         /// If given, signs the leg out only if this is still its socket, because another socket may sign in while the
         /// request waits. If `None`, signs the leg out whichever socket it has.

@@ -88,9 +88,7 @@ pub struct Flow {
     pub count: Count,
     /// How much the counter has grown since the previous reading; 0 at the first reading.
     pub increase: Count,
-    /// Packets in a second.
     pub packets_per_s: u64,
-    /// Bits in a second.
     pub bits_per_s: u64,
     /// When the counter last grew, in milliseconds since 1970.
     pub last_ms: Option<u64>,
@@ -123,7 +121,6 @@ impl Flow {
     }
 }
 
-/// What a leg does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LegActivity {
     /// The socket; all zeros for a leg that only table `receivers` has.
@@ -132,7 +129,6 @@ pub struct LegActivity {
     pub sent: Flow,
     /// The part of what the leg sends that exceeds its rate.
     pub policed: Flow,
-    /// What the leg receives.
     pub received: Flow,
     /// When it last sent something else than hellos, in milliseconds since 1970.
     pub last_media_ms: Option<u64>,
@@ -142,7 +138,6 @@ pub struct LegActivity {
     pub heard_ms: u64,
 }
 
-/// What a port drops.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortActivity {
     /// Whether its interface is down or gone.
@@ -157,7 +152,6 @@ pub struct PortActivity {
 /// What the switch has counted until now, and how fast the counters grow.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
-    /// Whether the switch is connected.
     pub is_connected: bool,
     /// When the counters were last read, by the steady clock. `None` before the first reading after the switch was
     /// away.

@@ -36,30 +36,25 @@ pub enum BadBackup {
     /// The first line is not the first line of a backup.
     #[error("line 1: expected a backup of a conference service, {0}")]
     Head(String),
-    /// The backup has another format.
     #[error(
         "line 1: expected a backup of format {FORMAT}, found format {found} of version {version}: restore it with that version"
     )]
     Format {
-        /// The format.
         found: u32,
         /// The version of the service that wrote the backup.
         version: String,
     },
-    /// A line is no record.
     #[error("line {line}: expected a record, {why}")]
     Line {
-        /// The line's number, from 1.
+        /// The line's number in the backup, from 1.
         line: usize,
-        /// What is wrong.
         why: String,
     },
     /// A line's record is of another version.
     #[error("line {line}: {error}")]
     Record {
-        /// The line's number, from 1.
+        /// The line's number in the backup, from 1.
         line: usize,
-        /// What is wrong.
         error: BadRecord,
     },
     /// Lines are missing, or there are too many.
@@ -67,7 +62,6 @@ pub enum BadBackup {
     Length {
         /// How many records there are to be, as line 1 says.
         expected: usize,
-        /// How many records there are.
         found: usize,
     },
 }

@@ -47,7 +47,6 @@ pub struct Config {
     /// Whether metrics name conferences and participants.
     #[serde(default)]
     pub metrics_names: bool,
-    /// How the log is written.
     #[serde(default)]
     pub log: LogFormat,
     /// The lowest level of which the log has lines.
@@ -61,7 +60,6 @@ pub struct Config {
     /// Addresses to which the service also sends events.
     #[serde(default)]
     pub webhooks: Vec<WebhookConfig>,
-    /// The switch.
     pub switch: SwitchConfig,
 }
 
@@ -155,17 +153,13 @@ pub struct EtcdSection {
 /// Where the service stores its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreConfig {
-    /// In a file.
     File(PathBuf),
-    /// In etcd.
     Etcd(EtcdConfig),
 }
 
-/// A switch.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// Its name.
     pub name: Name,
     /// Where it serves P4Runtime: HOST:PORT, or unix:PATH.
     pub p4runtime: String,
@@ -198,11 +192,8 @@ pub struct SwitchTlsConfig {
 pub struct AddressConfig {
     /// The switch's port.
     pub port: u16,
-    /// The IP address.
     pub ip: IpAddr,
-    /// The MAC address.
     pub mac: Mac,
-    /// The UDP port.
     #[serde(default = "media_port")]
     pub udp_port: u16,
 }
@@ -236,9 +227,7 @@ pub enum BadConfig {
     /// A value is not possible.
     #[error("{key}: expected {expected}")]
     Value {
-        /// The key.
         key: &'static str,
-        /// Which values are possible.
         expected: &'static str,
     },
 }

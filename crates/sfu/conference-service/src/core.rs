@@ -99,7 +99,6 @@ impl AtSwitch {
     }
 }
 
-/// Why a service cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
     /// The store cannot be read.
@@ -298,7 +297,6 @@ impl Core {
         self.shared.at_switch.borrow().is_whole()
     }
 
-    /// The store.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store

@@ -35,13 +35,11 @@ pub fn of_switch(switch: &Name, activity: &Activity) -> SwitchCounts {
     }
 }
 
-/// What a leg has sent.
 #[must_use]
 pub fn sent(leg: &LegActivity) -> LegTraffic {
     traffic(&leg.sent, leg.last_media_ms)
 }
 
-/// What a leg has received.
 #[must_use]
 pub fn received(leg: &LegActivity) -> LegTraffic {
     traffic(&leg.received, leg.received.last_ms)

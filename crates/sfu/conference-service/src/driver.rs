@@ -40,7 +40,6 @@ const CALL: Duration = Duration::from_secs(5);
 /// A compiled `p4/conference.p4`.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its P4Info.
     pub p4info: P4Info,
     /// The switch's configuration: BMv2 JSON.
     pub json: Vec<u8>,
@@ -70,13 +69,11 @@ pub enum SessionError {
     /// A call failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A write failed.
     #[error("the switch refused a write: {0}")]
     Write(#[from] WriteError),
     /// The program is another one than the service knows.
     #[error("p4/conference.p4: {0}")]
     Program(#[from] ObjectError),
-    /// Another controller is primary.
     #[error(
         "another controller is primary (election id {0}): end it, or give this service another switch"
     )]

@@ -11,7 +11,6 @@
 //!   [`certificate`] follow these changes.
 //! * [`backup`] writes and reads all records as text.
 //! * [`rows`] has the entries that the switch must have, and finds the writes that bring these entries into the switch.
-#![warn(missing_docs)]
 
 pub mod absence;
 pub mod activity;

@@ -61,7 +61,7 @@ impl Default for LimitsConfig {
 /// A source of requests: an IPv4 address, or a network of 64 bits of IPv6, in which one host may have any address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// An address.
+    /// The bits of an address.
     V4(u32),
     /// The first 64 bits of an address.
     V6(u64),

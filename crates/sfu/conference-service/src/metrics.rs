@@ -67,7 +67,6 @@ pub struct Metrics {
 /// What is known only when the metrics are asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct State {
-    /// Whether this service leads.
     pub is_leader: bool,
     /// Whether the switch has what it must have.
     pub is_whole: bool,

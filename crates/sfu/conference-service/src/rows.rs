@@ -153,13 +153,9 @@ pub struct Rows {
 /// An address of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OwnAddress {
-    /// The port.
     pub port: u16,
-    /// The IP address.
     pub address: IpAddr,
-    /// The MAC.
     pub mac: [u8; 6],
-    /// The UDP port for media.
     pub media_port: u16,
 }
 
@@ -171,7 +167,6 @@ impl Rows {
         self.own_addresses.insert(key, (args, None));
     }
 
-    /// Adds what a leg needs.
     pub fn add_leg(&mut self, leg: u16, entries: &LegEntries) {
         if let Some(socket) = &entries.socket {
             let key = [

@@ -33,11 +33,9 @@ use crate::why_watch;
 pub struct Settings {
     /// Where the service serves HTTP.
     pub listen: SocketAddr,
-    /// Where the records are.
     pub store: StoreConfig,
     /// What a reload changes.
     pub live: Live,
-    /// The switch's name.
     pub switch_name: Name,
     /// Where the switch serves P4Runtime.
     pub switch: SwitchAddress,
@@ -53,24 +51,21 @@ pub struct Settings {
     pub metrics_names: bool,
 }
 
-/// Why a service ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The address is taken, or not this host's.
     #[error("cannot serve HTTP on {address}: {error}")]
     Listen {
-        /// The address.
         address: SocketAddr,
-        /// The system's error.
         error: std::io::Error,
     },
-    /// The store is not one of this service.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// What the store has cannot be read.
     #[error(transparent)]
     Begin(#[from] BeginError),
-    /// Serving ended.
+    /// The HTTP server failed.
     #[error("HTTP: {0}")]
     Http(std::io::Error),
 }
@@ -150,7 +145,6 @@ async fn open(store: &StoreConfig) -> Result<Store, StoreError> {
 
 /// Why a service leads no more.
 enum Role {
-    /// The service was stopped.
     Stopped,
     /// Another service may lead now.
     Lost,

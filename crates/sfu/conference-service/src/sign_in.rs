@@ -10,22 +10,16 @@ pub enum Outcome {
     /// No answer: a stranger does not learn which legs (connections of participants by UDP sockets) there are, and
     /// cannot make the switch send packets to somebody else.
     Ignored(Ignored),
-    /// An answer.
+    /// The service answers the hello, and nothing changes.
     Answered(Hello),
     /// The sender's socket becomes the socket of the leg. The answer is sent once the sign-in is stored and the switch
     /// has the leg's entries.
-    SignsIn {
-        /// The leg.
-        leg: u16,
-        /// The answer.
-        welcome: Hello,
-    },
+    SignsIn { leg: u16, welcome: Hello },
 }
 
 /// Why a hello gets no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Ignored {
-    /// The datagram is no hello.
     #[error(transparent)]
     NoHello(#[from] NoHello),
     /// The datagram is an answer to a hello. Only a host gets answers.
@@ -45,7 +39,6 @@ pub enum Ignored {
     Signature(u32),
 }
 
-/// What the service's clocks say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clocks {
     /// A clock that does not go back, for nonces.

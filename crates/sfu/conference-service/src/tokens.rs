@@ -11,10 +11,8 @@ pub const SECRET_LEN_MIN: usize = 32;
 /// Why a request is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
-    /// There is no token.
     #[error("expected a token (\"Authorization: Bearer TOKEN\"), found none")]
     NoToken,
-    /// The token is not good.
     #[error("the token is not good: {0}")]
     BadToken(String),
     /// The token is good, but does not allow the request.

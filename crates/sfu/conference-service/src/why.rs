@@ -15,11 +15,9 @@ const RECENT_MS: u64 = 5_000;
 /// Whom and which track a question is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
-    /// The conference.
     pub conference: &'q Name,
     /// Who should receive.
     pub participant: &'q Name,
-    /// The track.
     pub path: &'q TrackPath,
 }
 

@@ -25,7 +25,7 @@ const SUBSCRIPTIONS_PER_LOOK: usize = 20_000;
 /// queues of readers hold only some thousand events.
 const EVENTS_PER_LOOK: usize = 500;
 
-/// Compares causes for ever.
+/// Compares causes once a second, for ever.
 pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence: Presence) {
     let mut looks = interval(LOOK);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,7 +44,7 @@ pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence:
     }
 }
 
-/// The causes of a subscription.
+/// The causes of one subscription, at two times.
 #[derive(Debug, Default)]
 struct Known {
     /// The causes that the last event reported; none at first.

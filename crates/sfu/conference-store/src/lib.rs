@@ -3,7 +3,6 @@
 //! A store has texts under keys. One service at a time may write: the one that leads. The store's *term* grows with
 //! each service that leads. The leading service uses the term as its election id at the switch, so a service that has
 //! been replaced can write neither to the store nor to the switch.
-#![warn(missing_docs)]
 
 mod embedded;
 mod etcd;
@@ -26,9 +25,7 @@ pub enum Existing {
 /// A store. All clones share one store.
 #[derive(Clone, Debug)]
 pub enum Store {
-    /// In a file.
     Embedded(Embedded),
-    /// In etcd.
     Etcd(Etcd),
 }
 
@@ -148,29 +145,21 @@ impl Store {
 /// Why a store could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another service has the file.
     #[error("another service uses {0}: end it, or give this one a file of its own")]
     InUse(String),
     /// The file is no store of a conference service.
     #[error(
         "{path}: expected a store of a conference service, found {found}: name another file, or move it away"
     )]
-    Foreign {
-        /// The file.
-        path: String,
-        /// What was found.
-        found: String,
-    },
+    Foreign { path: String, found: String },
     /// The file has the format of another version.
     #[error(
         "{path}: expected a store of format {expected}, found format {found}: use the version that wrote it, or name another file"
     )]
     Format {
-        /// The file.
         path: String,
         /// The format that this version has.
         expected: u32,
-        /// The format of the file.
         found: u32,
     },
     /// The file was removed or replaced while the service had it.
@@ -190,9 +179,7 @@ pub enum StoreError {
         n_writes: usize,
         /// How many bytes these writes have, including their keys and the message around them.
         n_bytes: usize,
-        /// The most writes.
         writes_max: usize,
-        /// The most bytes.
         bytes_max: usize,
     },
     /// A restore needs an empty store.
@@ -208,7 +195,6 @@ pub enum StoreError {
     /// A restore needs to lead, but a service leads.
     #[error("{0} leads: end all services with this store first")]
     Led(String),
-    /// Another service leads now.
     #[error("another service leads now")]
     NoLeader,
     /// The store failed; for example, it does not answer, or the disk is full. Whether the last write was done is not

@@ -107,7 +107,7 @@ pub enum Update<T, K = u32> {
 
 /// An entity whose id is a number.
 pub trait Identified {
-    /// The number.
+    /// The entity's id, which no other entity of its kind has.
     fn id(&self) -> u32;
 }
 

@@ -20,9 +20,9 @@ pub enum EntityKey {
     Member(ActionProfileId, u32),
     /// A group of an action profile.
     ProfileGroup(ActionProfileId, u32),
-    /// A multicast group.
+    /// The multicast group with this id.
     MulticastGroup(u32),
-    /// A clone session.
+    /// The clone session with this id.
     CloneSession(u32),
     /// A subscription to the digests with this name.
     Digest(String),

@@ -98,9 +98,9 @@ impl HeldFrame {
 pub struct Requests {
     /// Session and field list of a clone.
     pub clone: Option<(u32, Option<FieldListId>)>,
-    /// Field list of a resubmission.
+    /// The metadata that a resubmission preserves.
     pub resubmit: Option<FieldListId>,
-    /// Field list of a recirculation.
+    /// The metadata that a recirculation preserves.
     pub recirculate: Option<FieldListId>,
     /// The digest to send.
     pub digest: Option<DigestId>,
@@ -113,7 +113,7 @@ pub struct Requests {
 /// What the last pass through ingress or egress asked for, for use by the traffic manager's next call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
-    /// Field list of the clone.
+    /// The metadata that the clone preserves.
     pub clone_list: Option<FieldListId>,
     pub digest: Option<DigestId>,
     /// Field list of the packet's return to ingress.

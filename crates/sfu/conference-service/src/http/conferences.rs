@@ -127,7 +127,7 @@ pub(super) async fn put(
     )?))
 }
 
-/// Shows a conference.
+/// Returns a conference with everybody in it.
 #[utoipa::path(
     get,
     path = "/v1/conferences/{conference}",
@@ -230,7 +230,7 @@ pub(super) async fn put_participant(
     own(&app, &caller, (&conference, &participant)).await
 }
 
-/// Shows a participant.
+/// Returns a participant; with its legs for itself and administrators.
 #[utoipa::path(
     get,
     path = "/v1/conferences/{conference}/participants/{participant}",
@@ -350,7 +350,7 @@ pub(super) async fn put_track(
     own(&app, &caller, (&conference, &participant)).await
 }
 
-/// Ends a track.
+/// Ends a track. Subscriptions to it stay, and receive it again if it is published again.
 #[utoipa::path(
     delete,
     path = "/v1/conferences/{conference}/participants/{participant}/tracks/{track}",
@@ -423,7 +423,7 @@ pub(super) async fn mute(
     Ok(app.core.carry_out(request).await?)
 }
 
-/// Receives a track, or another quality of it.
+/// Subscribes a participant to a track, or changes the quality or the leg of its subscription.
 #[utoipa::path(
     put,
     path = "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}",
@@ -468,7 +468,7 @@ pub(super) async fn put_subscription(
     own(&app, &caller, (&conference, &participant)).await
 }
 
-/// Receives a track no longer.
+/// Ends a participant's subscription to a track.
 #[utoipa::path(
     delete,
     path = "/v1/conferences/{conference}/participants/{participant}/subscriptions/{publisher}/{track}",

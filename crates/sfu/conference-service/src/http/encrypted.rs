@@ -23,7 +23,6 @@ pub enum Wire {
     Encrypted(Box<Encrypted>),
 }
 
-/// A connection with TLS.
 pub struct Encrypted {
     state: State,
     deadline: Pin<Box<Sleep>>,

@@ -11,7 +11,6 @@ use crate::core::CoreError;
 use crate::limits::TooMany;
 use crate::tokens::NotAllowed;
 
-/// Why a request failed.
 #[derive(Debug)]
 pub struct Failure {
     status: StatusCode,

@@ -121,7 +121,6 @@ fn description() -> OpenApi {
     description
 }
 
-/// Returns all routes.
 fn routes(app: App, description: &OpenApi) -> Router {
     let text = Arc::new(description.clone());
     let (router, _) = described().split_for_parts();

@@ -9,7 +9,6 @@ use axum::response::IntoResponse;
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
      img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Serves the page.
 pub(super) async fn index() -> impl IntoResponse {
     file(
         "text/html; charset=utf-8",
@@ -17,12 +16,10 @@ pub(super) async fn index() -> impl IntoResponse {
     )
 }
 
-/// Serves the page's style sheet.
 pub(super) async fn style() -> impl IntoResponse {
     file("text/css; charset=utf-8", include_str!("../page/page.css"))
 }
 
-/// Serves the page's script.
 pub(super) async fn script() -> impl IntoResponse {
     file(
         "text/javascript; charset=utf-8",

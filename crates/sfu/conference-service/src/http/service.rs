@@ -16,7 +16,7 @@ use crate::core::now_ms;
 use crate::counts;
 use crate::tokens::Caller;
 
-/// Whether the service drains.
+/// Returns whether the service drains, that is, takes no new conferences and participants.
 #[utoipa::path(
     get,
     path = "/v1/drain",

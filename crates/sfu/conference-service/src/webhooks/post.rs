@@ -19,7 +19,6 @@ const LIMITS: Limits = Limits {
     body_len: None,
 };
 
-/// Sends a hook's requests.
 pub(super) struct Poster {
     client: Client,
     url: String,

@@ -16,7 +16,6 @@ pub(super) struct Queue {
     n_max: usize,
 }
 
-/// What is sent next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) event: Arc<Event>,

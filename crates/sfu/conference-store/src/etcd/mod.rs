@@ -56,7 +56,6 @@ pub struct EtcdConfig {
     pub endpoints: Vec<String>,
     /// What all keys begin with. It ends with `/`.
     pub prefix: String,
-    /// Files for TLS.
     pub tls: Option<EtcdTls>,
 }
 

@@ -77,7 +77,8 @@ pub enum Verdict {
     Drop,
 }
 
-/// An architecture.
+/// A P4 architecture: its blocks, the metadata that it shares with programs, and what happens to a packet after a
+/// control.
 #[derive(Debug)]
 pub struct Architecture {
     /// The name of its P4 file, without extension.

@@ -17,7 +17,7 @@ pub enum CalculationInput {
     Constant {
         /// Its value.
         value: Int,
-        /// Its width.
+        /// Its width in bits.
         bits: u32,
     },
     /// The bytes after the parsed headers.
@@ -66,7 +66,7 @@ pub struct DigestList {
     pub fields: Vec<(Expr, u32)>,
 }
 
-/// A register array.
+/// The declaration of a register array; the values are in the switch's state.
 #[derive(Debug, Clone)]
 pub struct RegisterArray {
     /// Fully qualified name.
@@ -84,7 +84,7 @@ pub struct RegisterArray {
     pub is_secret: bool,
 }
 
-/// A counter array.
+/// The declaration of a counter array; the counts are in the switch's state.
 #[derive(Debug, Clone)]
 pub struct CounterArray {
     /// Fully qualified name.
@@ -102,7 +102,7 @@ pub struct MeterKind {
     pub rates: usize,
 }
 
-/// A meter array.
+/// The declaration of a meter array; rates and buckets are in the switch's state.
 #[derive(Debug, Clone)]
 pub struct MeterArray {
     /// Fully qualified name.
@@ -135,7 +135,7 @@ pub struct ValueSet {
     pub max_size: usize,
 }
 
-/// An action profile.
+/// The declaration of an action profile or, if it has groups, of an action selector.
 #[derive(Debug, Clone)]
 pub struct ActionProfile {
     /// Fully qualified name.

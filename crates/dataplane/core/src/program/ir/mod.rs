@@ -99,7 +99,7 @@ pub struct UnionStack {
     pub elements: Vec<UnionId>,
 }
 
-/// An action.
+/// The body of an action; its name and parameters are in [`crate::ActionInfo`].
 #[derive(Debug, Clone)]
 pub struct Action {
     /// The statements, in order.
@@ -138,11 +138,11 @@ pub enum NextNode {
 pub struct TableNode {
     /// The source of each key field.
     pub key: Vec<KeySource>,
-    /// The successor.
+    /// The node after the table.
     pub next: NextNode,
     /// The successor if `next` depends on the action and no action ran.
     pub default_next: Option<NodeId>,
-    /// The source line.
+    /// The P4 source line, if known.
     pub line: Option<SourceLine>,
     /// The action profile, if actions are indirect.
     pub profile: Option<ActionProfileId>,
@@ -159,7 +159,7 @@ pub enum Node {
     If {
         /// The condition's source text, or the node's name.
         name: String,
-        /// The source line.
+        /// The P4 source line, if known.
         line: Option<SourceLine>,
         /// The condition to test.
         condition: BoolExpr,
@@ -238,7 +238,7 @@ pub struct TableInit {
     pub entries: Vec<InitialEntry>,
 }
 
-/// The deparser.
+/// How headers and payload become a frame again.
 #[derive(Debug, Clone, Default)]
 pub struct Deparser {
     /// Statements that run before the headers are written.

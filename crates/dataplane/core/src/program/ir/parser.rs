@@ -42,7 +42,7 @@ pub enum ParserOp {
         to: Place,
         /// First bit, counted from the position.
         offset: u32,
-        /// Number of bits.
+        /// How many bits are assigned.
         bits: u32,
     },
     /// Ends the parser with an error unless a condition holds.
@@ -54,7 +54,7 @@ pub enum ParserOp {
     },
     /// Skips bits, a multiple of 8.
     Advance {
-        /// Number of bits.
+        /// How many bits are skipped.
         bits: Expr,
     },
     /// Any other statement.
@@ -68,7 +68,7 @@ pub enum KeyPart {
     Value {
         /// The text in P4.
         name: String,
-        /// The expression.
+        /// The expression that gives the value.
         value: Expr,
         /// Width to truncate the value to.
         bits: u32,
@@ -77,13 +77,13 @@ pub enum KeyPart {
     Lookahead {
         /// First bit, counted from the position.
         offset: u32,
-        /// Number of bits.
+        /// How many bits belong to the key.
         bits: u32,
     },
 }
 
 impl KeyPart {
-    /// Width of the part.
+    /// Width of the part in bits.
     pub fn bits(&self) -> u32 {
         match self {
             KeyPart::Value { bits, .. } | KeyPart::Lookahead { bits, .. } => *bits,
@@ -129,7 +129,7 @@ pub struct State {
     pub default: Option<StateId>,
 }
 
-/// The parser.
+/// The parser as a graph of states.
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
     /// Indexed by [`StateId`].

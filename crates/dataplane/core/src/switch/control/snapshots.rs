@@ -108,7 +108,7 @@ impl Switch {
         Some(ProfileSnapshot(profile, found.clone()))
     }
 
-    /// Restores a profile.
+    /// Brings a profile back to what [`profile_snapshot`](Self::profile_snapshot) saved.
     pub fn restore_profile(&mut self, snapshot: ProfileSnapshot) {
         let ProfileSnapshot(id, was) = snapshot;
         if let Some(profile) = self.model.state.tables.profiles.get_mut(id.index()) {
@@ -125,7 +125,7 @@ impl Switch {
         MeterSnapshot(meter, first, cells.map_while(cell).collect())
     }
 
-    /// Restores the cells.
+    /// Brings cells back to what [`meter_snapshot`](Self::meter_snapshot) saved.
     pub fn restore_meter(&mut self, snapshot: MeterSnapshot) {
         let MeterSnapshot(id, first, cells) = snapshot;
         for (place, was) in (first..).zip(cells) {
