@@ -295,13 +295,13 @@ impl Activity {
             read_steady_ms: None,
             ..self.clone()
         };
-        for leg in away.legs.values_mut() {
-            for flow in [&mut leg.sent, &mut leg.policed, &mut leg.received] {
-                (flow.packets_per_s, flow.bits_per_s) = (0, 0);
-                flow.increase = Count::default();
-            }
-        }
-        for flow in away.verdicts.values_mut() {
+        let legs = away.legs.values_mut();
+        let of_legs = legs.flat_map(|leg| [&mut leg.sent, &mut leg.policed, &mut leg.received]);
+        let of_ports = away
+            .ports
+            .values_mut()
+            .flat_map(|port| port.drops.values_mut());
+        for flow in of_legs.chain(of_ports).chain(away.verdicts.values_mut()) {
             (flow.packets_per_s, flow.bits_per_s) = (0, 0);
             flow.increase = Count::default();
         }
@@ -603,5 +603,7 @@ mod tests {
         let next = first.next(&reading(&[("tx_too_long", 5), ("tx_refused", 1)]), at(2));
         assert_eq!(next.ports[&1].drops["tx_too_long"].last_ms, None);
         assert_eq!(next.ports[&1].drops["tx_refused"].last_ms, Some(1_002_000));
+        assert_eq!(next.ports[&1].drops["tx_refused"].packets_per_s, 1);
+        assert_eq!(next.away().ports[&1].drops["tx_refused"].packets_per_s, 0);
     }
 }

@@ -282,7 +282,7 @@ impl Config {
         if config.silence_s < 5 {
             return bad(
                 "silence_s",
-                "5 or more: hosts say hello every second, and the switch is read every other",
+                "5 or more: hosts say hello every second, and the switch is read every second",
             );
         }
         if (1..10).contains(&config.gone_s) {

@@ -70,7 +70,7 @@ pub(super) async fn put_drain(
     tag = "service",
     security(("token" = [])),
     responses(
-        (status = 200, description = "What it has counted, a second ago at most", body = SwitchCounts),
+        (status = 200, description = "What it has counted until its last reading; the switch is read every second while `connected`", body = SwitchCounts),
         (status = 401, description = "No good token", body = Problem),
         (status = 403, description = "Not allowed", body = Problem),
     )
