@@ -10,9 +10,7 @@ use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use k256::ecdsa::SigningKey;
 
-use common::{NOW, Tagging, message};
-
-mod common;
+use crate::common::{self, NOW, Tagging, message};
 
 fn key_of(member: u8) -> SigningKey {
     SigningKey::from_bytes(&[member + 1; 32].into()).expect("a key of the curve")

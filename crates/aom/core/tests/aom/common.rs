@@ -1,7 +1,5 @@
 //! Sequencers that run inside the test, and helpers that collect receivers' events.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use std::time::Duration;
 
 use aom::chain::{ChainId, FIRST_LINK, Hash, NO_MESSAGE, hash_of, state_of, to_wire};

@@ -19,10 +19,8 @@ use aom::wire::{HEADER_BYTES, SIGNED_BYTES, TAGGED_BYTES};
 use fastrand::Rng;
 use k256::ecdsa::SigningKey;
 
-use common::{GROUP, NOW, Signing, Tagging, delivered, events, message};
-
-mod allocated;
-mod common;
+use crate::allocated;
+use crate::common::{GROUP, NOW, Signing, Tagging, delivered, events, message, numbers_of};
 
 /// The digest's offset in a datagram.
 const DIGEST_AT: usize = 12;
@@ -273,7 +271,7 @@ fn a_signed_number_without_a_message_is_a_drop_at_once_and_breaks_no_chain() {
                     assert!(found.certificate.verify(&other, &found.payload));
                 }
             }
-            assert_eq!(common::numbers_of(found), std::mem::take(&mut expected));
+            assert_eq!(numbers_of(found), std::mem::take(&mut expected));
         }
     }
     assert_eq!(receiver.refused().wrong_digest, 13);
