@@ -524,10 +524,12 @@ impl EventLoop {
                 break;
             }
             self.look_at = (self.look_at + 1) % (self.ports.len() + 1);
-            let n_frames = match self.look_at < self.ports.len() {
-                true => self.look_at_port(self.look_at, now, n_wanted)?,
-                false if self.is_forwarding => self.generate(),
-                false => 0,
+            let n_frames = if self.look_at < self.ports.len() {
+                self.look_at_port(self.look_at, now, n_wanted)?
+            } else if self.is_forwarding {
+                self.generate()
+            } else {
+                0
             };
             n_wanted = n_wanted.saturating_sub(n_frames);
         }
