@@ -26,16 +26,14 @@ mod offload;
 mod ports;
 
 use std::io;
-use std::sync::Arc;
 
 use control::{DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, SwitchContext, Work};
 use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
-use packet_io::{Port, PortError, Waiter};
+use packet_io::{PortError, Waiter};
 
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
-use crate::interfaces::LinkStatus;
-use crate::ports::since_1970_ns;
+use crate::ports::{OpenPort, since_1970_ns};
 use crate::totals::Totals;
 pub(crate) use handover::{Handover, Outcome, PacketState, Pause};
 use offload::Offloading;
@@ -221,15 +219,9 @@ impl EventLoop {
         }
     }
 
-    /// Adds a port; `name` is its name on the command line.
-    pub(crate) fn add_port(&mut self, id: PortId, name: &str, port: Box<dyn Port>) {
-        self.switch.add_port(id);
-        self.ports.add(id, name, port);
-    }
-
-    /// Sets the link of the port that was added last.
-    pub(crate) fn set_link(&mut self, link: Arc<LinkStatus>) {
-        self.ports.set_link(link);
+    pub(crate) fn add_port(&mut self, port: OpenPort) {
+        self.switch.add_port(port.id);
+        self.ports.add(port);
     }
 
     /// Replaces a port whose interface has gone or has come back.
