@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Nanos, Port, PortError};
+use packet_io::{Nanos, Port, PortError};
 use reprise_signer::args::RunOptions;
 use reprise_signer::key::{Key, KeyError, VARIABLE};
 use reprise_signer::limits::FILL_NONCES;
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     }
     let key = Key::find(options.key.as_deref(), std::env::var(VARIABLE).ok())?;
     privileges::gain_none()?;
-    let mut port = open(&options.interface)?;
+    let mut port = packet_io::open(&options.interface)?;
     // Privileges are dropped before the nonce threads start, so that these threads have none either. The port stays
     // open, and nothing is opened later.
     privileges::keep_none()?;
@@ -65,14 +65,6 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     let served = serve(&mut *port, &mut signer, &is_over, options.spin);
     report(&signer, &mut *port, options.json)?;
     served
-}
-
-fn open(interface: &str) -> Result<Box<dyn Port>, PortError> {
-    Ok(match interface.split_once(':') {
-        Some(("afxdp", name)) => Box::new(AfXdpPort::open(name, &AfXdpConfig::default())?),
-        Some(("afpacket", name)) => Box::new(AfPacketPort::open(name, AfPacketConfig::default())?),
-        _ => Box::new(AfPacketPort::open(interface, AfPacketConfig::default())?),
-    })
 }
 
 fn serve(

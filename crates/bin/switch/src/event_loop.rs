@@ -26,16 +26,14 @@ mod offload;
 mod ports;
 
 use std::io;
-use std::sync::Arc;
 
 use control::{DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, SwitchContext, Work};
 use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
-use packet_io::{Port, PortError, Waiter};
+use packet_io::{PortError, Waiter};
 
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
-use crate::interfaces::LinkStatus;
-use crate::ports::since_1970_ns;
+use crate::ports::{OpenPort, since_1970_ns};
 use crate::totals::Totals;
 pub(crate) use handover::{Handover, Outcome, PacketState, Pause};
 use offload::Offloading;
@@ -221,15 +219,9 @@ impl EventLoop {
         }
     }
 
-    /// Adds a port; `name` is its name on the command line.
-    pub(crate) fn add_port(&mut self, id: PortId, name: &str, port: Box<dyn Port>) {
-        self.switch.add_port(id);
-        self.ports.add(id, name, port);
-    }
-
-    /// Sets the link of the port that was added last.
-    pub(crate) fn set_link(&mut self, link: Arc<LinkStatus>) {
-        self.ports.set_link(link);
+    pub(crate) fn add_port(&mut self, port: OpenPort) {
+        self.switch.add_port(port.id);
+        self.ports.add(port);
     }
 
     /// Replaces a port whose interface has gone or has come back.
@@ -524,10 +516,12 @@ impl EventLoop {
                 break;
             }
             self.look_at = (self.look_at + 1) % (self.ports.len() + 1);
-            let n_frames = match self.look_at < self.ports.len() {
-                true => self.look_at_port(self.look_at, now, n_wanted)?,
-                false if self.is_forwarding => self.generate(),
-                false => 0,
+            let n_frames = if self.look_at < self.ports.len() {
+                self.look_at_port(self.look_at, now, n_wanted)?
+            } else if self.is_forwarding {
+                self.generate()
+            } else {
+                0
             };
             n_wanted = n_wanted.saturating_sub(n_frames);
         }

@@ -482,10 +482,7 @@ fn event_loops(
         let age_max = options.queues.age_max_ns();
         event_loop.set_age_max(age_max.filter(|_| options.bmv2.is_none()));
         for port in ports {
-            event_loop.add_port(port.id, &port.name, port.port);
-            if let Some(link) = port.link {
-                event_loop.set_link(link);
-            }
+            event_loop.add_port(port);
         }
         event_loop.set_explains_offload(options.explain_engine);
         if let Some(offload) = &parts.offload {

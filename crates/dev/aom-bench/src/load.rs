@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use aom::wire::{LANES, UDP_PORT, Variant};
 use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
-use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port, PortError};
+use packet_io::{Port, PortError};
 use serde_json::{Value, json};
 
 use crate::frames::{self, N_MARKS, PLAIN_UDP_PORT, Seen};
@@ -176,8 +176,8 @@ impl<'a> Run<'a> {
         let frame = |mark| frames::frame(load.variant(), to, udp_port, mark, load.message_bytes);
         Ok(Run {
             load,
-            sender: open(&load.send)?,
-            receiver: open(&load.receive)?,
+            sender: packet_io::open(&load.send)?,
+            receiver: packet_io::open(&load.receive)?,
             frames: (0..N_MARKS).map(frame).collect(),
             under_way: vec![None; N_MARKS],
             n_sent: 0,
@@ -290,12 +290,4 @@ fn take(load: &Load, under_way: &mut [Option<UnderWay>], seen: &mut Counts, copy
         seen.whole += 1;
         *place = None;
     }
-}
-
-fn open(interface: &str) -> Result<Box<dyn Port>, PortError> {
-    Ok(match interface.split_once(':') {
-        Some(("afxdp", name)) => Box::new(AfXdpPort::open(name, &AfXdpConfig::default())?),
-        Some(("afpacket", name)) => Box::new(AfPacketPort::open(name, AfPacketConfig::default())?),
-        _ => Box::new(AfPacketPort::open(interface, AfPacketConfig::default())?),
-    })
 }

@@ -254,9 +254,10 @@ impl Module {
         };
         // `a::{self}` has the same meaning as `a`.
         let is_self = path == "self" && !before.is_empty();
-        let whole = match is_self {
-            true => before.clone(),
-            false => [before.as_slice(), &[path]].concat(),
+        let whole = if is_self {
+            before.clone()
+        } else {
+            [before.as_slice(), &[path]].concat()
         };
         let name = name.or_else(|| whole.last().cloned());
         if is_passed_on {

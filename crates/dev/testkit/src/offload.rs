@@ -127,6 +127,16 @@ struct Waiting {
     frame: Vec<u8>,
 }
 
+/// A copy of a packet on its way to a port.
+struct Leaving {
+    /// When the packet arrived.
+    arrived: Nanos,
+    port: PortId,
+    instance: u16,
+    stream: Stream,
+    frame: Vec<u8>,
+}
+
 /// The part of the offload that a test controls and reads.
 pub struct Core {
     takes: Takes,
@@ -322,14 +332,14 @@ impl Core {
                 }
                 let mut frame = waiting.frame.clone();
                 frame[2..4].copy_from_slice(&self.shown.stamp.to_be_bytes());
-                self.send(
-                    now,
-                    waiting,
-                    (PortId(port), 0),
-                    Stream::Unicast,
+                let leaving = Leaving {
+                    arrived: waiting.arrived,
+                    port: PortId(port),
+                    instance: 0,
+                    stream: Stream::Unicast,
                     frame,
-                    sent,
-                );
+                };
+                self.send(now, leaving, sent);
             }
             Act::Flood(0) => self.send_flooded_nowhere(now, waiting, sent),
             Act::Flood(group) => self.flood(now, waiting, group, sent),
@@ -344,8 +354,14 @@ impl Core {
         waiting: &Waiting,
         sent: &mut Vec<OwnedTransmit>,
     ) {
-        let frame = waiting.frame.clone();
-        self.send(now, waiting, (PortId(0), 0), Stream::Unicast, frame, sent);
+        let leaving = Leaving {
+            arrived: waiting.arrived,
+            port: PortId(0),
+            instance: 0,
+            stream: Stream::Unicast,
+            frame: waiting.frame.clone(),
+        };
+        self.send(now, leaving, sent);
     }
 
     fn flood(&mut self, now: Nanos, waiting: &Waiting, group: u32, sent: &mut Vec<OwnedTransmit>) {
@@ -358,20 +374,25 @@ impl Core {
         self.counts.replicated += n_more as u64;
         let stream = Stream::MulticastGroup(group);
         for Replica { port, instance } in replicas {
-            let frame = waiting.frame.clone();
-            self.send(now, waiting, (port, instance), stream, frame, sent);
+            let leaving = Leaving {
+                arrived: waiting.arrived,
+                port,
+                instance,
+                stream,
+                frame: waiting.frame.clone(),
+            };
+            self.send(now, leaving, sent);
         }
     }
 
-    fn send(
-        &mut self,
-        now: Nanos,
-        waiting: &Waiting,
-        (port, instance): (PortId, u16),
-        stream: Stream,
-        mut frame: Vec<u8>,
-        sent: &mut Vec<OwnedTransmit>,
-    ) {
+    fn send(&mut self, now: Nanos, leaving: Leaving, sent: &mut Vec<OwnedTransmit>) {
+        let Leaving {
+            arrived,
+            port,
+            instance,
+            stream,
+            mut frame,
+        } = leaving;
         if port == PortId(511) && stream == Stream::Unicast {
             return self.counts.drops.push(DropReason::IngressDrop);
         }
@@ -382,7 +403,7 @@ impl Core {
         let (packets, bytes) = self.counts.sent.entry(port).or_default();
         *packets += 1;
         *bytes += frame.len() as u64;
-        let latency_ns = now - waiting.arrived;
+        let latency_ns = now - arrived;
         self.counts.latencies.push((port, stream, latency_ns));
         sent.push(OwnedTransmit { port, frame });
     }

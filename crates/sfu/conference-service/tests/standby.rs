@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 /// Guards against hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Running {
     address: SocketAddr,
@@ -99,7 +99,7 @@ async fn wait_for(address: SocketAddr, path: &str, what: &str) -> String {
         if answer.contains(what) {
             return answer;
         }
-        assert!(began.elapsed() < PATIENCE, "{path}: {answer}");
+        assert!(began.elapsed() < TIMEOUT, "{path}: {answer}");
         sleep(Duration::from_millis(50)).await;
     }
 }
@@ -117,7 +117,7 @@ async fn a_service_stands_by_until_the_other_one_ends_and_has_what_that_one_ackn
         tls: None,
     };
     let first = start(&etcd).await;
-    let core = timeout(PATIENCE, first.leads).await.unwrap().unwrap();
+    let core = timeout(TIMEOUT, first.leads).await.unwrap().unwrap();
     core.ask(conference("c")).await.unwrap();
     let second = start(&etcd).await;
     let standby = wait_for(second.address, "/readyz", "stands by").await;
@@ -136,7 +136,7 @@ async fn a_service_stands_by_until_the_other_one_ends_and_has_what_that_one_ackn
 
     first.stop.send(()).unwrap();
     first.served.await.unwrap().unwrap();
-    let core = timeout(PATIENCE, second.leads).await.unwrap().unwrap();
+    let core = timeout(TIMEOUT, second.leads).await.unwrap().unwrap();
     core.ask(conference("c")).await.unwrap();
     assert_eq!(core.model().await.conferences().count(), 1);
     let away = get(second.address, "/readyz").await;
@@ -158,7 +158,7 @@ async fn a_service_that_loses_etcd_stands_by_and_leads_again() {
         tls: None,
     };
     let service = start(&etcd).await;
-    let old = timeout(PATIENCE, service.leads).await.unwrap().unwrap();
+    let old = timeout(TIMEOUT, service.leads).await.unwrap().unwrap();
     old.ask(conference("c")).await.unwrap();
     cluster.kill(0);
     let failed = old.ask(conference("d")).await.unwrap_err();

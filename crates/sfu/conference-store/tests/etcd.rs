@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// The environment variable that names the cluster's nodes to the other process, which leads.
 const ENDPOINTS: &str = "REPRISE_TEST_ETCD_ENDPOINTS";
 /// Guards against hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn config(endpoints: Vec<String>) -> EtcdConfig {
     EtcdConfig {
@@ -34,7 +34,7 @@ async fn records(store: &Etcd) -> BTreeMap<String, String> {
 
 /// Becomes the leader.
 async fn lead(config: &EtcdConfig) -> Etcd {
-    let leads = timeout(PATIENCE, Etcd::lead(config));
+    let leads = timeout(TIMEOUT, Etcd::lead(config));
     leads.await.expect("it leads in time").unwrap()
 }
 
@@ -70,7 +70,7 @@ async fn nothing_acknowledged_is_lost_when_any_node_is_killed() {
         cluster.kill(node);
         for _ in 0..20 {
             let took = write_until_done(&store, number).await;
-            assert!(took < PATIENCE, "after node {node} was killed: {took:?}");
+            assert!(took < TIMEOUT, "after node {node} was killed: {took:?}");
             number += 1;
         }
         cluster.restart(node);
@@ -317,7 +317,7 @@ async fn a_write_without_an_answer_ends_in_time_and_reading_finds_out() {
         .expect_err("no answer");
     assert!(matches!(failed, StoreError::Failed(_)), "{failed}");
     // The limit is 2 s; the rest is for a busy machine.
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TIMEOUT);
     let failed = store
         .write(vec![vec![put("b", "1")]])
         .await
@@ -352,7 +352,7 @@ async fn a_service_that_cannot_reach_etcd_stops_leading_by_itself() {
     let config = config(cluster.endpoints());
     let store = lead(&config).await;
     cluster.kill(0);
-    let lost = timeout(PATIENCE, store.lost()).await;
+    let lost = timeout(TIMEOUT, store.lost()).await;
     lost.expect("it stops leading within the lease's time");
     let standby = tokio::spawn({
         let config = config.clone();

@@ -10,6 +10,7 @@ use packet_io::{Port, PortError, PortStatistics};
 use super::{Arrival, LoopError};
 use crate::interfaces::LinkStatus;
 use crate::multicast_counters;
+use crate::ports::OpenPort;
 use crate::totals::PortTotals;
 
 pub(super) struct AttachedPort {
@@ -93,12 +94,18 @@ impl AttachedPorts {
         }
     }
 
-    /// Adds a port; `name` is its name on the command line.
-    pub(super) fn add(&mut self, id: PortId, name: &str, port: Box<dyn Port>) {
+    pub(super) fn add(&mut self, added: OpenPort) {
+        let OpenPort {
+            id,
+            name,
+            port,
+            link,
+            ..
+        } = added;
         self.places[usize::from(id.0)] = Some(self.all.len());
         self.statuses.push(PortStatus {
             id,
-            name: name.to_owned(),
+            name,
             ..PortStatus::default()
         });
         self.all.push(AttachedPort {
@@ -107,7 +114,7 @@ impl AttachedPorts {
             wait_place: None,
             has_queued: false,
             earlier: PortStatistics::default(),
-            link: None,
+            link,
             is_offloaded: false,
             was_offloaded: false,
             is_up: true,
@@ -115,13 +122,6 @@ impl AttachedPorts {
             is_held: false,
         });
         self.number_wait_places();
-    }
-
-    /// Sets the link of the port that was added last.
-    pub(super) fn set_link(&mut self, link: Arc<LinkStatus>) {
-        if let Some(attached) = self.all.last_mut() {
-            attached.link = Some(link);
-        }
     }
 
     /// Puts a port into a place, and returns the port that was there before.

@@ -1,6 +1,6 @@
 //! Tests the event loop with ports in memory.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use dataplane::{
     ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
     TableEntry,
 };
-use packet_io::{MemoryPort, UdpPort, memory_pair};
+use packet_io::{MemoryPort, Port, UdpPort, memory_pair};
 
 use super::*;
 use crate::handle::{LoopHandle, mailboxes};
+use crate::ports::given;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const CPU_PORT: u8 = 254;
@@ -35,10 +36,10 @@ fn forwarder(routes: &[(u8, u8)]) -> (EventLoop, LoopHandle, MemoryPort, MemoryP
         .iter()
         .for_each(|(from, to)| add_route(&mut switch, *from, *to));
     let mut event_loop = EventLoop::new(switch, Clock::monotonic(), mailbox);
-    let (inner_1, outer_1) = memory_pair("inner 1", "outer 1").expect("a cable");
-    let (inner_2, outer_2) = memory_pair("inner 2", "outer 2").expect("a cable");
-    event_loop.add_port(PortId(1), "one", Box::new(inner_1));
-    event_loop.add_port(PortId(2), "two", Box::new(inner_2));
+    let (inner_1, outer_1) = memory_pair("one", "outer 1").expect("a cable");
+    let (inner_2, outer_2) = memory_pair("two", "outer 2").expect("a cable");
+    event_loop.add_port(given(PortId(1), Box::new(inner_1)));
+    event_loop.add_port(given(PortId(2), Box::new(inner_2)));
     (event_loop, handle, outer_1, outer_2)
 }
 
@@ -159,7 +160,7 @@ fn what_a_port_could_not_send_is_tried_again_without_another_event() {
         tries_left: 0,
         out,
     };
-    event_loop.add_port(PortId(3), "three", Box::new(port));
+    event_loop.add_port(given(PortId(3), Box::new(port)));
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     one.transmit(0, [&[9; 60][..], &[]].into())
         .expect("sending");
@@ -425,7 +426,7 @@ fn a_long_control_call_drops_none(wait: Wait) {
     let address = port.local_address();
     // The kernel does not report the age of this port's frames.
     assert!(!port.knows_ages());
-    event_loop.add_port(PortId(3), "three", Box::new(port));
+    event_loop.add_port(given(PortId(3), Box::new(port)));
     event_loop.set_wait(wait);
     event_loop.set_age_max(Some(AGE_MAX.as_nanos() as Nanos));
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));

@@ -10,6 +10,7 @@ use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 use super::*;
 use crate::clock::Clock;
 use crate::handle::mailboxes;
+use crate::ports::given;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const N_FRAMES: u8 = 200;
@@ -23,7 +24,7 @@ fn loops(n_workers: usize) -> (LoopHandle, Vec<EventLoop>, Vec<[MemoryPort; 2]>)
         let mut event_loop = EventLoop::new(switch, Clock::monotonic(), mailbox);
         let outer = [1, 2].map(|number| {
             let (inner, outer) = memory_pair("inner", "outer").expect("a cable");
-            event_loop.add_port(PortId(number), "memory", Box::new(inner));
+            event_loop.add_port(given(PortId(number), Box::new(inner)));
             outer
         });
         loops.push(event_loop);
@@ -143,7 +144,7 @@ fn when_one_panics_all_end() {
 
     let (handle, mut loops, _cables) = loops(2);
     let (inner, mut outer) = memory_pair("inner", "outer").expect("a cable");
-    loops[1].add_port(PortId(3), "broken", Box::new(Broken(inner)));
+    loops[1].add_port(given(PortId(3), Box::new(Broken(inner))));
     let first = loops.remove(0);
     let mut workers = Workers::start(first, loops, handle).expect("threads");
     outer

@@ -284,10 +284,14 @@ fn below(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
-        .flat_map(|path| match path.is_dir() {
-            true => below(&path, end),
-            false if path.to_str().unwrap().ends_with(end) => vec![path],
-            false => Vec::new(),
+        .flat_map(|path| {
+            if path.is_dir() {
+                below(&path, end)
+            } else if path.to_str().unwrap().ends_with(end) {
+                vec![path]
+            } else {
+                Vec::new()
+            }
         })
         .collect()
 }

@@ -82,10 +82,12 @@ impl Model {
             .map(|ty| (ty.name.as_str(), ty))
             .collect();
         for header in &program.headers {
-            let role = match header.metadata {
-                false => Role::Header,
-                true if opaque.contains(header.name.as_str()) => Role::Architecture,
-                true => Role::Local,
+            let role = if !header.metadata {
+                Role::Header
+            } else if opaque.contains(header.name.as_str()) {
+                Role::Architecture
+            } else {
+                Role::Local
             };
             let mut info = HeaderInfo {
                 metadata: header.metadata,

@@ -81,7 +81,7 @@ impl Full {
             is_free: Arc::clone(&is_free),
             out,
         };
-        event_loop.add_port(PortId(3), "three", Box::new(port));
+        event_loop.add_port(given(PortId(3), Box::new(port)));
         let running = thread::spawn(move || {
             event_loop.run(AfterReplay::Serve).expect("no error");
         });

@@ -151,10 +151,10 @@ impl Case {
                 n_frames: Arc::clone(&n_frames),
                 ready,
             };
-            event_loop.add_port(PortId(port), "flood", Box::new(flood));
+            event_loop.add_port(given(PortId(port), Box::new(flood)));
         }
         let (inner, two) = memory_pair("inner 2", "outer 2").expect("a cable");
-        event_loop.add_port(PortId(2), "two", Box::new(inner));
+        event_loop.add_port(given(PortId(2), Box::new(inner)));
         let (sender, packet_ins) = PacketInSender::channel(1_024);
         handle.subscribe(Subscriber::PacketIns(sender));
         let running = thread::spawn(move || {

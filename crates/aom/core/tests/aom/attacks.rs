@@ -10,19 +10,15 @@ use std::time::Duration;
 
 use aom::certificate::Certificate;
 use aom::chain::{FIRST_LINK, NO_MESSAGE, state_of};
-use aom::confirm::Confirming;
 use aom::event::{DropNotification, Event, Message};
 use aom::limits::{CANDIDATES_MAX, CONFIRM_TIMEOUT, GAP_TIMEOUT, SETTLE, WINDOW};
-use aom::membership::{Membership, Sequencer};
+use aom::membership::Sequencer;
 use aom::receiver::Receiver;
 use aom::wire::{HEADER_BYTES, SIGNED_BYTES, TAGGED_BYTES};
 use fastrand::Rng;
-use k256::ecdsa::SigningKey;
 
-use common::{GROUP, NOW, Signing, Tagging, delivered, events, message};
-
-mod allocated;
-mod common;
+use crate::allocated;
+use crate::common::{GROUP, NOW, Signing, Tagging, delivered, events, message, numbers_of};
 
 /// The digest's offset in a datagram.
 const DIGEST_AT: usize = 12;
@@ -273,7 +269,7 @@ fn a_signed_number_without_a_message_is_a_drop_at_once_and_breaks_no_chain() {
                     assert!(found.certificate.verify(&other, &found.payload));
                 }
             }
-            assert_eq!(common::numbers_of(found), std::mem::take(&mut expected));
+            assert_eq!(numbers_of(found), std::mem::take(&mut expected));
         }
     }
     assert_eq!(receiver.refused().wrong_digest, 13);
@@ -321,20 +317,6 @@ fn unsigned_forgeries_before_the_true_packet_drop_no_signed_number() {
     }
 }
 
-fn key_of(member: u8) -> SigningKey {
-    SigningKey::from_bytes(&[member + 1; 32].into()).expect("a key of the curve")
-}
-
-fn byzantine(sequencer: &Tagging, n_members: u8, member: u8) -> Confirming {
-    let membership = Membership {
-        confirm_keys: (0..n_members)
-            .map(|member| *key_of(member).verifying_key())
-            .collect(),
-        ..sequencer.membership(n_members, member)
-    };
-    Confirming::new(membership, 1, key_of(member)).expect("a membership")
-}
-
 /// The memory bound of one receiver with messages as short as in these tests. docs/aom.md states the bound.
 const RECEIVER_BYTES_MAX: usize = 64 << 20;
 
@@ -346,7 +328,7 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
     let mut plain = sequencer.receiver(4, 0);
     plain.handle_datagram(NOW, last);
     plain.handle_timeout(NOW + GAP_TIMEOUT);
-    let mut confirming = byzantine(&sequencer, 4, 0);
+    let mut confirming = sequencer.byzantine(4, 0);
     confirming.handle_datagram(NOW, &sequencer.packets(1, b"first")[0]);
     confirming.handle_datagram(NOW, last);
     confirming.handle_timeout(NOW + GAP_TIMEOUT);
@@ -384,8 +366,8 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
 fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
     let n_members = 4;
     let sequencer = Tagging::new(n_members, 1);
-    let mut liar = byzantine(&sequencer, n_members, 3);
-    let mut member = byzantine(&sequencer, n_members, 0);
+    let mut liar = sequencer.byzantine(n_members, 3);
+    let mut member = sequencer.byzantine(n_members, 0);
     let before = allocated::bytes();
     let mut most = 0;
     // The member gets confirm messages from the liar only, and the sequence numbers rise in steps of 7.
@@ -418,9 +400,9 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
         let mut rng = Rng::with_seed(seed);
         let sequencer = Tagging::new(4, 1);
         let mut honest: Vec<_> = (0..3)
-            .map(|member| byzantine(&sequencer, 4, member))
+            .map(|member| sequencer.byzantine(4, member))
             .collect();
-        let mut liars: Vec<_> = (0..2).map(|_| byzantine(&sequencer, 4, 3)).collect();
+        let mut liars: Vec<_> = (0..2).map(|_| sequencer.byzantine(4, 3)).collect();
         let mut delivered: Vec<HashMap<u32, Vec<u8>>> = vec![HashMap::new(); 3];
         let mut now = NOW;
         for number in 1..=40 {

@@ -6,26 +6,10 @@ use std::time::Duration;
 use aom::confirm::{Confirming, RefusedConfirms};
 use aom::event::{Event, Message};
 use aom::limits::CONFIRM_TIMEOUT;
-use aom::membership::{Membership, MembershipError};
+use aom::membership::MembershipError;
 use aom::receiver::Receiver;
-use k256::ecdsa::SigningKey;
 
-use common::{NOW, Tagging, message};
-
-mod common;
-
-fn key_of(member: u8) -> SigningKey {
-    SigningKey::from_bytes(&[member + 1; 32].into()).expect("a key of the curve")
-}
-
-fn membership(sequencer: &Tagging, n_members: u8, member: u8) -> Membership {
-    Membership {
-        confirm_keys: (0..n_members)
-            .map(|member| *key_of(member).verifying_key())
-            .collect(),
-        ..sequencer.membership(n_members, member)
-    }
-}
+use crate::common::{self, NOW, Tagging, key_of, message};
 
 struct Group {
     sequencer: Tagging,
@@ -36,10 +20,7 @@ impl Group {
     fn new(n_members: u8) -> Group {
         let sequencer = Tagging::new(n_members, 1);
         let members = (0..n_members)
-            .map(|member| {
-                let membership = membership(&sequencer, n_members, member);
-                Confirming::new(membership, 1, key_of(member)).expect("a membership")
-            })
+            .map(|member| sequencer.byzantine(n_members, member))
             .collect();
         Group { sequencer, members }
     }
@@ -86,7 +67,8 @@ fn a_message_is_delivered_with_the_confirms_of_a_quorum() {
         }
         group.exchange(|_, _| false);
         for member in 0..n_members {
-            let other = membership(&group.sequencer, n_members, (member + 1) % n_members);
+            let next = (member + 1) % n_members;
+            let other = group.sequencer.byzantine_membership(n_members, next);
             for sequence in 1..=2 {
                 let event = group.members[usize::from(member)].poll_event();
                 let Some(Event::Message(Message {
@@ -109,7 +91,7 @@ fn a_message_is_delivered_with_the_confirms_of_a_quorum() {
 fn quorums_of_any_two_contents_share_more_members_than_may_lie() {
     let sequencer = Tagging::new(64, 1);
     for n_members in 1..=64 {
-        let quorum = membership(&sequencer, n_members, 0).quorum();
+        let quorum = sequencer.byzantine_membership(n_members, 0).quorum();
         let n_members = usize::from(n_members);
         let n_liars = (n_members - 1) / 3;
         assert!(2 * quorum > n_members + n_liars);
@@ -161,8 +143,7 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
 fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_delivered() {
     // Member 3 confirms to each half of the group the message that this half has received.
     let mut group = Group::new(4);
-    let mut double =
-        Confirming::new(membership(&group.sequencer, 4, 3), 1, key_of(3)).expect("a membership");
+    let mut double = group.sequencer.byzantine(4, 3);
     group.deliver(1, b"one", &[0, 1, 3]);
     group.deliver(1, b"two", &[2]);
     for packet in group.sequencer.packets(1, b"two") {
@@ -237,7 +218,7 @@ fn what_has_no_quorum_when_the_epoch_ends_is_a_drop() {
     group.deliver(1, b"one", &[0]);
     let new = Tagging::new(4, 2);
     group.members[0]
-        .advance(NOW, membership(&new, 4, 0), None)
+        .advance(NOW, new.byzantine_membership(4, 0), None)
         .expect("a membership");
     assert_eq!(group.delivered(0), [(1, None)]);
     for packet in new.packets(1, b"new") {
@@ -251,7 +232,7 @@ fn what_has_no_quorum_when_the_epoch_ends_is_a_drop() {
 fn a_key_that_the_others_do_not_know_is_refused() {
     let sequencer = Tagging::new(4, 1);
     let of = |membership, key| Confirming::new(membership, 1, key).map(|_| ()).err();
-    let seen = of(membership(&sequencer, 4, 0), key_of(1));
+    let seen = of(sequencer.byzantine_membership(4, 0), key_of(1));
     assert_eq!(seen, Some(MembershipError::OtherConfirmKey(0)));
     assert_eq!(
         of(sequencer.membership(4, 0), key_of(0)),

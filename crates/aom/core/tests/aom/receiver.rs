@@ -12,9 +12,7 @@ use aom::receiver::Receiver;
 use aom::refused::Refused;
 use aom::wire::TAGGED_BYTES;
 
-use common::{NOW, Tagging, delivered, events, message};
-
-mod common;
+use crate::common::{NOW, Tagging, delivered, events, message};
 
 #[test]
 fn every_receiver_of_a_group_delivers_with_the_tags_of_all() {

@@ -1,10 +1,9 @@
 //! Sequencers that run inside the test, and helpers that collect receivers' events.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use std::time::Duration;
 
 use aom::chain::{ChainId, FIRST_LINK, Hash, NO_MESSAGE, hash_of, state_of, to_wire};
+use aom::confirm::Confirming;
 use aom::event::Event;
 use aom::half_siphash::{Key, tag};
 use aom::membership::{Membership, Sequencer};
@@ -72,6 +71,21 @@ impl Tagging {
 
     pub fn receiver(&self, n_receivers: u8, receiver: u8) -> Receiver {
         Receiver::new(self.membership(n_receivers, receiver), 1).expect("a membership")
+    }
+
+    /// As `membership`, with the keys of members that confirm messages.
+    pub fn byzantine_membership(&self, n_members: u8, member: u8) -> Membership {
+        Membership {
+            confirm_keys: (0..n_members)
+                .map(|member| *key_of(member).verifying_key())
+                .collect(),
+            ..self.membership(n_members, member)
+        }
+    }
+
+    pub fn byzantine(&self, n_members: u8, member: u8) -> Confirming {
+        let membership = self.byzantine_membership(n_members, member);
+        Confirming::new(membership, 1, key_of(member)).expect("a membership")
     }
 }
 
@@ -167,6 +181,11 @@ impl Signing {
     pub fn receiver(&self) -> Receiver {
         Receiver::new(self.membership(4, 0), 1).expect("a membership")
     }
+}
+
+/// Returns the key with which a member signs its confirm messages.
+pub fn key_of(member: u8) -> SigningKey {
+    SigningKey::from_bytes(&[member + 1; 32].into()).expect("a key of the curve")
 }
 
 pub fn events(receiver: &mut Receiver) -> Vec<Event> {

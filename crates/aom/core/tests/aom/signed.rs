@@ -8,9 +8,7 @@ use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, GAP_TIMEOUT, WINDOW};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
 
-use common::{NOW, Signing, delivered, events, message};
-
-mod common;
+use crate::common::{NOW, Signing, delivered, events, message};
 
 /// The offset of the link in a packet of AOM-PK (docs/aom.md, "On the wire"). The link is the chain's state before this
 /// packet.
