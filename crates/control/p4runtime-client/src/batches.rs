@@ -3,36 +3,57 @@
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type;
 use p4runtime_proto::p4::v1::{Update, entity};
 
-use crate::limits::WRITE_BATCH_UPDATES;
+use crate::limits::{WHOLE_BATCH_UPDATES, WRITE_BATCH_UPDATES};
 
 /// Divides updates into requests of at most [`WRITE_BATCH_UPDATES`] updates, and keeps the order of the updates. A
 /// replica counts as an update, as in the switch's limit for a batch that is done as a whole. An update with more
 /// replicas than [`WRITE_BATCH_UPDATES`] gets a request of its own.
-pub fn batches(mut updates: &[Update]) -> impl Iterator<Item = &[Update]> {
+pub fn batches(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
+    divided(updates, 0)
+}
+
+/// Divides updates like [`batches`], for requests that the switch does as a whole between two packets. Groups that
+/// follow each other stay in one request as far as the switch allows ([`WHOLE_BATCH_UPDATES`]), so that a receiver is at
+/// no time in two groups, or in none, while it moves from one to another.
+pub fn whole_batches(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
+    divided(updates, WHOLE_BATCH_UPDATES)
+}
+
+/// Groups that follow another group may bring a request to `max_with_groups`.
+fn divided(mut updates: &[Update], max_with_groups: usize) -> impl Iterator<Item = &[Update]> {
     std::iter::from_fn(move || {
-        let mut sum = 0;
-        let n_fitting = updates
-            .iter()
-            .take_while(|update| {
-                sum += size(update);
-                sum <= WRITE_BATCH_UPDATES
-            })
-            .count();
-        let (batch, rest) = updates.split_at(n_fitting.max(1).min(updates.len()));
+        let (mut sum, mut n_fitting, mut follows_group) = (0, 0, false);
+        for update in updates {
+            let replicas = replicas(update);
+            sum += 1 + replicas.unwrap_or(0);
+            let is_group = replicas.is_some();
+            let max = if follows_group && is_group {
+                max_with_groups.max(WRITE_BATCH_UPDATES)
+            } else {
+                WRITE_BATCH_UPDATES
+            };
+            if sum > max && n_fitting > 0 {
+                break;
+            }
+            n_fitting += 1;
+            follows_group = is_group;
+        }
+        let (batch, rest) = updates.split_at(n_fitting);
         updates = rest;
         (!batch.is_empty()).then_some(batch)
     })
 }
 
-fn size(update: &Update) -> usize {
+/// Returns the number of replicas; `None` if the update is of no group or session.
+fn replicas(update: &Update) -> Option<usize> {
     let entity = update.entity.as_ref().and_then(|it| it.entity.as_ref());
     let Some(entity::Entity::PacketReplicationEngineEntry(entry)) = entity else {
-        return 1;
+        return None;
     };
-    1 + match &entry.r#type {
-        Some(Type::MulticastGroupEntry(group)) => group.replicas.len(),
-        Some(Type::CloneSessionEntry(session)) => session.replicas.len(),
-        None => 0,
+    match &entry.r#type {
+        Some(Type::MulticastGroupEntry(group)) => Some(group.replicas.len()),
+        Some(Type::CloneSessionEntry(session)) => Some(session.replicas.len()),
+        None => None,
     }
 }
 
@@ -82,5 +103,23 @@ mod tests {
             lens(&[group(3), group(WRITE_BATCH_UPDATES), group(3)]),
             [1, 1, 1]
         );
+    }
+
+    #[test]
+    fn groups_that_follow_each_other_stay_together_in_a_request_that_is_done_as_a_whole() {
+        let lens = |updates: &[Update]| -> Vec<usize> {
+            whole_batches(updates).map(<[Update]>::len).collect()
+        };
+        let others = |n| vec![Update::default(); n];
+        assert_eq!(
+            lens(&others(WRITE_BATCH_UPDATES + 1)),
+            [WRITE_BATCH_UPDATES, 1]
+        );
+        let large = [group(2_000), group(2_000), group(5_000)];
+        assert_eq!(lens(&large), [2, 1]);
+        let mixed = [&others(1_990)[..], &large, &others(3)].concat();
+        assert_eq!(lens(&mixed), [1_990, 2, 1, 3]);
+        assert_eq!(lens(&vec![group(63); 64]), [64]);
+        assert_eq!(lens(&vec![group(63); 129]), [128, 1]);
     }
 }

@@ -18,7 +18,7 @@ pub mod limits;
 pub mod objects;
 mod value_type;
 
-pub use batches::batches;
+pub use batches::{batches, whole_batches};
 pub use client::{Bid, Client, Reader};
 pub use dial::{SwitchAddress, TlsFiles};
 pub use error::{ClientError, WriteError};

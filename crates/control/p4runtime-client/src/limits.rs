@@ -4,6 +4,10 @@
 /// and are few enough that a progress bar moves.
 pub const WRITE_BATCH_UPDATES: usize = 2_000;
 
+/// Maximum number of updates in one `WriteRequest` that the switch does as a whole: Reprise's own limit for such a
+/// request.
+pub const WHOLE_BATCH_UPDATES: usize = 8_192;
+
 /// Maximum number of entities in one `ReadRequest`, so that this request, too, is far below gRPC's limit.
 pub const READ_BATCH_ENTITIES: usize = 4_000;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use conference_model::{LegEntries, Request};
 use conference_store::{Store, StoreError};
 use hello::{Kind, Nonces};
-use p4runtime_client::batches;
 use p4runtime_client::objects::ObjectError;
+use p4runtime_client::whole_batches;
 use p4runtime_client::{Bid, Client, ClientError, Reader, SwitchAddress, WriteError};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
@@ -331,7 +331,7 @@ impl Session<'_> {
     }
 
     async fn write(&mut self, updates: Vec<Update>) -> Result<(), SessionError> {
-        for batch in batches(&updates) {
+        for batch in whole_batches(&updates) {
             self.client
                 .write_batch(batch.to_vec(), Atomicity::DataplaneAtomic)
                 .await?;

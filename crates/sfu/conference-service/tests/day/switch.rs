@@ -7,8 +7,8 @@ use conference_service::rows::Tables;
 use control::{PacketInFrame, PacketInSender, Subscriber, SwitchHandle};
 use dataplane::limits::CPU_PORT;
 use p4_compiler::Options;
-use p4runtime_client::batches;
 use p4runtime_client::objects::Array;
+use p4runtime_client::whole_batches;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{Entity, Update, WriteRequest};
@@ -133,7 +133,7 @@ impl Switch {
 
     /// Writes in batches, as the service does. Each batch is written as a whole.
     pub fn write(&self, updates: &[Update]) {
-        for batch in batches(updates) {
+        for batch in whole_batches(updates) {
             let request = WriteRequest {
                 device_id: DEVICE_ID,
                 updates: batch.to_vec(),
