@@ -1,18 +1,22 @@
-"""The store in etcd, over TLS."""
+"""The store in etcd, over TLS: only a service with a certificate of the right authority leads."""
 
 import contextlib
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lab.controller import REPRISE
 from tests.needs import need
+from tests.service.monitored import get
 from tests.service.running import (
+    LIMIT_S,
     Process,
     Running,
     free_port,
@@ -85,11 +89,34 @@ class Site:
         finally:
             self.etcd.stop(signal.SIGKILL)
 
+    @contextlib.contextmanager
+    def another_service(self, own: Pair | None) -> Iterator[tuple[Process, str]]:
+        """A second service, with this certificate; yields it and its URL."""
+        url = f"http://127.0.0.1:{free_port(socket.SOCK_STREAM)}"
+        rest, _, _ = self.running.config.read_text().partition("[etcd]")
+        before, after = (text.removeprefix("http://") for text in (self.running.url, url))
+        config = self.folder / "another.toml"
+        config.write_text(rest.replace(before, after) + self.table(self.authority, own))
+        argv = [REPRISE, "serve", "--config", config]
+        service = Process(argv, self.folder / "another.log")
+        service.start()
+        try:
+            yield service, url
+        finally:
+            service.stop(signal.SIGKILL)
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     need("" if shutil.which("etcd") else "etcd (Debian's package etcd-server)")
     return Site(tmp_path)
+
+
+def wait_until(what: Callable[[], object], said: Callable[[], str]) -> None:
+    until = time.monotonic() + LIMIT_S
+    while not what():
+        assert time.monotonic() < until, said()
+        time.sleep(0.05)
 
 
 def test_a_service_keeps_its_conference_in_etcd_over_tls_and_goes_on_after_a_restart(
@@ -112,3 +139,31 @@ def test_a_service_keeps_its_conference_in_etcd_over_tls_and_goes_on_after_a_res
                 camera.send(rtp(3))
                 assert received(another, 1) == received(screen, 1) == [rtp(3)]
         assert not running.store.exists()
+
+
+@pytest.mark.parametrize("has_certificate", [False, True])
+def test_without_a_certificate_of_the_right_authority_a_service_never_leads_and_says_why(
+    site: Site, has_certificate: bool
+) -> None:
+    stranger = certificate(site.folder, "stranger", certificate(site.folder, "elsewhere"))
+
+    def n_refused() -> int:
+        """How many connections etcd has refused."""
+        return site.etcd.said.count("rejected connection")
+
+    with site.open(), site.another_service(stranger if has_certificate else None) as (other, url):
+        wait_until(lambda: "stands by" in other.said, lambda: other.said)
+        # Nobody else leads, and the other service goes on trying.
+        site.running.service.stop()
+        n_before = n_refused()
+        wait_until(lambda: n_refused() >= n_before + 5, lambda: other.said + site.etcd.said)
+        assert get(f"{url}/readyz")[0] == 503
+        site.running.service.start()
+        site.running.wait()
+        assert get(f"{url}/readyz")[0] == 503
+        said = other.said
+    assert "ready: " not in said
+    # What etcd does not like, each time; a busy machine may give other reasons.
+    told = [line for line in said.splitlines() if "stands by" in line and "no answer" not in line]
+    assert told
+    assert [line for line in told if "certificate" not in line.lower()] == []
