@@ -1,6 +1,7 @@
 """A switch on a UDP socket and a conference service, each a process that a test can kill."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from reprise_conference import Client, MediaSocket, NotSignedInError, ProblemError
+from reprise_conference.hello import is_hello
 
 from lab.controller import REPRISE
 from lab.switch import LOSE_NOTHING, SWITCH
@@ -215,6 +217,38 @@ def opened(leg: dict[str, Any]) -> MediaSocket:
         except NotSignedInError:
             if time.monotonic() > until:
                 raise
+
+
+class PlainSocket:
+    """A socket that is signed in to a leg, and from then on says no hello."""
+
+    def __init__(self, leg: dict[str, Any]) -> None:
+        self._signed_in = opened(leg)
+        # A `MediaSocket` says hello when it receives. So another object reads the same socket.
+        self._reads = socket.socket(fileno=os.dup(self._signed_in.fileno()))
+        self._reads.setblocking(False)
+
+    def send(self, packet: bytes) -> None:
+        self._signed_in.send(packet)
+
+    def fileno(self) -> int:
+        return self._reads.fileno()
+
+    def received(self) -> list[bytes]:
+        """Returns the media that has come and was not read yet."""
+        found = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                found.append(self._reads.recv(65_536))
+        # An early hello may have been answered twice.
+        return [packet for packet in found if not is_hello(packet)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._reads.close()
+        self._signed_in.close()
 
 
 def rtp(number: int, content: bytes = b"picture") -> bytes:

@@ -207,18 +207,30 @@ def test_a_participant_without_a_sign_is_gone_and_one_with_a_socket_is_not(tmp_p
             assert there.keys() == {"ann"}
 
 
-def metrics(running: Running) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """Reads the service's metrics; returns all samples by name and labels."""
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+"""The values of metrics, by name and labels."""
+
+
+def metrics_text(running: Running) -> str:
     with urllib.request.urlopen(f"{running.url}/metrics", timeout=LIMIT_S) as answer:
         assert answer.headers["Content-Type"] == "text/plain; version=0.0.4"
-        text = answer.read().decode()
-    assert "ann" not in text
-    families = text_string_to_metric_families(text)
+        text: str = answer.read().decode()
+    return text
+
+
+def samples(text: str) -> Samples:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in families
+        for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def metrics(running: Running) -> Samples:
+    """Reads the service's metrics; they name nobody."""
+    text = metrics_text(running)
+    assert "ann" not in text
+    return samples(text)
 
 
 def test_metrics_count_what_happens(running: Running) -> None:
@@ -247,3 +259,55 @@ def test_metrics_count_what_happens(running: Running) -> None:
         route = "/v1/conferences/{conference}/participants/{participant}"
         assert value("http_requests_total", method="PUT", route=route, status="200") == 2
         assert value("http_request_seconds_count", route=route) == 2
+
+
+NAMES = ("weekly-7", "annabel-7", "robert-7", "stage-7", "front-7", "wide-7")
+"""Of a conference, its participants, their track, and their legs."""
+
+
+def of_leg(what: str, participant: str, leg: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    labels = (("conference", "weekly-7"), ("leg", leg), ("participant", participant))
+    return f"reprise_conference_leg_{what}_packets_total", labels
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_metrics_name_conferences_and_participants_only_if_the_configuration_says_so(
+    tmp_path: Path, is_asked: bool
+) -> None:
+    weekly, annabel, robert, track, front, wide = NAMES
+    with Running(tmp_path, top="metrics_names = true" if is_asked else "") as running:
+        running.administrator.put_conference(weekly, "Budget")
+        sender, receiver = (running.client(name, weekly) for name in (annabel, robert))
+        qualities = [{"name": "one", "max_kbps": 10_000, "leg": front}]
+        sends = sender.publish(weekly, annabel, track, kind="video", qualities=qualities)
+        gets = receiver.subscribe(weekly, robert, annabel, track, leg=wide)
+        to_robert = of_leg("sent", robert, wide)
+        awaited = to_robert if is_asked else ("reprise_conference_sent_packets_total", ())
+        with opened(sends["legs"][front]) as camera, opened(gets["legs"][wide]) as screen:
+            for number in range(20):
+                camera.send(rtp(number))
+            assert len(received(screen, 20)) == 20
+            until = time.monotonic() + LIMIT_S
+            while samples(text := metrics_text(running)).get(awaited, 0) < 20:
+                assert time.monotonic() < until, text
+                time.sleep(0.1)
+        assert "Budget" not in text
+        if not is_asked:
+            assert [name for name in NAMES if name in text] == []
+            return
+        assert track not in text
+        found = samples(text)
+        named = {key: found[key] for key in found if set(NAMES) & {name for _, name in key[1]}}
+        legs = ((annabel, front), (robert, wide))
+        assert named.keys() == {of_leg(what, *leg) for what in ("received", "sent") for leg in legs}
+        assert named[to_robert] == 20
+        assert named[of_leg("sent", annabel, front)] == 0
+        # Hellos count, too.
+        assert named[of_leg("received", annabel, front)] >= 20
+        # Who has left is not named any more.
+        receiver.leave(weekly, robert)
+        until = time.monotonic() + LIMIT_S
+        while robert in (text := metrics_text(running)):
+            assert time.monotonic() < until, text
+            time.sleep(0.1)
+        assert annabel in text
