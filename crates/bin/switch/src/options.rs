@@ -330,7 +330,7 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "PPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) recirculation_rate: Option<u64>,
 
-    /// Packets a second through each output port [default: no limit]
+    /// Packets a second through each queue of each output port; a priority has a queue [default: no limit]
     #[arg(long, value_name = "PPS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) egress_rate: Option<u64>,
 

@@ -331,6 +331,8 @@ impl Config {
             ("log", self.log == other.log),
             ("log_level", self.log_level == other.log_level),
             ("switch", self.switch == other.switch),
+            ("gone_s", self.gone_s == other.gone_s),
+            ("metrics_names", self.metrics_names == other.metrics_names),
         ];
         let changed = keys.into_iter().filter(|(_, is_same)| !is_same);
         changed.map(|(key, _)| key).collect()
@@ -595,6 +597,9 @@ events = [\"joined\"]
         assert_eq!(changed("listen", "log = \"json\"\nlisten"), ["log"]);
         let level = "log_level = \"debug\"\nlisten";
         assert_eq!(changed("listen", level), ["log_level"]);
+        assert_eq!(changed("listen", "gone_s = 10\nlisten"), ["gone_s"]);
+        let names = "metrics_names = true\nlisten";
+        assert_eq!(changed("listen", names), ["metrics_names"]);
         assert_eq!(
             changed("/secret", "/other"),
             Vec::<&str>::new(),

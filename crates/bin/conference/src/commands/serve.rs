@@ -113,7 +113,8 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
 fn warn_of_open_keys(config: &Config) {
     let own = config.tls.as_ref().map(|it| &it.key);
     let towards_switch = config.switch.tls.as_ref().and_then(|it| it.key.as_ref());
-    for key in own.into_iter().chain(towards_switch) {
+    let towards_etcd = config.etcd.as_ref().and_then(|it| it.key.as_ref());
+    for key in own.into_iter().chain(towards_switch).chain(towards_etcd) {
         if let Some(said) = tls::key_open_to_others(key) {
             tracing::warn!("{said}");
         }

@@ -45,6 +45,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE_RETRY: Duration = Duration::from_millis(100);
 /// How often a service that stands by looks whether another one leads.
 const LOOK: Duration = Duration::from_millis(500);
+/// After an error while a service stands by, another error is logged only after this time.
+const OTHER_ERROR: Duration = Duration::from_secs(60);
 /// How many records are read at once. Fewer are read if their answer would be larger than the 4 MiB that the client
 /// takes.
 const PAGE: i64 = 1_024;
@@ -105,18 +107,22 @@ impl Etcd {
     /// The settings are not possible, or the records are of another version.
     pub async fn lead(config: &EtcdConfig) -> Result<Etcd, StoreError> {
         let nodes = Arc::new(Nodes::new(&config.endpoints, config.tls.as_ref())?);
-        let mut was = String::new();
+        let (mut was, mut was_error, mut said) = (String::new(), false, Instant::now());
         loop {
-            let now = match attempt(&nodes, &config.prefix, Purpose::Serve).await {
+            let (now, is_error) = match attempt(&nodes, &config.prefix, Purpose::Serve).await {
                 Ok(Attempt::Leads(etcd)) => return Ok(etcd),
-                Ok(Attempt::StandsBy(leader)) => format!("{leader} leads"),
-                Err(error @ (StoreError::Failed(_) | StoreError::NoLeader)) => error.to_string(),
+                Ok(Attempt::StandsBy(leader)) => (format!("{leader} leads"), false),
+                Err(error @ (StoreError::Failed(_) | StoreError::NoLeader)) => {
+                    (error.to_string(), true)
+                }
                 Err(error) => return Err(error),
             };
-            // A service that stands by for a week logs one line.
-            if now != was {
+            // A service that stands by for a week logs one line. What nodes say against it may differ from one time to
+            // the next.
+            let is_known = is_error && was_error && said.elapsed() < OTHER_ERROR;
+            if now != was && !is_known {
                 tracing::info!(why = %now, "this service stands by");
-                was = now;
+                (was, was_error, said) = (now, is_error, Instant::now());
             }
             sleep(LOOK).await;
         }

@@ -63,10 +63,17 @@ pub(super) struct CallError {
 
 impl std::fmt::Display for CallError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.error {
-            Some(error) => write!(f, "etcd at {}: {error}", self.node),
-            None => write!(f, "etcd at {}: no answer in {:?}", self.node, self.deadline),
+        let Some(error) = &self.error else {
+            return write!(f, "etcd at {}: no answer in {:?}", self.node, self.deadline);
+        };
+        write!(f, "etcd at {}: {error}", self.node)?;
+        // A node that refuses the service's certificate closes the connection, at times before its reason has come.
+        let text = error.to_string();
+        let is_closed = ["connection", "broken pipe", "transport"].map(|it| text.contains(it));
+        if self.node.starts_with("https:") && is_closed.contains(&true) {
+            f.write_str(": does it ask for a certificate that its authority has signed ([etcd] certificate and key)?")?;
         }
+        Ok(())
     }
 }
 
