@@ -1,5 +1,6 @@
 """Participants join by themselves; each receives what it has subscribed to, and nothing else."""
 
+import json
 import random
 import signal
 import socket
@@ -11,6 +12,7 @@ import pytest
 from reprise_conference import Client, MediaSocket, ProblemError
 from reprise_conference.events import Events, EventsEndedError
 from reprise_conference.hello import LEN, NONCE_LEN, sign
+from websockets.sync.client import connect
 
 from tests.service.running import (
     LIMIT_S,
@@ -166,12 +168,15 @@ def test_requests_over_the_event_stream_do_what_they_do_over_http(running: Runni
             ("PUT", cam, {"kind": "smell"}, 422),
             ("PATCH", "", {}, 422),
             ("GET", "a b", None, 422),
+            ("GET", "participants/%ff", None, 400),
+            ("GET", "events", None, 400),
             ("PUT", cam, {"sdp": "v" * 258_000}, 422),
             ("PUT", cam, {"sdp": "v" * 262_500}, 413),
         ):
             with pytest.raises(ProblemError) as refused:
                 events.request(method, path, body)
             assert refused.value.status == status, refused.value
+            assert refused.value.kind.startswith("urn:reprise:")
         assert events.request("DELETE", "participants/ann") is None
         kinds = [
             event["event"] for event in (events.receive(LIMIT_S), events.receive(LIMIT_S)) if event
@@ -179,6 +184,17 @@ def test_requests_over_the_event_stream_do_what_they_do_over_http(running: Runni
         assert kinds == ["track_removed", "left"]
     with Events(ann, "c") as events, pytest.raises(EventsEndedError):
         events.request("PUT", "", {"title": "v" * 300_000})
+    headers = {"Authorization": f"Bearer {ann.token}"}
+    address = f"ws{running.url.removeprefix('http')}/v1/conferences/c/events"
+    with connect(address, additional_headers=headers) as stream:
+        stream.send(b"binary")
+        answer = json.loads(stream.recv(LIMIT_S))
+        assert (answer["answer"], answer["status"]) == (None, 422)
+    # A request that ends the stream is answered before.
+    for _ in range(10):
+        running.administrator.put_conference("e")
+        with Events(running.administrator, "e") as events:
+            assert events.request("DELETE", "") is None
     # Whoever reads the events of one conference asks for nothing in another one.
     running.administrator.put_conference("d")
     with Events(ann, "c") as events, pytest.raises(ProblemError):

@@ -28,9 +28,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Once this function has returned, a loss of power does not undo the change of the file.
 ///
 /// # Errors
-/// The system's error. If only the change of the folder could not be written to the disk, the file has the new
+/// The system's error; or the path leads to a pipe, a device or a socket, which stays as it is. If only the change of the folder could not be written to the disk, the file has the new
 /// contents. After any other error, the old contents stay.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Ok(existing) = fs::metadata(path) {
+        expect(existing.file_type(), fs::FileType::is_file)?;
+    }
     Staged::create(path, Permissions::from_mode(OWNER_ONLY), bytes)?.persist(path)?;
     File::open(folder_of(path))?.sync_all()
 }
@@ -58,19 +61,7 @@ fn read_if(
     bytes_max: u64,
     is_taken: impl Fn(&fs::FileType) -> bool,
 ) -> io::Result<Vec<u8>> {
-    let kind = fs::metadata(path)?.file_type();
-    if kind.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !is_taken(&kind) {
-        let what = if kind.is_fifo() {
-            "a pipe"
-        } else {
-            "a device or socket"
-        };
-        let message = format!("it is {what}, expected a file");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    }
+    expect(fs::metadata(path)?.file_type(), is_taken)?;
     let mut bytes = Vec::new();
     File::open(path)?
         .take(bytes_max.saturating_add(1))
@@ -80,6 +71,23 @@ fn read_if(
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
+}
+
+/// Checks the kind of a file.
+fn expect(kind: fs::FileType, is_taken: impl Fn(&fs::FileType) -> bool) -> io::Result<()> {
+    if is_taken(&kind) {
+        return Ok(());
+    }
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let what = if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a device or socket"
+    };
+    let message = format!("it is {what}, expected a file");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// Checks that the bytes are text.
@@ -200,6 +208,38 @@ mod tests {
         write(&path, b"after").expect("written");
         assert_eq!(fs::read(&path).expect("read"), b"after");
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn a_file_with_keys_replaces_no_pipe_and_no_device() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("a link");
+        let refused = write_private(&link, b"keys").expect_err("a device");
+        assert_eq!(
+            refused.to_string(),
+            "it is a device or socket, expected a file"
+        );
+        assert!(
+            fs::symlink_metadata(&link)
+                .expect("it is there")
+                .is_symlink()
+        );
+        let socket = folder.path().join("socket");
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        assert!(write_private(&socket, b"keys").is_err());
+        assert!(
+            fs::metadata(&socket)
+                .expect("it is there")
+                .file_type()
+                .is_socket()
+        );
+        let file = folder.path().join("file");
+        write(&file, b"before").expect("written");
+        fs::remove_file(&link).expect("removed");
+        std::os::unix::fs::symlink(&file, &link).expect("a link");
+        write_private(&link, b"keys").expect("a link to a file is replaced");
+        assert_eq!(fs::read(&file).expect("read"), b"before");
     }
 
     /// If the name were predictable, another user could make a link with this name that leads to somebody's file.

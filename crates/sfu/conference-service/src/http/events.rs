@@ -85,13 +85,15 @@ struct Client {
 impl Client {
     /// Answers a message. A request is handled as if it had come over HTTP: what it may do, its limits and its counters
     /// are the same.
-    async fn answer(self, text: Utf8Bytes) -> Message {
-        let (number, response) = match serde_json::from_str::<StreamRequest>(&text) {
+    async fn answer(self, message: Message) -> Message {
+        let request = match &message {
+            Message::Text(text) => serde_json::from_str::<StreamRequest>(text)
+                .map_err(|error| format!("no request: {error}")),
+            _ => Err("expected a request as a text message, found a binary one".to_owned()),
+        };
+        let (number, response) = match request {
             Ok(asked) => (Some(asked.request), self.asked(&asked).await),
-            Err(error) => (
-                None,
-                Failure::invalid(format!("no request: {error}")).into_response(),
-            ),
+            Err(why) => (None, Failure::invalid(why).into_response()),
         };
         let status = response.status().as_u16();
         // The service's own answers can be read, and end.
@@ -156,8 +158,8 @@ async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebS
             _ = pings.tick() => Message::Ping(Vec::new().into()),
             received = socket.recv(), if answer.is_none() => match received {
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                Some(Ok(Message::Text(text))) => {
-                    answer = Some(Box::pin(client.clone().answer(text)));
+                Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
+                    answer = Some(Box::pin(client.clone().answer(message)));
                     continue;
                 }
                 Some(Ok(_)) => continue,
@@ -189,6 +191,12 @@ async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebS
             return;
         }
     };
+    // What ends the stream may be the request that is handled now.
+    if let Some(answer) = answer
+        && let Ok(message) = timeout(SEND, answer).await
+    {
+        let _ = timeout(SEND, socket.send(message)).await;
+    }
     let close = CloseFrame {
         code: close_code::NORMAL,
         reason: reason.into(),

@@ -1,7 +1,8 @@
 //! Turns failures into HTTP answers (RFC 9457).
 
+use axum::body::to_bytes;
 use axum::extract::rejection::JsonRejection;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use conference_api::{BadName, Problem};
 use conference_model::{Refusal, RefusalKind};
@@ -10,6 +11,9 @@ use super::BODY_MAX;
 use crate::core::CoreError;
 use crate::limits::TooMany;
 use crate::tokens::NotAllowed;
+
+/// The most bytes of a text that the HTTP library answers with.
+const DETAIL_MAX: usize = 4_096;
 
 #[derive(Debug)]
 pub struct Failure {
@@ -84,6 +88,31 @@ impl Failure {
             detail,
         )
     }
+}
+
+/// Gives an answer that the HTTP library makes itself, to a path that is no text for example, the form of this service's
+/// failures.
+pub(super) async fn as_problem(response: Response) -> Response {
+    let (parts, body) = response.into_parts();
+    let is_failure = parts.status.is_client_error() || parts.status.is_server_error();
+    let kind = parts.headers.get(header::CONTENT_TYPE);
+    if !is_failure || kind.is_some_and(|it| it.as_bytes().starts_with(b"application/")) {
+        return Response::from_parts(parts, body);
+    }
+    let text = to_bytes(body, DETAIL_MAX).await.unwrap_or_default();
+    let detail = String::from_utf8_lossy(&text).into_owned();
+    let title = "The request cannot be handled";
+    let mut problem = Failure::new(parts.status, "invalid", title, detail).into_response();
+    let others = parts.headers.into_iter();
+    let others = others.filter_map(|(name, value)| Some((name?, value)));
+    for (name, value) in others.filter(|(name, _)| !is_of_body(name)) {
+        problem.headers_mut().append(name, value);
+    }
+    problem
+}
+
+fn is_of_body(name: &HeaderName) -> bool {
+    [header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name)
 }
 
 impl IntoResponse for Failure {

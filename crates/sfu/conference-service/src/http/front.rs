@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use super::connections::count;
 use super::measured::{self, NO_ROUTE};
-use super::{App, Failure, Peer, description, routes};
+use super::{App, Failure, Peer, description, failure, routes};
 use crate::live::Live;
 use crate::metrics::Metrics;
 
@@ -78,7 +78,7 @@ impl Front {
                     // An event stream passes on the requests that come over it.
                     request.extensions_mut().insert(self.clone());
                     let Ok(response) = leading.routes.call(request).await;
-                    return response;
+                    return failure::as_problem(response).await;
                 }
                 None => Failure::unavailable(
                     "this service stands by: ask the one that leads, or try again in a second"
