@@ -31,7 +31,8 @@ class Events:
     Iterate over the events, or call `receive`. docs/join.md shows the events. After an event whose
     `event` is `lost`, read the conference again.
 
-    Requests may go over the stream, too; one thread makes them and receives events.
+    Requests may go over the stream, too; one thread makes them and receives events. Of a
+    stream that ends, the last messages may be lost: read the conference then.
     """
 
     def __init__(self, client: Client, conference: str) -> None:
