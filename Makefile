@@ -139,8 +139,7 @@ bench: packages .venv/stamp build ## the switch beside its peers, engine by engi
 	@scripts/install-packages clang || echo "bench: without the relay in XDP"
 	scripts/as-root ./reprise-lab run bench $(BENCH)
 
-# The package's tests install it in a clean Debian root, as root: in CI only.
-test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-page test-alone $(if $(filter true,$(CI)),test-deb) ## every test, and lint
+test: setup lint test-generated test-rust test-e2e test-finsy test-bmv2-cli test-clients test-page test-alone ## every test, and lint
 
 lint: lint-rust lint-python lint-libraries ## formatting and lints of Rust, P4 and Python, and the libraries
 
