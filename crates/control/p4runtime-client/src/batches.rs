@@ -19,7 +19,8 @@ pub fn whole_batches(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     divided(updates, WHOLE_BATCH_UPDATES)
 }
 
-/// Groups that follow another group may bring a request to `max_with_groups`.
+/// A request has at most [`WRITE_BATCH_UPDATES`] updates. Groups that follow a group in it may be more, up to
+/// `max_with_groups` updates in all.
 fn divided(mut updates: &[Update], max_with_groups: usize) -> impl Iterator<Item = &[Update]> {
     std::iter::from_fn(move || {
         let (mut sum, mut n_fitting, mut follows_group) = (0, 0, false);

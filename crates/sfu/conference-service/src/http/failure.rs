@@ -90,8 +90,7 @@ impl Failure {
     }
 }
 
-/// Gives an answer that the HTTP library makes itself, to a path that is no text for example, the form of this service's
-/// failures.
+/// Turns a refusal that the HTTP library has made itself, for example of a path that is not UTF-8, into a problem.
 pub(super) async fn as_problem(response: Response) -> Response {
     let (parts, body) = response.into_parts();
     let is_failure = parts.status.is_client_error() || parts.status.is_server_error();
