@@ -168,7 +168,7 @@ async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebS
                 Ok(event) if !is_for(&event, conference, &caller) => continue,
                 Ok(event) => {
                     let is_last = event.kind == EventKind::ConferenceEnded;
-                    let message = text_of(&event);
+                    let message = text_of(&*event);
                     if is_last {
                         let _ = timeout(SEND, socket.send(message)).await;
                         break "the conference has ended";
