@@ -69,8 +69,9 @@ impl<K: Hash + Eq, V> ShardedMap<K, V> {
 fn shard<Q: Hash + ?Sized>(key: &Q) -> usize {
     let mut fold = Fold(0);
     key.hash(&mut fold);
-    // The upper half of the product depends on all bits of both factors.
-    (fold.finish() >> 32) as usize % limits::MAP_SHARDS
+    // A bit of the product depends only on the bits of the factors up to its own place. The highest bits depend on all
+    // of them, so they select the shard.
+    (fold.finish() >> (u64::BITS - limits::MAP_SHARDS.ilog2())) as usize
 }
 
 /// The hash that selects the shard of a key. It is cheaper than the hash of the maps and must differ from that hash;
@@ -123,17 +124,23 @@ mod tests {
     #[test]
     fn keys_that_differ_in_little_are_in_shards_of_one_size() {
         const N_KEYS: u32 = 65_536;
-        for shift in [0, 8, 16] {
-            let mut map = ShardedMap::default();
-            for number in 0..N_KEYS {
-                // The bytes of an exact key.
-                let key: Box<[u8]> = (u64::from(number) << shift).to_be_bytes()[2..].into();
-                map.insert(key, number);
+        // The bytes that a table with an exact key of 16 to 128 bits looks up.
+        for n_bytes in [2, 4, 6, 8, 12, 16] {
+            for first in 0..n_bytes - 1 {
+                let mut map = ShardedMap::default();
+                for number in 0..N_KEYS {
+                    let mut key = vec![0; n_bytes];
+                    key[first..first + 2].copy_from_slice(&number.to_be_bytes()[2..]);
+                    map.insert(key.into_boxed_slice(), number);
+                }
+                let sizes = map.shards.iter().map(HashMap::len);
+                let largest = sizes.max().expect("there are shards");
+                let average = N_KEYS as usize / limits::MAP_SHARDS;
+                assert!(
+                    largest < 2 * average,
+                    "{n_bytes} bytes, those from {first} on differ: {largest} of {average}"
+                );
             }
-            let sizes = map.shards.iter().map(HashMap::len);
-            let largest = sizes.max().expect("there are shards");
-            let average = N_KEYS as usize / limits::MAP_SHARDS;
-            assert!(largest < 2 * average, "{largest} of {average} by {shift}");
         }
     }
 }

@@ -48,7 +48,7 @@ struct Many {
     depth: usize,
     copies: Arc<Copies>,
     /// How many copies have been taken out of the queue.
-    n_left: usize,
+    n_gone: usize,
 }
 
 impl Entry {
@@ -57,7 +57,7 @@ impl Entry {
         match self {
             Self::One(place, _) => Some(*place),
             Self::Many(many) => {
-                let place = many.copies.places.get(many.n_left)?;
+                let place = many.copies.places.get(many.n_gone)?;
                 Some(Place {
                     enq_depth: many.depth + place.enq_depth,
                     ..*place
@@ -72,13 +72,13 @@ impl Entry {
         }
     }
 
-    /// Removes the next packet; returns whether it was the last.
+    /// Removes the next packet; returns whether it was the last packet of the entry.
     fn take(&mut self) -> bool {
         match self {
             Self::One(..) => true,
             Self::Many(many) => {
-                many.n_left += 1;
-                many.n_left >= many.copies.replicas.len()
+                many.n_gone += 1;
+                many.n_gone >= many.copies.replicas.len()
             }
         }
     }
@@ -102,8 +102,8 @@ struct Timed {
     sequence: u64,
 }
 
-/// The held ports, and the packets whose turn came while their port was held. A released port's packets stay here until
-/// they leave.
+/// The held ports, and the packets that should have left while their port was held. A released port's packets stay here
+/// until they leave.
 #[derive(Debug, Default)]
 struct Holds {
     held: BTreeSet<PortId>,
@@ -212,7 +212,8 @@ impl Timed {
         self.rates.values().any(|interval| interval.is_some())
     }
 
-    /// Departure time of a packet queued now. Queues without a rate get 0, so that the higher priority goes first.
+    /// Departure time of a packet queued now. It is 0 in queues without a rate. Packets with equal times leave by
+    /// priority, then by age.
     fn departure(&mut self, now: Nanos, port: PortId, queue: usize) -> Nanos {
         let Some(interval_ns) = self.rates.get(port, queue) else {
             return 0;
@@ -249,7 +250,7 @@ pub(crate) struct EgressQueues {
     holds: Option<Box<Holds>>,
     /// Indexed by port number.
     depths: Vec<Depths>,
-    /// The deepest queue of each port since the last reading.
+    /// The greatest depth of each port's queues since the last reading.
     deepest: Vec<usize>,
 }
 
@@ -269,13 +270,13 @@ pub(crate) struct ReplicaBatch {
     /// ports.
     depth: usize,
     copies: Arc<Copies>,
-    /// How many copies of the packet left before.
-    n_left: usize,
+    /// How many copies of the packet left before this batch.
+    n_gone: usize,
 }
 
 impl ReplicaBatch {
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
-        let places = self.copies.places.get(self.n_left..).unwrap_or_default();
+        let places = self.copies.places.get(self.n_gone..).unwrap_or_default();
         places.iter().map(|place| Place {
             enq_depth: self.depth + place.enq_depth,
             ..*place
@@ -375,7 +376,7 @@ impl EgressQueues {
         self.deepest[place] = self.deepest[place].max(self.depths[place][queue]);
     }
 
-    /// Returns the deepest queue of each port since the last call, and starts over from the current depths.
+    /// Returns the greatest depth of each port's queues since the last call, and starts over from the current depths.
     pub(crate) fn take_deepest(&mut self) -> impl Iterator<Item = (PortId, usize)> {
         let ports = (0..).map(PortId);
         let ports = ports.zip(self.deepest.iter_mut().zip(&self.depths));
@@ -448,7 +449,7 @@ impl EgressQueues {
             packet,
             depth,
             copies,
-            n_left: 0,
+            n_gone: 0,
         };
         let Rings { rings, filled } = &mut self.rings;
         rings[queue].push_back((now, Entry::Many(many)));
@@ -557,7 +558,7 @@ impl EgressQueues {
                 queue,
                 depth: many.depth,
                 copies: many.copies.clone(),
-                n_left: many.n_left,
+                n_gone: many.n_gone,
             }),
             _ => None,
         }
@@ -574,8 +575,8 @@ impl EgressQueues {
         let Rings { rings, filled } = &mut self.rings;
         let ring = &mut rings[batch.queue];
         if let Some((_, Entry::Many(many))) = ring.front_mut() {
-            many.n_left += n_taken;
-            if many.n_left >= many.copies.replicas.len() {
+            many.n_gone += n_taken;
+            if many.n_gone >= many.copies.replicas.len() {
                 ring.pop_front();
                 *filled &= !(u8::from(ring.is_empty()) << batch.queue);
             }
