@@ -29,9 +29,9 @@ pub trait Port: Send {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError>;
 
-    /// Drops frames that came before this time, in nanoseconds since 1970, and waited while nobody received. If the
-    /// kernel does not report arrival times, drops all waiting frames. Does nothing on a port that is a capture file or
-    /// in memory.
+    /// Drops waiting frames that arrived before `before_ns`, in nanoseconds since 1970, while no process received. If
+    /// the kernel does not report arrival times, drops all waiting frames. Does nothing on a port that is a capture
+    /// file or in memory.
     ///
     /// # Errors
     /// As [`Port::receive`].
@@ -40,7 +40,7 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// Whether the kernel reports arrival times, so that [`Port::drop_old`] drops no frame that came later.
+    /// Whether the kernel reports arrival times, so that [`Port::drop_old`] keeps the frames that arrived later.
     fn knows_ages(&self) -> bool {
         false
     }
@@ -60,8 +60,8 @@ pub trait Port: Send {
     /// A capture file that cannot be written.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// Whether the last [`Port::flush`] kept frames that it could not send but need not drop: the caller should flush
-    /// again soon.
+    /// Whether the last [`Port::flush`] kept frames that the kernel did not take yet: the caller should flush again
+    /// soon.
     fn has_unsent(&self) -> bool {
         false
     }
@@ -80,8 +80,8 @@ pub trait Port: Send {
         self.flush()
     }
 
-    /// Returns a descriptor that is readable when frames wait. `None` if the kernel cannot wake us for this port; see
-    /// [`Port::next_frame_at`].
+    /// Returns a descriptor that is readable when frames wait. `None` if the kernel cannot wake a thread for this port;
+    /// see [`Port::next_frame_at`].
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -109,7 +109,7 @@ pub trait Port: Send {
     }
 
     /// Returns duplicates of the port's sockets and the port's state, for a process that takes the port over. `None` if
-    /// this kind of port cannot pass to another process. This process's port keeps working.
+    /// no other process can take over this port. This process's port keeps working.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -117,8 +117,8 @@ pub trait Port: Send {
         Ok(None)
     }
 
-    /// Continues where another process has stopped, with the sockets that the other process has passed. Called before
-    /// the first frame is received.
+    /// Continues at the state in which another process stopped using the port's sockets. The caller calls this before
+    /// it receives the first frame.
     ///
     /// # Errors
     /// The state is of another port.
@@ -157,7 +157,7 @@ pub struct PortStatistics {
     pub rx_bytes: u64,
     /// Dropped by the kernel because the receive ring was full.
     pub rx_ring_full: u64,
-    /// Dropped by the kernel because no chunk was free, or the frame did not fit one (AF_XDP).
+    /// Dropped by the kernel because no chunk was free, or because the frame did not fit a chunk (AF_XDP).
     pub rx_no_buffer: u64,
     /// Cut short: longer than a slot while the socket's buffer was full, or cut in the capture.
     pub rx_truncated: u64,
@@ -168,7 +168,7 @@ pub struct PortStatistics {
     pub rx_unsegmentable: u64,
     /// Shorter than an Ethernet header.
     pub rx_too_short: u64,
-    /// Waited too long, because the switch did not run.
+    /// Dropped by [`Port::drop_old`]: waited too long, because the switch did not run.
     pub rx_too_old: u64,
     pub tx_frames: u64,
     pub tx_bytes: u64,
@@ -186,6 +186,8 @@ pub struct PortStatistics {
     pub tx_not_udp: u64,
     /// No route to the destination (UDP ports).
     pub tx_unreachable: u64,
+    /// Sent to the port's own address (UDP ports): the datagram would come back at once, and could circle for ever.
+    pub tx_to_itself: u64,
 }
 
 impl PortStatistics {
@@ -209,9 +211,10 @@ impl PortStatistics {
         self.tx_refused += other.tx_refused;
         self.tx_not_udp += other.tx_not_udp;
         self.tx_unreachable += other.tx_unreachable;
+        self.tx_to_itself += other.tx_to_itself;
     }
 
-    /// Counts the frames received since `before` as dropped for their age.
+    /// Counts the frames received since `before` as too old instead of received.
     pub(crate) fn drop_received_since(&mut self, before: PortStatistics) {
         self.rx_too_old += self.rx_frames - before.rx_frames;
         self.rx_frames = before.rx_frames;
@@ -223,7 +226,7 @@ impl PortStatistics {
         self.drops_from("rx_")
     }
 
-    /// Frames that the switch sent and that did not leave, for any reason.
+    /// Returns how many frames the switch sent that did not leave, for any reason.
     pub fn tx_dropped(&self) -> u64 {
         self.drops_from("tx_")
     }
@@ -235,7 +238,7 @@ impl PortStatistics {
     }
 
     /// Returns every drop reason's name with its count, the reasons of receiving first.
-    pub fn drops(&self) -> [(&'static str, u64); 14] {
+    pub fn drops(&self) -> [(&'static str, u64); 15] {
         [
             ("rx_ring_full", self.rx_ring_full),
             ("rx_no_buffer", self.rx_no_buffer),
@@ -251,6 +254,7 @@ impl PortStatistics {
             ("tx_refused", self.tx_refused),
             ("tx_not_udp", self.tx_not_udp),
             ("tx_unreachable", self.tx_unreachable),
+            ("tx_to_itself", self.tx_to_itself),
         ]
     }
 }

@@ -35,7 +35,7 @@ pub struct UdpPort {
     pace: TxPace,
     /// The destination of each frame of `tx`, and the length of the frame.
     targets: Vec<(Target, usize)>,
-    /// Local addresses that datagrams came to, if the socket is bound to the unspecified address.
+    /// The local addresses to which datagrams came, if the socket is bound to the unspecified address; otherwise empty.
     spoken_to: Vec<IpAddr>,
     /// The kernel's 32-bit count of datagrams for which the socket had no room.
     n_overflows: u32,
@@ -49,13 +49,14 @@ impl UdpPort {
     /// Binds a socket. Port 0 takes a free port, which [`UdpPort::local_address`] returns.
     ///
     /// # Errors
-    /// [`PortError::Socket`], above all for an address that is taken or not this host's.
+    /// [`PortError::AddressMissing`] if the address is not this host's; [`PortError::Socket`] for any other failure,
+    /// such as an address that is taken.
     pub fn open(address: SocketAddr) -> Result<UdpPort, PortError> {
         UdpPort::bind(address, Sharing::No)
     }
 
     /// Binds `n_ports` sockets to one address, one per worker: the kernel assigns each flow (a sender's address and
-    /// port) to one of them.
+    /// port) to one of the sockets.
     ///
     /// # Errors
     /// As [`UdpPort::open`].
@@ -108,7 +109,7 @@ impl UdpPort {
     /// [`Port::go_on_from`].
     ///
     /// # Errors
-    /// [`PortError::Socket`]: what was passed is no UDP port of that address.
+    /// [`PortError::Socket`]: the passed socket is no UDP port of that address.
     pub fn passed(handed: HandedPort) -> Result<UdpPort, PortError> {
         let fail = |address, source| PortError::Socket {
             address,
@@ -138,6 +139,16 @@ impl UdpPort {
     /// Returns the source address that the socket must send a frame from; `None` if the kernel chooses the address.
     fn source(&self, of_frame: IpAddr) -> Option<IpAddr> {
         self.spoken_to.contains(&of_frame).then_some(of_frame)
+    }
+
+    /// Whether a datagram to this address would come back to the port.
+    fn is_own(&self, destination: SocketAddr) -> bool {
+        let is_own_ip = if self.local.ip().is_unspecified() {
+            self.spoken_to.contains(&destination.ip())
+        } else {
+            destination.ip() == self.local.ip()
+        };
+        is_own_ip && destination.port() == self.local.port()
     }
 
     fn send_queue(&mut self) {
@@ -215,6 +226,9 @@ impl Port for UdpPort {
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         let frame_bytes = frame.len();
         match Datagram::find([frame.head, frame.payload]) {
+            Some(datagram) if self.is_own(datagram.destination) => {
+                self.statistics.tx_to_itself += 1;
+            }
             Some(datagram) if datagram.destination.is_ipv4() == self.local.is_ipv4() => {
                 let source = self.source(datagram.source);
                 let [head, payload] = datagram.payload;
@@ -278,7 +292,7 @@ impl Port for UdpPort {
             return self.statistics;
         }
         if let Ok(n_overflows) = socket::n_overflows(self.socket.as_fd()) {
-            // The kernel's count wraps.
+            // The kernel's count wraps at 2^32.
             let new = n_overflows.wrapping_sub(self.n_overflows);
             self.statistics.rx_ring_full += u64::from(new);
             self.n_overflows = n_overflows;

@@ -65,7 +65,7 @@ fn a_datagram_becomes_the_frame_that_it_was_on_the_wire() {
             );
             let mut received = receive(&mut port, 1).pop().expect("a frame");
             if let [0x08, 0x00] = received[12..14] {
-                // The fragmentation field is the only one that etherparse fills differently.
+                // etherparse fills only the fragmentation fields, and so the header checksum, differently.
                 assert_eq!(received[18..22], [0, 0, 0x40, 0]);
                 received[18..22].copy_from_slice(&expected[18..22]);
                 received[24..26].copy_from_slice(&expected[24..26]);
@@ -186,6 +186,7 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             &not_udp,
             &[0; 13].repeat(2)[..22].to_vec(),
             &frame(from, elsewhere, b"x"),
+            &frame(to, from, b"x"),
             &too_long,
             &frame(from, to, b"last"),
         ] {
@@ -205,6 +206,7 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             ("tx_too_short", 1),
             ("tx_not_udp", 3),
             ("tx_unreachable", 1),
+            ("tx_to_itself", 1),
         ];
         let counted: Vec<_> = statistics
             .drops()
@@ -213,6 +215,24 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             .collect();
         assert_eq!(counted, expected);
         assert_eq!(statistics.tx_frames, 2);
+    });
+}
+
+#[test]
+fn a_port_on_every_address_sends_nothing_to_an_address_at_which_it_was_reached() {
+    in_namespace(|| {
+        ip("link set lo up");
+        let mut port = open("0.0.0.0:5004");
+        let viewer = socket("127.0.0.1:0");
+        let own: SocketAddr = "127.0.0.1:5004".parse().expect("an address");
+        viewer.send_to(b"hello", own).expect("sending");
+        receive(&mut port, 1);
+        let from = viewer.local_addr().expect("an address");
+        send(&mut port, &frame(from, own, b"circles"));
+        send(&mut port, &frame(own, from, b"leaves"));
+        port.flush().expect("sending");
+        let statistics = port.statistics();
+        assert_eq!((statistics.tx_to_itself, statistics.tx_frames), (1, 1));
     });
 }
 
@@ -243,7 +263,7 @@ fn ports_that_share_an_address_have_whole_flows() {
         {}
         flows.extend(of_port);
     }
-    // If a flow came to two ports, there would be more entries.
+    // If frames of one flow came to two ports, `flows` would have more entries.
     assert_eq!(flows.len(), senders.len());
     for (_, numbers) in flows {
         assert_eq!(numbers, (0..10).collect::<Vec<u8>>());
