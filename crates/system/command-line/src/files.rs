@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use whole_file::Staged;
@@ -89,9 +89,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 
 fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
     let bytes = if is_standard(path) {
-        let mut bytes = Vec::new();
-        let input = io::stdin().take(FILE_BYTES_MAX).read_to_end(&mut bytes);
-        input.map(|_| bytes)
+        whole_file::read_to_end(io::stdin(), FILE_BYTES_MAX)
     } else {
         whole_file::read(path, FILE_BYTES_MAX)
     };

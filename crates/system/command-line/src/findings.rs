@@ -1,4 +1,4 @@
-//! The findings of a command that examines a machine or a service, and the advice what to do about them.
+//! The findings of a command that examines a machine or a service, and advice on what to do about them.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! Code that commands share: [`failure`] reports a failed command in one line, [`files`] reads and writes files with
-//! messages that say what was expected, [`findings`] are what a command has found and what to do about it,
-//! [`interrupt`] stops work when a signal comes, and [`output`] writes to standard
-//! output and standard error.
+//! messages that say what was expected, [`findings`] prints what a command has found and advice on what to do about it,
+//! [`interrupt`] stops work when a signal comes, and [`output`] writes to standard output and standard error.
 //!
 //! This file has the messages for wrong command lines. clap repeats the messages of the standard library's parsers,
 //! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here

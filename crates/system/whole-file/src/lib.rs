@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
@@ -28,8 +28,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Once this function has returned, a loss of power does not undo the change of the file.
 ///
 /// # Errors
-/// The system's error; or the path leads to a pipe, a device or a socket, which stays as it is. If only the change of the folder could not be written to the disk, the file has the new
-/// contents. After any other error, the old contents stay.
+/// The system's error; or the path leads to a pipe, a device or a socket, which stays as it is. If only the change of
+/// the folder could not be written to the disk, the file has the new contents. After any other error, the old contents
+/// stay.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Ok(existing) = fs::metadata(path) {
         expect(existing.file_type(), fs::FileType::is_file)?;
@@ -62,9 +63,16 @@ fn read_if(
     is_taken: impl Fn(&fs::FileType) -> bool,
 ) -> io::Result<Vec<u8>> {
     expect(fs::metadata(path)?.file_type(), is_taken)?;
+    read_to_end(File::open(path)?, bytes_max)
+}
+
+/// Reads what is not longer than `bytes_max` bytes.
+///
+/// # Errors
+/// The system's error; or there are more bytes.
+pub fn read_to_end(from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(bytes_max.saturating_add(1))
+    from.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         let message = format!("it is longer than {bytes_max} bytes");
