@@ -13,6 +13,8 @@ import pytest
 from reprise_conference import Client, MediaSocket, ProblemError
 from reprise_conference.events import Events, EventsEndedError
 from reprise_conference.hello import LEN, NONCE_LEN, sign
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.sync.client import connect
 
 from tests.service.running import (
@@ -28,11 +30,11 @@ from tests.service.running import (
 )
 
 PLI = bytes.fromhex("81ce00020000002200000011")
-"""A request for a picture (RFC 4585, section 6.3.1)."""
+"""A PLI, the request for a key frame (RFC 4585, section 6.3.1)."""
 NACK = bytes.fromhex("81cd0003000000220000001100070000")
 """A report that packet 7 was lost (RFC 4585, section 6.2.1)."""
 BEGINNING = b"RH\x01\x01\0\0"
-"""Of every hello (docs/join.md): magic, version, kind, reserved."""
+"""The first fields of every hello (docs/join.md): magic, version, kind, reserved."""
 SILENCE_S = 0.5
 """How long a test waits for packets that must not come."""
 
@@ -59,7 +61,8 @@ def test_media_goes_to_who_subscribed_and_reports_go_to_the_publisher(running: R
         for number in range(2, 22, 2):
             ann.mute("c", "ann", "cam")
             camera.send(rtp(number))
-            # When a later packet has come, the switch has dropped this one.
+            # When the later packet has arrived on the other track, the switch has dropped this
+            # packet.
             later.send(rtp(number))
             assert received(of_later, 1) == [rtp(number)]
             ann.mute("c", "ann", "cam", muted=False)
@@ -86,7 +89,7 @@ def test_a_join_comes_with_tracks_and_subscriptions_or_is_refused(running: Runni
         # Other tracks and subscriptions stay as they are.
         again = client("bob").join("c", "bob", "Bob")
         assert (again["tracks"].keys(), again["subscriptions"]) == ({"cam"}, bob["subscriptions"])
-        # What is refused leaves everything as it was, the name too.
+        # A refused request changes nothing, not even the name.
         mic = {"kind": "audio", "qualities": [{"name": "one", "max_kbps": 64}]}
         missing: dict[str, dict[str, dict[str, str]]] = {"ann": {"mic": {}}}
         with pytest.raises(ProblemError) as refused:
@@ -154,7 +157,7 @@ def test_a_token_is_good_for_its_participant_conference_and_grants_only(running:
 
 
 def last_of_stream(running: Running, conference: str) -> bytes:
-    """Ends a conference by a request over its event stream; returns what came until the end.
+    """Ends a conference by a request over its event stream; returns all bytes until the end.
 
     The client of the package websockets may lose messages that come right before the end.
     """
@@ -219,10 +222,21 @@ def test_requests_over_the_event_stream_do_what_they_do_over_http(running: Runni
         stream.send(b"binary")
         answer = json.loads(stream.recv(LIMIT_S))
         assert (answer["answer"], answer["status"]) == (None, 422)
+        mute = '"method":"PUT","path":"participants/ann/tracks/cam/mute"'
+        stream.send(f'{{"request":8,{mute},"body":{{"muted":true,"muted":false}}}}')
+        answer = json.loads(stream.recv(LIMIT_S))
+        assert (answer["answer"], answer["status"]) == (8, 422)
+        assert "duplicate field" in answer["body"]["detail"]
+        # A frame with a reserved bit (RFC 6455, section 5.2).
+        stream.socket.sendall(b"\xf1\x80\0\0\0\0")
+        with pytest.raises(ConnectionClosed) as ended:
+            stream.recv(LIMIT_S)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == CloseCode.PROTOCOL_ERROR
     for _ in range(10):
         running.administrator.put_conference("e")
         assert b'{"answer":7,"status":200,"body":null}' in last_of_stream(running, "e")
-    # Whoever reads the events of one conference asks for nothing in another one.
+    # A stream of the events of one conference takes no request about another conference.
     running.administrator.put_conference("d")
     with Events(ann, "c") as events, pytest.raises(ProblemError):
         events.request("GET", "../d")
@@ -246,7 +260,7 @@ def hostile_hellos(
                 bytes(mutated),
                 bytes(mutated[: chance.randrange(LEN)]),
                 sign(our_key, kind, theirs["number"], wall_ms, nonce),
-                # Somebody has seen a hello of this leg, and sends it from another socket.
+                # As if somebody had captured a hello of that leg, and sent it from another socket.
                 sign(their_key, kind, theirs["number"], wall_ms, nonce),
             )
         )

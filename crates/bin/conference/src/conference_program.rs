@@ -5,7 +5,7 @@ use p4_compiler::{Options, SourceProvider};
 
 use crate::failure::Failure;
 
-/// The program and its parts, by their paths.
+/// The P4 source files, each with its path and its text. The first file is the main program.
 const SOURCES: &[(&str, &str)] = &[
     (
         "conference.p4",
@@ -58,8 +58,8 @@ impl SourceProvider for Carried {
     }
 }
 
-/// Compiles the program. The result has the same paths wherever the service runs, so the cookie changes only if the
-/// program changes.
+/// Compiles the program. The compiler sees the paths of `SOURCES`, which are the same on every machine, so the cookie
+/// (a hash of the compiled program) changes only if the program changes.
 pub fn compile() -> Result<Program, Failure> {
     let (name, text) = SOURCES[0];
     let output = p4_compiler::compile(name, text, &Carried, &Options::default());

@@ -1,4 +1,4 @@
-//! The command line of `reprise-conference`. It is in a library beside the executable, since the manual is generated
-//! from it, too.
+//! The command line of `reprise-conference`. It is a library, so that the executable and the generator of the manual
+//! pages can both use it.
 
 pub mod args;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::Parser;
-// All modules refer to these as `crate::failure` and so on.
+// Imported here so that every module can write `crate::failure` and so on.
 use command_line::{failure, files, output};
 use failure::Failure;
 use reprise_conference::args;

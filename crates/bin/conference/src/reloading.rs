@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::failure::Failure;
 use crate::files;
 
-/// Reads the file and the files that a reload reads again.
+/// Reads the configuration file and the files that it names.
 pub fn read(file: &Path) -> Result<(Config, Reloadable), Failure> {
     let text = files::text(file, "a configuration (TOML)")?;
     let config = Config::read(&text).map_err(|error| Failure::in_file(file, &error))?;

@@ -63,17 +63,19 @@ pub struct ConferenceSpec {
     pub title: String,
 }
 
-/// The most subscriptions that come with a join. More can be made afterwards.
+/// The most subscriptions that one join may contain. The participant can make more afterwards.
 pub const JOIN_SUBSCRIPTIONS_MAX: usize = 256;
 
-/// A participant to add. If anything of it cannot be, nothing of it is done.
+/// A participant to add, with its tracks and subscriptions. The service does all of it, or refuses the request and does
+/// none.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ParticipantSpec {
-    /// The name that people see, of at most 200 characters. By default it stays, and is the participant's name at
-    /// first.
+    /// The name that people see, of at most 200 characters. Without it, a participant who is in the conference keeps
+    /// its display name, and a new participant gets its own name.
     pub display_name: String,
-    /// Tracks to publish, by name: they are set in this order. Other tracks of the participant stay as they are.
+    /// Tracks to publish, by name, in the order in which the service makes them. Other tracks of the participant stay
+    /// as they are.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tracks: BTreeMap<Name, TrackSpec>,
     /// Tracks to receive, by publisher and name, at most 256. Other subscriptions of the participant stay as they are.
@@ -103,10 +105,10 @@ pub struct TrackSpec {
 pub struct QualitySpec {
     /// The quality's name; the track has no other quality of this name.
     pub name: Name,
-    /// The most that it sends, in kbit/s of whole frames; the switch drops what is more.
+    /// The most that the quality sends, in kbit/s of whole frames. The switch drops packets that exceed this rate.
     #[schema(minimum = 1, maximum = 10_000_000)]
     pub max_kbps: u32,
-    /// The leg that sends it; by default one of its own, named `TRACK.QUALITY`.
+    /// The leg that sends the quality; by default a leg of its own, named `TRACK.QUALITY`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leg: Option<Name>,
 }
@@ -118,8 +120,8 @@ pub struct SubscriptionSpec {
     /// The quality; by default the best one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<Name>,
-    /// The leg that receives it; by default the leg that receives it now, or else one of its own, named
-    /// `PARTICIPANT.TRACK`.
+    /// The leg that receives the track. By default it is the leg that receives the track now; if there is none, a new
+    /// leg named `PARTICIPANT.TRACK`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leg: Option<Name>,
 }
@@ -139,13 +141,13 @@ pub struct Conference {
     pub name: Name,
     /// The conference's title, a text for people of at most 200 characters.
     pub title: String,
-    /// When it was made, in milliseconds since 1970.
+    /// When the conference was made, in milliseconds since 1970.
     pub created_ms: u64,
     /// The conference's participants by name, at most 4,096.
     pub participants: BTreeMap<Name, Participant>,
 }
 
-/// A participant of a conference. Only itself and administrators see its legs.
+/// A participant of a conference. Only the participant itself and administrators see its legs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Participant {
     /// The name that people see, of at most 200 characters.
@@ -156,7 +158,7 @@ pub struct Participant {
     pub tracks: BTreeMap<Name, Track>,
     /// The tracks that it has subscribed to, at most 4,096.
     pub subscriptions: Vec<Subscription>,
-    /// Its legs, by name; only it and administrators get to see them.
+    /// The participant's legs, by name; absent for other callers than the participant and administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub legs: Option<BTreeMap<Name, Leg>>,
 }
@@ -168,7 +170,7 @@ pub struct Track {
     pub kind: TrackKind,
     /// What the track's datagrams contain.
     pub transport: Transport,
-    /// Who has muted it, if it is muted.
+    /// Who has muted the track; absent if it is not muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted_by: Option<MutedBy>,
     /// Its qualities, the best one first.
@@ -182,17 +184,17 @@ pub struct Track {
 pub struct Quality {
     /// The quality's name; the track has no other quality of this name.
     pub name: Name,
-    /// The most that it sends, in kbit/s.
+    /// The most that the quality may send, in kbit/s.
     pub max_kbps: u32,
-    /// Whether its socket is signed in.
+    /// Whether the socket that sends the quality is signed in.
     pub signed_in: bool,
-    /// Packets in the last second that the switch has got from its socket, hellos among them.
+    /// Packets that the switch received from the socket in the last second, including hellos.
     #[serde(default)]
     pub packets_per_s: u64,
-    /// Kilobits in the last second, of the same packets as whole frames.
+    /// Kilobits of these packets, counted as whole frames.
     #[serde(default)]
     pub kbps: u64,
-    /// Packets that were dropped, since its socket sent more than `max_kbps`.
+    /// Packets that the switch dropped because the socket sent more than `max_kbps`.
     #[serde(default)]
     pub policed_packets: u64,
 }
@@ -200,9 +202,9 @@ pub struct Quality {
 /// A participant's subscription to a track.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Subscription {
-    /// The track. It need not be there now: it is received when it comes back.
+    /// The track. It may be absent now; the participant receives it when it is published again.
     pub path: TrackPath,
-    /// The quality that is asked for; by default the best one.
+    /// The quality that the participant asked for; absent if it asked for the best one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<Name>,
     /// The participant's leg that receives the track.
@@ -214,15 +216,16 @@ pub struct Subscription {
 pub struct Leg {
     /// The leg's number, 1 to 32,767; the leg's hellos contain it (docs/join.md).
     pub number: u16,
-    /// The key of its hellos, 32 bytes in hexadecimal digits; only its participant gets it, and only from a write.
+    /// The key that signs the leg's hellos, 32 bytes in hexadecimal digits. Only the leg's participant gets it, in the
+    /// answer to a request that writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Where its hellos and media go.
+    /// The switch to which the socket sends its hellos and media.
     pub media: Media,
-    /// From where it is signed in, if it is.
+    /// The socket that is signed in to the leg; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_in_from: Option<Route>,
-    /// What the switch has counted of it; absent while it is not signed in, and until its counters were read.
+    /// The switch's counters of the leg; absent while no socket is signed in, and until the service has read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<LegCounts>,
 }
@@ -232,7 +235,7 @@ pub struct Leg {
 pub struct Media {
     /// The switch's name, as the service's configuration has it.
     pub switch: Name,
-    /// Its addresses; a host takes one that it reaches.
+    /// The switch's addresses; a host uses one to which it has a route.
     pub addresses: Vec<MediaAddress>,
 }
 
@@ -249,10 +252,10 @@ pub struct MediaAddress {
 /// How packets of a signed-in socket reach the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Route {
-    /// The socket's address, as the switch sees it.
+    /// The source address of the socket's packets when they reach the switch (behind NAT, the translator's).
     #[schema(value_type = String)]
     pub address: IpAddr,
-    /// The socket's UDP port, as the switch sees it.
+    /// The source UDP port of the socket's packets when they reach the switch.
     pub udp_port: u16,
     /// The port of the switch by which the socket's packets arrive, 1 to 509.
     pub switch_port: u16,

@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 
 use crate::Name;
 
-/// What the switch has counted of a leg in one direction. Zeros if the leg is not signed in.
+/// The switch's counters of a leg in one direction; all 0 if no socket is signed in to the leg.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LegTraffic {
-    /// Packets, a publisher's hellos among them.
+    /// Packets, including a publisher's hellos.
     pub packets: u64,
     /// Bytes of these packets as whole frames.
     pub bytes: u64,
@@ -29,29 +29,30 @@ pub struct LegCounts {
     pub sent: LegTraffic,
     /// Media and reports (RTCP) that the switch has copied to the leg's socket; the port may have dropped some of them.
     pub received: LegTraffic,
-    /// Packets that it has sent and that were dropped because it exceeded its rate.
+    /// Packets from the leg's socket that the switch dropped because the socket exceeded its rate.
     pub policed_packets: u64,
-    /// The port by which it is reached; null if it is not signed in, or the switch does not tell of its ports.
+    /// The switch's port to which the leg's socket is connected; null if no socket is signed in, or if the switch does
+    /// not report on its ports.
     pub port: Option<PortCounts>,
 }
 
 /// What the switch has counted of one of its ports, since its process began.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct PortCounts {
-    /// How long the packets that left by it were in the switch; null if none has left.
+    /// How long the packets that left by the port were in the switch; null if none has left.
     pub delay: Option<Delay>,
-    /// Packets that it has dropped, by reason (docs/switch.md, "Drop reasons"); only reasons that occurred.
+    /// Packets that the port has dropped, by reason (docs/switch.md, "Drop reasons"); only reasons that occurred.
     pub drops: BTreeMap<String, Drops>,
 }
 
 /// How long packets were in the switch, in nanoseconds, exact to two digits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Delay {
-    /// Half of the packets were in it no longer.
+    /// The median: half of the packets were in the switch for at most this time.
     pub p50_ns: u64,
-    /// 99 of 100 were in it no longer.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1,000 were in it no longer.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
     /// The longest time that a packet was in the switch.
     pub max_ns: u64,
@@ -60,12 +61,12 @@ pub struct Delay {
 /// Packets that were dropped for one reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Drops {
-    /// How many packets were dropped for this reason in all.
+    /// Packets that were dropped for this reason, since the switch's process began.
     pub packets: u64,
-    /// How many in the last second.
+    /// Packets that were dropped for this reason in the last second.
     pub packets_per_s: u64,
-    /// When the last one was counted, to the second, in milliseconds since 1970; null if none was since the
-    /// service first read the counter.
+    /// When the counter last grew, to the second, in milliseconds since 1970; null if it has not grown since the
+    /// service first read it.
     pub last_ms: Option<u64>,
 }
 
@@ -74,11 +75,11 @@ pub struct Drops {
 pub struct SwitchCounts {
     /// The switch's name, as the service's configuration has it.
     pub switch: Name,
-    /// Whether the service is connected to it. Without that, the counters are the last that were read.
+    /// Whether the service is connected to the switch. If not, the counters are those of the last reading.
     pub connected: bool,
     /// Packets that the program has dropped, by its verdict without `drop_` (p4/lib/conference_verdict.p4); only
     /// verdicts that occurred.
     pub drops: BTreeMap<String, Drops>,
-    /// The switch's ports by number; empty if the switch does not tell of its ports.
+    /// The switch's ports by number; empty if the switch does not report on its ports.
     pub ports: BTreeMap<u16, PortCounts>,
 }

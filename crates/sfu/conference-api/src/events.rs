@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::{MutedBy, Name, Route, TrackPath, Why};
@@ -9,9 +10,9 @@ use crate::{MutedBy, Name, Route, TrackPath, Why};
 /// Something that has happened in a conference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// The event's number: the time in microseconds since 1970, or more if an earlier event has that number; 0 for
-    /// `lost`. Later events have greater numbers, also after another service has taken over, if the clocks of both
-    /// agree.
+    /// The event's number: the time in microseconds since 1970, or a greater number if an earlier event has that one; 0
+    /// for `lost`. Later events have greater numbers. After another service has taken over, this holds if the clocks of
+    /// both services agree.
     pub number: u64,
     /// When it happened, in milliseconds since 1970.
     pub time_ms: u64,
@@ -47,12 +48,12 @@ pub enum EventKind {
         /// The track that was published or changed.
         path: TrackPath,
     },
-    /// A track has ended: it was ended, or its publisher is in the conference no longer.
+    /// A track is no longer published: its publisher has ended it, or has left the conference.
     TrackRemoved {
         /// The track that has ended.
         path: TrackPath,
     },
-    /// A track was muted, or is no longer (`muted_by` is null).
+    /// A track was muted, or was unmuted (`muted_by` is null).
     Muted {
         /// The track that was muted or unmuted.
         path: TrackPath,
@@ -92,8 +93,8 @@ pub enum EventKind {
         /// The participant's leg to which the socket was signed in.
         leg: Name,
     },
-    /// The reasons why a participant does not receive a track have changed, or there are none any more. On an event
-    /// stream, only it and administrators get this event.
+    /// The reasons why a participant does not receive a track have changed. Without reasons it receives the track now.
+    /// On an event stream, only this participant and administrators get this event.
     WhyNot {
         /// The participant who should receive the track.
         participant: Name,
@@ -102,7 +103,8 @@ pub enum EventKind {
         /// What stands between the publisher and the receiver.
         why: Why,
     },
-    /// Events before this one were left out, since they were not read fast enough: read the conference again.
+    /// Earlier events are missing from this stream, because the client did not read fast enough. It should read the
+    /// conference again.
     Lost,
 }
 
@@ -116,10 +118,10 @@ pub enum LeftReason {
     Removed,
     /// The token with which it last joined has expired.
     Expired,
-    /// It had no signed-in socket and no event stream, and made no request, for longer than the service keeps such a
-    /// participant.
+    /// The service has removed it: for a configured time it had no signed-in socket and no event stream, and made no
+    /// request.
     Gone,
-    /// The conference has ended, and with it everybody's participation.
+    /// The conference has ended.
     ConferenceEnded,
 }
 
@@ -141,7 +143,7 @@ impl EventKind {
         "lost",
     ];
 
-    /// Its name, as it is in JSON.
+    /// Returns the event's name, as it is in JSON.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -240,10 +242,10 @@ mod tests {
 }
 
 /// A request of a client over its event stream.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamRequest {
-    /// A number that the client chooses; the answer has the same.
+    /// A number that the client chooses; the answer has the same number.
     pub request: u64,
     /// The request's method, as over HTTP.
     pub method: StreamMethod,
@@ -252,7 +254,7 @@ pub struct StreamRequest {
     /// The request's body, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub body: Option<Value>,
+    pub body: Option<Box<RawValue>>,
 }
 
 /// The method of a request over the event stream.

@@ -1,9 +1,9 @@
-//! The conference service's HTTP interface as types: what the service answers with, what clients send, and the OpenAPI
-//! document's schemas are made from these.
+//! The conference service's HTTP interface as types. The service's answers and the requests of clients consist of these
+//! types, and the schemas of the OpenAPI document are made from them.
 //!
 //! A *conference* has *participants*. A participant publishes *tracks*, each in one or more *qualities*, and subscribes
-//! to tracks of others. Each of its sockets is a *leg*: it sends one quality of a track or nothing, and receives any
-//! number of subscriptions or none.
+//! to tracks of others. Each of the participant's UDP sockets is a *leg*. A leg sends at most one quality of a track,
+//! and receives any number of subscribed tracks.
 #![warn(missing_docs)]
 
 mod conferences;

@@ -18,22 +18,22 @@ pub struct Name(String);
 /// Why a text is no name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadName {
-    /// No character, or more than [`NAME_LEN_MAX`]; this many bytes.
+    /// The text is empty or longer than [`NAME_LEN_MAX`]; it has this many bytes.
     #[error("expected a name of 1 to {NAME_LEN_MAX} characters, found {0}")]
     Length(usize),
-    /// A character that names do not have.
+    /// The text has this character, which is not allowed in a name.
     #[error("expected a name of A-Z, a-z, 0-9, \"-\", \"_\" and \".\", found {0:?}")]
     Character(char),
-    /// `-` or `.` as first character.
+    /// The first character is `-` or `.`.
     #[error("expected a name that begins with a letter, a digit or \"_\", found {0:?}")]
     First(char),
 }
 
 impl Name {
-    /// Checks the text.
+    /// Makes a name of a text.
     ///
     /// # Errors
-    /// It is no name.
+    /// The text is no name.
     pub fn new(text: impl Into<String>) -> Result<Name, BadName> {
         let text = text.into();
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

@@ -5,22 +5,22 @@ use utoipa::ToSchema;
 
 use crate::{Name, TrackKind};
 
-/// What a token says of its bearer (RFC 7519, section 4). A token with any other claim is refused.
+/// A token's claims about its bearer (RFC 7519, section 4). The service refuses a token with any other claim.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claims {
-    /// Until when it is good, in seconds since 1970. A participant ends with its token.
+    /// When the token expires, in seconds since 1970. The service then removes the participant who joined with it.
     pub exp: u64,
-    /// From when on it is good, in seconds since 1970.
+    /// The time before which the token is not valid, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nbf: Option<u64>,
-    /// Who made it; not looked at.
+    /// Who made the token. The service ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iss: Option<String>,
-    /// The participant that its bearer is; only administrators' tokens lack it.
+    /// The name of the participant who bears the token; only administrators' tokens may lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub: Option<Name>,
-    /// The conference that it is for; without it every conference, which only administrators' tokens can be for.
+    /// The conference for which the token is valid. An administrator's token without it is valid for every conference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conference: Option<Name>,
     /// What the bearer may do; nothing by default.
@@ -28,7 +28,7 @@ pub struct Claims {
     pub grants: Grants,
 }
 
-/// What the bearer of a token may do. What is not named is not allowed.
+/// What the bearer of a token may do; everything that is not named is forbidden.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grants {
@@ -38,7 +38,7 @@ pub struct Grants {
     pub max_kbps: u32,
     /// Whether tracks of others may be received.
     pub subscribe: bool,
-    /// Whether everything may be done that the token's conference, or every conference, allows: add, remove and mute
-    /// others, end the conference.
+    /// Whether the bearer administers the token's conference (without one, all conferences): adds, removes and mutes
+    /// others, and ends the conference.
     pub administer: bool,
 }

@@ -12,17 +12,17 @@ pub struct Why {
     pub participant: Name,
     /// The track, with the participant who should publish it.
     pub path: TrackPath,
-    /// What stands in the way, the nearest to the publisher first; empty if packets are forwarded.
+    /// The causes, the nearest to the publisher first; empty if the switch forwards the track to the receiver.
     pub causes: Vec<Cause>,
     /// What to do about the first cause; empty if there is none.
     pub next: String,
-    /// What the publisher's leg has sent; zeros if it is not signed in.
+    /// What the publisher's leg has sent; all 0 if no socket is signed in to it.
     pub publisher: LegTraffic,
-    /// What the receiver's leg has received, of all its subscriptions together; zeros if it is not signed in.
+    /// What the receiver's leg has received for all its subscriptions together; all 0 if no socket is signed in to it.
     pub receiver: LegTraffic,
 }
 
-/// What can stand between a publisher and a receiver, in this order.
+/// A cause for which a receiver does not get a publisher's track. The causes are in order, from publisher to receiver.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, ToSchema,
 )]
@@ -36,21 +36,21 @@ pub enum Cause {
     Muted,
     /// The publisher's socket is not signed in.
     PublisherNotSignedIn,
-    /// No media comes from the publisher, and pieces of split packets (IP fragments) come, which the switch drops.
+    /// The publisher's packets are split into IP fragments, which the switch drops.
     Fragmented,
     /// The publisher's socket is signed in, and has sent no media for some seconds.
     PublisherSilent,
     /// The publisher sends more than its rate, and the switch drops some.
     Policed,
-    /// The publisher sends what is no RTP.
+    /// The publisher's packets are not RTP.
     NotRtp,
     /// The receiver has not subscribed to the track.
     NotSubscribed,
     /// The receiver's socket is not signed in.
     ReceiverNotSignedIn,
-    /// The service is not connected to the switch: the switch may forward as before, but later changes are not in it.
+    /// The service is not connected to the switch. The switch may forward as before, but lacks later changes.
     SwitchAway,
-    /// The switch does not have what it should have; it is being written.
+    /// The switch does not have all entries yet; the service is writing them.
     NotWritten,
     /// The interface of the receiver's port is down or gone.
     PortDown,
@@ -161,7 +161,8 @@ impl Cause {
                 PublisherSilent,
                 SwitchAway,
             ],
-            // Only what does not reach any receiver tells it.
+            // This cause is only inferred, because the publisher sends and the receiver gets nothing. So every other
+            // reason why the receiver gets nothing hides it.
             Cause::NotRtp => &[
                 NoPublisher,
                 NotPublished,

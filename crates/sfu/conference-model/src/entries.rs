@@ -32,7 +32,7 @@ pub struct Socket {
     pub report_group: u16,
     /// 0 to 7; where packets wait in a queue, those with a higher priority leave first.
     pub priority: u8,
-    /// Whether anything but RTP and RTCP is dropped.
+    /// Whether the switch drops all packets of the socket except RTP and RTCP.
     pub is_rtp: bool,
     /// The highest rate at which the socket may send, in kbit/s.
     pub max_kbps: u32,

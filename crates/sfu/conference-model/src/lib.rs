@@ -1,7 +1,7 @@
 //! The state of all conferences as the service keeps it. Nothing in this crate waits, reads a clock or sends. The crate
-//! only works out a [`Change`], which the service first stores and then tells others about.
+//! only works out a [`Change`]. The service then stores the change, updates the switch, and sends the change's events.
 //!
-//! * A [`Record`] is what the store has under a [`Key`]. All state is records.
+//! * A [`Record`] is the value that the store has under a [`Key`]. All state is in records.
 //! * [`Model`] has the records of all conferences in memory, and finds which of them belong together.
 //! * A [`Request`] becomes a [`Change`]: records to write, and events to send.
 //! * [`Model::entries`] returns the table entries and multicast groups that the switch must have for a leg. A leg is

@@ -31,7 +31,7 @@ pub struct Model {
     bindings: BTreeMap<u16, BindingRecord>,
     /// The leg to which each socket is signed in; a socket is signed in to one leg only.
     by_socket: HashMap<SocketKey, u16>,
-    /// The number that was given to a leg last. A number is used again as late as possible.
+    /// The number of the leg that was made last. The number of a leg that has ended is used again as late as possible.
     last_leg: u16,
 }
 
@@ -43,7 +43,7 @@ struct Conference {
     subscribers: BTreeMap<TrackPath, BTreeSet<Name>>,
 }
 
-/// Tells to whom a leg belongs.
+/// The conference and the participant to which a leg belongs, and the leg's name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LegPlace {
     pub conference: Name,
@@ -111,7 +111,7 @@ impl Model {
         subscribers.into_iter().flatten()
     }
 
-    /// Tells to whom a leg belongs.
+    /// Returns the conference and the participant to which a leg belongs; `None` if no leg has this number.
     #[must_use]
     pub fn leg(&self, number: u16) -> Option<&LegPlace> {
         self.legs.get(&number)
@@ -142,7 +142,8 @@ impl Model {
     }
 
     /// The two legs between which a track goes to a participant: the publisher's leg, which sends the quality that the
-    /// participant gets or would get, and the receiver's leg.
+    /// participant gets or would get, and the receiver's leg. The first is `None` if the track does not exist, the
+    /// second if the participant has no subscription to it.
     #[must_use]
     pub fn path_legs(
         &self,
@@ -191,7 +192,8 @@ impl Model {
     pub fn load(records: impl IntoIterator<Item = (Key, Record)>) -> (Model, Vec<Key>) {
         let mut model = Model::default();
         let mut records: Vec<_> = records.into_iter().collect();
-        // Conferences, then participants, then bindings.
+        // By this order conferences come first, then participants, then bindings. So each record comes after the record
+        // that it belongs to.
         records.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut orphans = Vec::new();
         for (key, record) in records {
@@ -455,7 +457,7 @@ impl Model {
     }
 }
 
-/// What the switch must have.
+/// Methods that derive what the switch must have.
 impl Model {
     /// Returns the entries that the switch must have for a leg. A leg that does not exist or is not signed in has none.
     #[must_use]
@@ -481,7 +483,7 @@ impl Model {
         let publishers = self.publishers(place, record);
         let (reports, reports_to) = match (media.is_empty(), publishers.is_empty()) {
             (true, true) => (Vec::new(), 0),
-            // The leg's reports go where its media goes.
+            // The leg receives no track, so its reports go to the receivers of its media.
             (false, true) => (Vec::new(), media_group(leg)),
             (_, false) => {
                 let both: BTreeSet<_> = media.iter().chain(&publishers).copied().collect();

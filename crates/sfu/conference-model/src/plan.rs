@@ -192,7 +192,7 @@ impl Model {
         };
         let is_bound = |leg: &LegRecord| self.binding(leg.number).is_some();
         if reason == LeftReason::Gone && record.legs.values().any(is_bound) {
-            // The participant came back while the request waited.
+            // The participant's socket signed in while the request waited, so the participant is not gone.
             return Ok(change);
         }
         for leg in record.legs.values() {
@@ -294,8 +294,8 @@ impl Model {
         self.rewrite(whose, Some(old), record, event, outside)
     }
 
-    /// Puts a subscription into a participant's record. Returns the event of it, if the record was changed and the
-    /// track is there.
+    /// Puts a subscription into a participant's record. Returns the event to send, or `None` if the record is unchanged
+    /// or the track does not exist.
     fn set_subscription(
         &self,
         (conference, name): (&Name, &Name),
@@ -449,7 +449,7 @@ impl Model {
     }
 }
 
-/// Puts a track into its publisher's record. Returns the event of it, if the record was changed.
+/// Puts a track into its publisher's record. Returns the event to send, or `None` if the record is unchanged.
 fn set_track(
     record: &mut ParticipantRecord,
     path: TrackPath,
@@ -528,7 +528,7 @@ fn own_leg(first: &Name, second: &Name) -> Name {
     Name::new(text).unwrap_or_else(|_| first.clone())
 }
 
-/// Checks what needs no model.
+/// Checks the bounds that do not depend on the model.
 pub(crate) fn check_participant(spec: &ParticipantSpec) -> Result<(), Refusal> {
     check_text("display_name", &spec.display_name)?;
     check_bounds("tracks", spec.tracks.len(), 0, limits::TRACKS_MAX)?;
@@ -557,10 +557,11 @@ fn check_track(spec: &TrackSpec) -> Result<(), Refusal> {
 }
 
 fn check_text(what: &'static str, text: &str) -> Result<(), Refusal> {
-    if text.chars().any(char::is_control) {
+    if !text.chars().all(printable::is_harmless) {
         return Err(Refusal::Bounds {
             what,
-            expected: "a text without control characters".to_owned(),
+            expected: "a text without characters that control a terminal or the direction of text"
+                .to_owned(),
             found: format!("{text:?}"),
         });
     }

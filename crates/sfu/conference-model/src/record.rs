@@ -61,7 +61,7 @@ pub enum BadRecord {
     )]
     Value {
         key: String,
-        /// What was expected, and where.
+        /// What the JSON parser expected, and at which place of the value.
         why: String,
     },
 }
@@ -87,7 +87,7 @@ impl Record {
         json.unwrap_or_else(|_| unreachable!())
     }
 
-    /// Reads a record from JSON; its key says of which kind it is.
+    /// Reads a record from JSON. The record's kind follows from its key.
     ///
     /// # Errors
     /// The value is not of the key's kind.
@@ -107,9 +107,9 @@ impl Record {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConferenceRecord {
-    /// A text for people.
+    /// The conference's title, a text for people.
     pub title: String,
-    /// When it was made, in milliseconds since 1970.
+    /// When the conference was made, in milliseconds since 1970.
     pub created_ms: u64,
 }
 
@@ -117,13 +117,13 @@ pub struct ConferenceRecord {
 #[serde(deny_unknown_fields)]
 pub struct ParticipantRecord {
     pub display_name: String,
-    /// When it joined, in milliseconds since 1970.
+    /// When the participant joined, in milliseconds since 1970.
     pub joined_ms: u64,
-    /// When its token ends, in milliseconds since 1970.
+    /// When the participant's token ends, in milliseconds since 1970.
     pub expires_ms: u64,
-    /// Its legs, one for each of its UDP sockets.
+    /// The participant's legs, one for each of its UDP sockets.
     pub legs: BTreeMap<Name, LegRecord>,
-    /// What it publishes.
+    /// The tracks that the participant publishes.
     pub tracks: BTreeMap<Name, TrackRecord>,
     #[serde(with = "by_path")]
     pub subscriptions: BTreeMap<TrackPath, SubscriptionRecord>,
@@ -161,7 +161,7 @@ pub struct TrackRecord {
     /// What the track's datagrams are, for example RTP.
     pub transport: Transport,
     pub muted_by: Option<MutedBy>,
-    /// Its qualities, the best one first.
+    /// The track's qualities, the best one first.
     pub qualities: Vec<QualityRecord>,
     /// The session description that receivers get.
     pub sdp: String,
@@ -170,7 +170,7 @@ pub struct TrackRecord {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QualityRecord {
-    /// Its name in the track.
+    /// The quality's name; the track has no other quality of this name.
     pub name: Name,
     /// The highest rate of this quality, in kbit/s.
     pub max_kbps: u32,
@@ -223,7 +223,7 @@ impl BindingRecord {
         socket(self) == socket(other)
     }
 
-    /// Returns what others may know of the socket.
+    /// Returns the part of the record that the service shows to clients.
     #[must_use]
     pub fn route(&self) -> Route {
         Route {
@@ -234,7 +234,7 @@ impl BindingRecord {
     }
 }
 
-/// Bytes as hexadecimal digits.
+/// Serializes bytes as hexadecimal digits.
 mod hexadecimal {
     use data_encoding::HEXLOWER;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -253,7 +253,7 @@ mod hexadecimal {
     }
 }
 
-/// Subscriptions as a map whose keys are `PARTICIPANT/TRACK`.
+/// Serializes subscriptions as a map whose keys are `PARTICIPANT/TRACK`.
 mod by_path {
     use std::collections::BTreeMap;
 

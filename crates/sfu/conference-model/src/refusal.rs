@@ -32,7 +32,7 @@ pub enum Refusal {
     )]
     LegSends {
         leg: Name,
-        /// The track that it sends.
+        /// The track that the leg sends already.
         track: Name,
         quality: Name,
     },
@@ -51,7 +51,7 @@ pub enum Refusal {
         /// What there are too many of.
         what: &'static str,
         max: usize,
-        /// Who has that limit.
+        /// What the limit is of, for example "a conference".
         of: &'static str,
     },
 }

@@ -8,8 +8,8 @@ use conference_api::{
 use crate::plan::check_participant;
 use crate::{BindingRecord, Refusal};
 
-/// A request. It is decided earlier whether the person or program that makes the request is allowed to make it. A
-/// request does not change anything that is already as requested, so it can be repeated.
+/// A request. The service must check first that the caller is allowed to make the request. A request does not change
+/// anything that is already as requested, so it can be repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Makes a conference, or changes its title.
@@ -22,8 +22,8 @@ pub enum Request {
     DeleteConference {
         conference: Name,
     },
-    /// Adds a participant, or changes its display name and the time at which its token ends; publishes tracks and
-    /// subscribes, too, if the spec has some.
+    /// Adds a participant, or changes its display name and the time at which its token ends. Also publishes the tracks
+    /// and makes the subscriptions of the spec.
     PutParticipant {
         conference: Name,
         participant: Name,
@@ -55,13 +55,13 @@ pub enum Request {
         path: TrackPath,
         /// Whether the track is to be muted, so that nobody receives it.
         muted: bool,
-        /// Who asks.
+        /// Who mutes or unmutes the track.
         by: MutedBy,
     },
     /// Subscribes a participant to a track, or changes the quality or the leg of its subscription.
     PutSubscription {
         conference: Name,
-        /// Who receives.
+        /// The participant who receives the track.
         participant: Name,
         path: TrackPath,
         /// What the subscription is to be like.
@@ -70,7 +70,7 @@ pub enum Request {
     /// Ends a participant's subscription to a track.
     DeleteSubscription {
         conference: Name,
-        /// Who received.
+        /// The participant who received the track.
         participant: Name,
         path: TrackPath,
     },
@@ -83,8 +83,8 @@ pub enum Request {
     /// A leg has no socket any more.
     SignOut {
         leg: u16,
-        /// If given, signs the leg out only if this is still its socket, because another socket may sign in while the
-        /// request waits. If `None`, signs the leg out whichever socket it has.
+        /// The socket to sign out. If the leg has another socket by then, the leg stays signed in: that socket may have
+        /// signed in while the request waited. If `None`, the leg is signed out whichever socket it has.
         socket: Option<BindingRecord>,
     },
 }

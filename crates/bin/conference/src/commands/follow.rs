@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::failure::Failure;
 use crate::output;
 
-/// The pause before the service is asked again.
+/// The pause before the next attempt to reach the service.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How often the conference is read even if no event has come, since events may have been lost.
 const READ_AGAIN: Duration = Duration::from_secs(30);
@@ -78,7 +78,8 @@ pub async fn follow(
     }
 }
 
-/// Follows a conference as long as the service can be reached. Returns why this stops.
+/// Follows a conference until it ends, the service cannot be reached, or something fails. Returns which of these has
+/// happened.
 async fn session(
     api: &Api,
     conference: &Name,

@@ -40,7 +40,7 @@ pub async fn run(global: &Global, join: Join) -> Result<(), Failure> {
     let mut programs = Vec::new();
     let mut spec = ParticipantSpec::default();
     for (track, (port, sdp)) in &published {
-        // Nobody hears of a track whose port is taken.
+        // The port is opened before the service learns of the track, so a track whose port is taken is never published.
         programs.push((track, *port, bind(track, *port).await?));
         let published = track_spec(track, Transport::Rtp, sdp.clone(), join.max_kbps);
         spec.tracks.insert(track.clone(), published);
@@ -276,7 +276,7 @@ struct Host {
 }
 
 impl Host {
-    /// Relays what a program sends to this port on a leg of a track that the participant publishes.
+    /// Publishes a track: signs in the track's leg, and relays to it what a local program sends to this port.
     async fn publish(
         &mut self,
         joined: &Participant,
@@ -296,8 +296,8 @@ impl Host {
         Ok(())
     }
 
-    /// Publishes a track of datagrams. Each other participant's track of datagrams has a local port; what one program
-    /// sends to these ports is published.
+    /// Publishes a track of datagrams. Each track of datagrams of another participant has a local port. What a local
+    /// program sends to these ports is published as this track.
     async fn publish_datagrams(
         &mut self,
         joined: &Participant,
@@ -330,7 +330,7 @@ impl Host {
         let whose = (&self.conference, &self.participant);
         let spec = SubscriptionSpec::default();
         let there = match self.api.subscribe(whose, path, spec).await {
-            // The track has gone meanwhile.
+            // The publisher has ended the track meanwhile.
             Err(error) if is_not_found(&error) => return Ok(()),
             there => there?,
         };

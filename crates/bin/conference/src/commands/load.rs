@@ -53,7 +53,7 @@ pub async fn run(global: &Global, load: Load) -> Result<(), Failure> {
     LocalSet::new().run_until(driver.drive()).await
 }
 
-/// Who takes part.
+/// The conference of the load, and the participants.
 struct Plan {
     conference: Name,
     members: Vec<Rc<Member>>,

@@ -312,7 +312,8 @@ impl Recorder {
         Some(to_ffmpeg)
     }
 
-    /// Subscribes to a track, with a new leg for this subscription. Returns the leg, or `None` if the track has gone.
+    /// Subscribes to a track, with a new leg for this subscription. Returns the leg, or `None` if the track no longer
+    /// exists.
     async fn subscribe(&mut self, path: &TrackPath) -> Result<Option<Leg>, Stop> {
         let name = Name::new(format!("r{}", self.next_leg));
         let name = name.map_err(|error| Stop::Failed(error.into()))?;
@@ -370,7 +371,7 @@ impl Recorder {
     }
 
     fn with_names(&self, event: &Event) -> Value {
-        // An event has only texts, numbers and names.
+        // An event consists of texts, numbers and names, so it can always be written as JSON.
         let mut value = serde_json::to_value(event).unwrap_or_else(|_| unreachable!());
         let who = value["participant"].as_str();
         let who = who.or_else(|| value["path"]["participant"].as_str());
@@ -392,6 +393,7 @@ impl Recorder {
             Some(Ok(())) => "the conference has ended".to_owned(),
             Some(Err(failure)) => failure.to_string(),
         };
+        let has_conference_ended = matches!(ended, Some(Ok(())));
         self.tracks.clear();
         let all = async { while self.tasks.join_next().await.is_some() {} };
         // Tasks that do not end in time are dropped. The thread still writes what they have sent to it.
@@ -406,7 +408,7 @@ impl Recorder {
             result = result.and(Err(failure));
         }
         let left = timeout(LEAVE_MAX, self.api.leave(&self.conference, &self.own)).await;
-        if !matches!(left, Ok(Ok(()))) && why != "the conference has ended" {
+        if !matches!(left, Ok(Ok(()))) && !has_conference_ended {
             output::error_line(
                 "reprise: the service did not answer: the participant ends with its token",
             );
@@ -511,8 +513,8 @@ impl Follower for Recorder {
     }
 }
 
-/// Describes what a conference had when it was read, for those who read the recorded events later: events before the
-/// read may have been lost.
+/// Describes a conference at the time when the recorder read it, as an entry of the file of events: the recorder may
+/// have missed earlier events.
 fn event_of_reading(conference: &Conference) -> Value {
     let participants = conference.participants.iter().map(|(name, it)| {
         let tracks = it

@@ -144,7 +144,7 @@ impl OwnSwitch {
             Failure::new(format!("cannot run {}: {error}", program.display()))
         };
         let mut command = match find("setpriv") {
-            // The switch ends even when this process is killed.
+            // With setpriv, the kernel ends the switch even when this process is killed.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "TERM", "--"]).arg(&program);
@@ -177,7 +177,9 @@ impl OwnSwitch {
             return Ok(switch);
         }
         let status = switch.child.wait().map_err(|error| failed(&error))?;
-        Err(failed(&format!("it ended ({status})")))
+        Err(failed(&format!(
+            "it ended ({status}), and says why above; `--media ADDRESS:PORT` chooses another UDP address than {media}"
+        )))
     }
 }
 
@@ -260,7 +262,7 @@ async fn dev(global: &Global, listen: SocketAddr, media: SocketAddr) -> Result<(
     Ok(served?)
 }
 
-/// A switch whose port is a UDP socket has one own address; this function makes it.
+/// Describes the address to which hosts send media. A switch whose port is a UDP socket has only this one address.
 fn own_address(address: IpAddr, media_port: u16) -> OwnAddress {
     OwnAddress {
         port: 1,
@@ -274,7 +276,7 @@ fn name(text: &'static str) -> Name {
     Name::new(text).unwrap_or_else(|_| unreachable!())
 }
 
-/// Prints the service's address, and texts with tokens that a user can paste.
+/// Prints the service's address, and commands with tokens that a user can paste.
 fn say(url: &str, secret: &[u8], json: bool) {
     let token = |participant: Option<&'static str>| {
         let claims = Claims {

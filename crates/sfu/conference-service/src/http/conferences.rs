@@ -183,8 +183,8 @@ pub(super) async fn delete(
         .await?)
 }
 
-/// Joins a conference, with tracks and subscriptions if the request has some, or changes the displayed name; a later
-/// token's end counts.
+/// Joins a conference, and makes the tracks and subscriptions of the request. A participant who is there already may
+/// change its display name, and stays until the new token expires, if that is later.
 #[utoipa::path(
     put,
     path = "/v1/conferences/{conference}/participants/{participant}",
@@ -350,7 +350,7 @@ pub(super) async fn put_track(
     own(&app, &caller, (&conference, &participant)).await
 }
 
-/// Ends a track. Subscriptions to it stay, and receive it again if it is published again.
+/// Ends a track. Subscriptions to it stay: if it is published again, its subscribers receive it again.
 #[utoipa::path(
     delete,
     path = "/v1/conferences/{conference}/participants/{participant}/tracks/{track}",
@@ -382,7 +382,7 @@ pub(super) async fn delete_track(
         .await?)
 }
 
-/// Mutes a track, or ends that. What an administrator has muted only an administrator unmutes.
+/// Mutes or unmutes a track. If an administrator has muted it, only an administrator unmutes it.
 #[utoipa::path(
     put,
     path = "/v1/conferences/{conference}/participants/{participant}/tracks/{track}/mute",

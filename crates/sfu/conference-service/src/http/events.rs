@@ -23,7 +23,9 @@ use crate::tokens::Caller;
 const PING: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for this long is cut off.
 const SEND: Duration = Duration::from_secs(10);
-/// The most bytes of a message: a request with the largest body, and what a message has beside the body.
+/// The most bytes of a close frame's reason (RFC 6455, section 5.5: a control frame has 125, two are the code).
+const CLOSE_REASON_MAX: usize = 123;
+/// The most bytes of a message: the largest body of a request, and the message's other fields.
 const MESSAGE_MAX: usize = BODY_MAX + 4_096;
 
 /// Streams a conference's events over a WebSocket (RFC 6455), each as a text message. A text message of the client is a
@@ -83,8 +85,8 @@ struct Client {
 }
 
 impl Client {
-    /// Answers a message. A request is handled as if it had come over HTTP: what it may do, its limits and its counters
-    /// are the same.
+    /// Answers a message. A request in the message is handled as if it had come over HTTP, with the same permissions,
+    /// limits and counters.
     async fn answer(self, message: Message) -> Message {
         let request = match &message {
             Message::Text(text) => serde_json::from_str::<StreamRequest>(text)
@@ -96,7 +98,7 @@ impl Client {
             Err(why) => (None, Failure::invalid(why).into_response()),
         };
         let status = response.status().as_u16();
-        // The service's own answers can be read, and end.
+        // The response comes from this service, so its body has an end and can be read without an error.
         let bytes = to_bytes(response.into_body(), usize::MAX).await;
         let bytes = bytes.unwrap_or_default();
         let body = (!bytes.is_empty()).then(|| {
@@ -121,7 +123,8 @@ impl Client {
             StreamMethod::Put => "PUT",
             StreamMethod::Delete => "DELETE",
         };
-        let body = asked.body.as_ref().map(ToString::to_string);
+        // The text as it came: whoever handles the request refuses a name that comes twice.
+        let body = asked.body.as_ref().map(|it| it.get().to_owned());
         let request = Request::builder()
             .method(method)
             .uri(address)
@@ -144,20 +147,21 @@ async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebS
     tokio::pin!(end);
     let mut pings = interval(PING);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The answer to the request that is handled now. The next message is read after it.
+    // The future of the answer to the current request. The loop reads the next message only after this answer.
     let mut answer: Option<Pin<Box<dyn Future<Output = Message> + Send>>> = None;
-    let reason = loop {
+    let close = loop {
         let message = tokio::select! {
             message = async { Some(answer.as_mut()?.await) }, if answer.is_some() => {
                 answer = None;
                 let Some(message) = message else { continue };
                 message
             }
-            () = &mut end => break "the token has expired",
-            () = app.core.ended() => break "the service ends, or another one leads",
+            () = &mut end => break normal("the token has expired"),
+            () = app.core.ended() => break normal("the service ends, or another one leads"),
             _ = pings.tick() => Message::Ping(Vec::new().into()),
             received = socket.recv(), if answer.is_none() => match received {
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(Message::Close(_))) | None => return,
+                Some(Err(error)) => break protocol_error(&error),
                 Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
                     answer = Some(Box::pin(client.clone().answer(message)));
                     continue;
@@ -171,7 +175,7 @@ async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebS
                     let message = text_of(&*event);
                     if is_last {
                         let _ = timeout(SEND, socket.send(message)).await;
-                        break "the conference has ended";
+                        break normal("the conference has ended");
                     }
                     message
                 }
@@ -184,24 +188,38 @@ async fn send_events(app: App, caller: Caller, client: &Client, mut socket: WebS
                         kind: EventKind::Lost,
                     })
                 }
-                Err(RecvError::Closed) => break "the service ends",
+                Err(RecvError::Closed) => break normal("the service ends"),
             },
         };
         if !matches!(timeout(SEND, socket.send(message)).await, Ok(Ok(()))) {
             return;
         }
     };
-    // What ends the stream may be the request that is handled now.
+    // The current request may itself have ended the stream, for example by ending the conference. The client gets its
+    // answer all the same.
     if let Some(answer) = answer
         && let Ok(message) = timeout(SEND, answer).await
     {
         let _ = timeout(SEND, socket.send(message)).await;
     }
-    let close = CloseFrame {
+    let _ = timeout(SEND, socket.send(Message::Close(Some(close)))).await;
+}
+
+fn normal(reason: &'static str) -> CloseFrame {
+    CloseFrame {
         code: close_code::NORMAL,
         reason: reason.into(),
-    };
-    let _ = timeout(SEND, socket.send(Message::Close(Some(close)))).await;
+    }
+}
+
+/// Returns the close frame for what is no WebSocket message, or a too long one (RFC 6455, section 7.1.7). If the
+/// connection has failed, the frame cannot be sent.
+fn protocol_error(error: &axum::Error) -> CloseFrame {
+    let reason = error.to_string();
+    CloseFrame {
+        code: close_code::PROTOCOL,
+        reason: reason[..reason.floor_char_boundary(CLOSE_REASON_MAX)].into(),
+    }
 }
 
 /// Returns which participant of this conference the caller is. An administrator of all conferences may also be a

@@ -1,5 +1,5 @@
-//! Tells at any time whether the service is well, and serves everything else while the service leads. Of the services
-//! that share a store, one leads.
+//! Answers requests about the service's health and metrics at any time, and all other requests while the service leads.
+//! Of the services that share a store, one leads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{App, Failure, Peer, description, failure, routes};
 use crate::live::Live;
 use crate::metrics::Metrics;
 
-/// The service while it leads.
+/// The state and the routes of a service that leads.
 #[derive(Clone, Debug)]
 pub struct Leading {
     app: App,
@@ -26,7 +26,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// Makes what a leading service serves.
+    /// Makes the routes that a leading service serves.
     #[must_use]
     pub fn new(app: App) -> Leading {
         let routes = routes(app.clone(), &description());
@@ -75,7 +75,7 @@ impl Front {
             Err(why) => Failure::from(why),
             Ok(()) => match self.leading() {
                 Some(mut leading) => {
-                    // An event stream passes on the requests that come over it.
+                    // The handler of an event stream uses this `Front` for the requests that come over the stream.
                     request.extensions_mut().insert(self.clone());
                     let Ok(response) = leading.routes.call(request).await;
                     return failure::as_problem(response).await;

@@ -71,7 +71,7 @@ impl App {
     }
 }
 
-/// Returns the routes that the description has.
+/// Returns the routes that the OpenAPI description contains.
 fn described() -> OpenApiRouter<App> {
     OpenApiRouter::default()
         .routes(routes!(conferences::list))
@@ -110,7 +110,8 @@ fn description() -> OpenApi {
         .bearer_format("JWT")
         .build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
-    // What goes over event streams is the body of no request or response.
+    // These messages go over event streams. They are no bodies of HTTP requests or responses, so the routes do not add
+    // their schemas.
     for (name, schema) in [
         (StreamRequest::name(), StreamRequest::schema()),
         (StreamMethod::name(), StreamMethod::schema()),
@@ -185,7 +186,7 @@ fn token_of(headers: &HeaderMap) -> Result<&str, NotAllowed> {
 mod tests {
     use super::*;
 
-    /// The description for people who want to read it without a service.
+    /// The copy of the description in the repository, for readers who run no service.
     const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/openapi.json");
 
     #[test]

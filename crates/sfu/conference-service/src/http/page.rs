@@ -33,7 +33,7 @@ fn file(content_type: &'static str, text: &'static str) -> impl IntoResponse {
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
-        // The page of a new version comes with the service of that version.
+        // A browser asks each time whether a file has changed, because a new version of the service has new files.
         (header::CACHE_CONTROL, "no-cache"),
     ];
     (headers, text)

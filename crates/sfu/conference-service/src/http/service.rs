@@ -108,7 +108,8 @@ pub(super) fn expect_known_participant(
     Ok(())
 }
 
-/// All records at one moment, for `reprise restore`. It has the keys of legs.
+/// Returns all records at one moment, for `reprise restore`. They are secret: they contain the keys with which hosts sign
+/// their sockets in.
 #[utoipa::path(
     get,
     path = "/v1/backup",

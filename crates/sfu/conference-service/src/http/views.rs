@@ -1,4 +1,4 @@
-//! What a caller gets to see of the model.
+//! The parts of the model that a caller may see, in the types of the HTTP interface.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::activity::Activity;
 use crate::counts;
 use crate::tokens::Caller;
 
-/// What is shown in addition to the model.
+/// Where hosts send media, and what the switch has counted. Views show both in addition to the model.
 pub(super) type Shown<'s> = (&'s Media, &'s Activity);
 
 /// What a caller sees of legs. A leg is a participant's connection by one UDP socket, which signs in with datagrams

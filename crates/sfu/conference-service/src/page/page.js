@@ -2,10 +2,10 @@
 
 const STORED = "reprise.token";
 const REQUEST_MS = 10_000;
-/** Events come in bursts: the conference is read once for each burst. */
+/** How long after an event the page reads the conference again. Events come in bursts; one reading serves a burst. */
 const READ_AFTER_MS = 100;
 const LIST_EVERY_MS = 15_000;
-/** Rates are those of the last second; the conference is read for them only while its page is seen. */
+/** How often the page reads the conference for its rates, which are those of the last second. A hidden page does not. */
 const RATES_EVERY_MS = 2_000;
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 15_000;
@@ -13,22 +13,22 @@ const EVENTS_MAX = 100;
 
 const byId = (id) => document.getElementById(id);
 const numbers = new Intl.NumberFormat();
-/** A line does not end within a unit. */
+/** With a word joiner, so that no line ends within the unit. */
 const KBIT_PER_S = "kbit/\u2060s";
 const threeDigits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 
-/** The token and what it says; null if there is none. */
+/** The token and its claims; null if nobody has signed in. */
 let session = null;
-/** The conference that is shown, by name. */
+/** The name of the conference that the page shows. */
 let shown = "";
 let stream = null;
-/** Only the answer to the latest reading is shown. */
+/** Counts readings: the page ignores the answer to a reading if it has begun a later one. */
 let n_reads = 0;
 let timers = { read: 0, retry: 0 };
 let retry_ms = RETRY_MS;
-/** Whether the last thing that was said is that the service does not answer. */
+/** Whether the alert that the page shows says that the service does not answer. */
 let is_away = false;
 
 class Problem extends Error {
@@ -64,7 +64,7 @@ async function request(method, path, body) {
   return content;
 }
 
-/** What a token says. The service checks tokens; this only reads one. */
+/** Returns a token's claims. It does not check the signature; the service does. */
 function claimsOf(token) {
   const part = token.split(".")[1] ?? "";
   const bytes = Uint8Array.from(atob(part.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
@@ -80,7 +80,7 @@ const isMe = (conference, participant) =>
   session.claims.sub === participant && [undefined, null, conference].includes(session.claims.conference);
 
 function setText(element, text) {
-  // Writing the same text again would have it read out again.
+  // If the same text were written again, a screen reader would read it out again.
   if (element.textContent !== text) element.textContent = text;
 }
 
@@ -121,7 +121,7 @@ function keep(list, items, create, update, otherwise) {
       element = create(key);
       element.dataset.key = key;
     }
-    // Moving an element takes its focus.
+    // An element that is moved loses the focus.
     if (element === before) before = before.nextElementSibling;
     else list.insertBefore(element, before);
     update(element, item, key);
@@ -132,7 +132,7 @@ function mark(parent, text, kind = "") {
   parent.append(" ", make("span", `mark ${kind}`.trim(), text));
 }
 
-/** Asks; the answer is whether it was "yes". */
+/** Asks in a dialog; returns whether the person has chosen "yes". */
 function confirmed(text, yes) {
   const dialog = byId("confirm");
   byId("confirm-text").textContent = text;
@@ -144,10 +144,10 @@ function confirmed(text, yes) {
   });
 }
 
-/** Does what a button is for, once at a time, and shows what the service says against it. */
+/** Makes a button's change, unless its last one is still under way, and shows why the service refuses it. */
 async function act(button, change) {
   if (button.getAttribute("aria-disabled") === "true") return;
-  // An element that is disabled loses its focus, so this only says so.
+  // A disabled button would lose the focus, so the button is only marked as disabled.
   button.setAttribute("aria-disabled", "true");
   try {
     say("");
@@ -207,7 +207,7 @@ function updateListed(item, conference, name) {
 
 const count = (n, what) => `${numbers.format(n)} ${what}${n === 1 ? "" : "s"}`;
 
-// The conference that is shown.
+// The page of one conference.
 
 // No name of a conference has "/", and no element's id: the two do not mix.
 const hashOf = (name) => `#/${name}`;
@@ -407,7 +407,7 @@ function createSubscription(receiver, may_ask) {
   return row;
 }
 
-/** What stands between a publisher and a receiver, with what the switch has counted at both. */
+/** Shows why a receiver does not get a track, with the switch's counters at the publisher and at the receiver. */
 function showWhy(answer, why) {
   const causes = why.causes.map(inWords);
   const lines = [causes.length > 0 ? `In the way: ${causes.join(", ")}.` : "Packets are forwarded."];
@@ -440,7 +440,7 @@ function updateSubscription(row, receiver, subscription, conference, legs) {
   row.children[1].setAttribute("aria-label", `Why? ${track} of ${participant}, at ${receiver}`);
 }
 
-/** What the switch has counted of a leg that receives. */
+/** Shows the switch's counters of a leg that receives. */
 function factsOf({ received, port }) {
   const facts = make("ul", "facts");
   facts.append(make("li", "", `${numbers.format(received.packets_per_s)} packets/s, ${numbers.format(received.kbps)} ${KBIT_PER_S}`));
@@ -461,7 +461,7 @@ function duration(ns) {
   return `${ns} ns`;
 }
 
-/** Nothing in these has the focus, so they are made anew where they differ. */
+/** Replaces an element if the new one differs. Nothing in it can have the focus, so it need not be kept. */
 function replaceIfOther(old, element) {
   if (!old.isEqualNode(element)) old.replaceWith(element);
 }
@@ -487,7 +487,7 @@ async function readSwitch() {
   byId("switch").hidden = false;
 }
 
-/** Brings a table to these rows; one without rows is hidden. */
+/** Makes a table have these rows; hides it if there are none. */
 function fill(table, rows, cellsOf) {
   const create = (key) => {
     const row = document.createElement("tr");
@@ -530,7 +530,7 @@ function follow() {
     retry_ms = RETRY_MS;
     live("on", "Live");
     if (is_away) say("");
-    // After the stream is open, so no change falls between.
+    // The page reads the conference after the stream is open, so that it misses no change.
     readSoon();
   });
   socket.addEventListener("message", (message) => {
@@ -560,7 +560,7 @@ function ended(name, reason) {
   timers.retry = setTimeout(() => {
     if (shown !== name) return;
     follow();
-    // A browser hides why a WebSocket was refused; an ordinary request says it.
+    // A browser does not say why a WebSocket was refused, so an ordinary request asks.
     readConference().catch(failed);
   }, retry_ms);
   retry_ms = Math.min(2 * retry_ms, RETRY_MS_MAX);
@@ -687,7 +687,7 @@ byId("make-form").addEventListener("submit", (event) => {
     await request("PUT", ["conferences", name], { title: byId("make-text").value.trim() });
     if (administersAll()) form.reset();
     byId("make").open = false;
-    // What had the focus is closed now.
+    // The element that had the focus is gone.
     byId("make").firstElementChild.focus();
     await readList();
     show(name);
@@ -707,7 +707,7 @@ addEventListener("hashchange", () => {
   show(name);
   byId("conference-title").focus();
 });
-// A conference's stream says nothing of other conferences.
+// An event stream has only the events of one conference, so the list of conferences is read again and again.
 setInterval(() => {
   if (!session || document.hidden) return;
   readList().catch(failed);

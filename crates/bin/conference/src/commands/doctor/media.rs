@@ -71,7 +71,8 @@ fn leg_of(service: &Service<'_>, token: &str) -> Result<Leg, (String, &'static s
         let found = format!("{name} has neither a subscription nor a track");
         return Err((found, JOIN));
     };
-    // Only the answer to a write has the keys of legs. A write that repeats what is there changes nothing.
+    // The service gives the keys of legs only in its answer to a write. A write that repeats the present state changes
+    // nothing.
     let path = format!("/v1/conferences/{conference}/participants/{name}/{path}");
     let answer: Result<Participant, String> = match &written {
         Write::Subscription(spec) => service.put(&path, spec),
@@ -152,7 +153,7 @@ fn of_leg(leg: &Leg, findings: &mut Vec<Finding>) -> Media {
         .collect();
     let has_answered = found.iter().any(|finding| finding.level == Level::Ok);
     if has_answered {
-        // It is enough if one address is reached: what is wrong with the others is only an advice.
+        // One address that answers is enough, so problems with the other addresses are only advice.
         for finding in &mut found {
             finding.level = finding.level.min(Level::Advice);
         }
@@ -283,7 +284,8 @@ mod tests {
 
     const KEY: [u8; KEY_LEN] = [7; KEY_LEN];
 
-    /// A switch whose first answers are of no use.
+    /// Starts a socket in place of a switch. It answers a hello with messages that are no valid challenge, and then
+    /// with a valid challenge.
     fn switch() -> SocketAddr {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
         let address = socket.local_addr().expect("its address");

@@ -13,8 +13,8 @@ const MTU_USUAL_BYTES: u64 = 1_500;
 /// How full the table of connection tracking may be, in percent. A fuller table will soon drop new connections.
 const CONNECTIONS_PERCENT_MAX: u64 = 90;
 
-/// Checks the network towards these addresses. How serious a finding is depends on `has_answered`: whether an answer
-/// over UDP came back. It is `None` if nothing was sent.
+/// Checks the network towards these addresses. `has_answered` says whether an answer over UDP came back, or is `None`
+/// if nothing was sent. If an answer came back, a filter or firewall that could drop packets is no reason for advice.
 pub(super) fn look(to: &[IpAddr], has_answered: Option<bool>, findings: &mut Vec<Finding>) {
     let mut devices: Vec<String> = Vec::new();
     for address in to {
@@ -49,7 +49,7 @@ struct Route {
     mtu_bytes: Option<u64>,
 }
 
-/// Finds the route that packets take now; otherwise says why the route is not known.
+/// Finds the route that packets to this address take now. If that fails, returns why.
 fn route_to(address: IpAddr) -> Result<Route, String> {
     let asked = run("ip", &["-json", "route", "get", &address.to_string()])?;
     let mut route = read_route(&asked).ok_or("`ip route get` says nothing that is understood")?;
@@ -72,7 +72,8 @@ fn read_route(json: &str) -> Option<Route> {
 fn run(program: &str, words: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(words)
-        // On Debian, the PATH of a user who is not root lacks the folders with such programs.
+        // On Debian, the PATH of a user who is not root lacks the folders /usr/sbin and /sbin, which have such
+        // programs.
         .env("PATH", path_with_sbin())
         .output()
         .map_err(|error| format!("{program} cannot be run: {error}"))?;
@@ -161,7 +162,7 @@ fn connections(count: Option<u64>, max: Option<u64>) -> Finding {
     Finding::advice(what, found, advice)
 }
 
-/// Lists the parts of the firewall that may drop packets, one a line; otherwise says why they are not known.
+/// Lists the parts of the firewall that may drop packets, one a line. If the rules cannot be read, returns why.
 fn rules() -> Result<Vec<String>, String> {
     match run("nft", &["-json", "list", "ruleset"]) {
         Ok(json) => {

@@ -7,17 +7,17 @@
 //! | --- | --- |
 //! | 0..4 | "RLD1" |
 //! | 4..12 | the run, a random number |
-//! | 12..16 | the publisher |
-//! | 16..24 | the packet, from 0 on |
+//! | 12..16 | the publisher's index |
+//! | 16..24 | the packet's number, from 0 on |
 //! | 24..32 | when it was sent, in nanoseconds since 1970 |
 
 const MAGIC: [u8; 4] = *b"RLD1";
 const RTP_LEN: usize = 12;
-/// The shortest packet.
+/// The length of the shortest packet: the RTP header and the label.
 pub const LEN_MIN: usize = RTP_LEN + 32;
 /// The first dynamic payload type (RFC 3551).
 const PAYLOAD_TYPE: u8 = 96;
-/// The clock of video (RFC 3551).
+/// The rate of the RTP timestamps of video (RFC 3551).
 const CLOCK_HZ: u128 = 90_000;
 
 /// What a packet's payload says about the packet.
@@ -30,7 +30,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Writes the packet's first bytes; what follows stays.
+    /// Writes the RTP header and the label into the packet's first bytes. The bytes after them stay as they are.
     pub fn write(&self, packet: &mut [u8]) {
         let number = self.number.to_be_bytes();
         let time = u128::from(self.sent_ns) * CLOCK_HZ / 1_000_000_000;
@@ -68,7 +68,7 @@ impl Label {
     }
 }
 
-/// How a publisher sends.
+/// How many packets a second a publisher sends, and how long each packet is, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
     pub per_s: u32,

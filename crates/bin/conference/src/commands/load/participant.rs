@@ -27,8 +27,8 @@ const LEAVE_MAX: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(200);
 /// Maximum number of packets that a participant takes in a row, before other participants can take theirs.
 const BATCH: usize = 64;
-/// How long the port of a closed socket is not used again. No packet waits longer than this anywhere, even on a busy
-/// machine.
+/// How long a socket stays open after its participant has left, so that no other participant gets its port. Packets
+/// that are on the way to the port have come by then, even on a busy machine.
 pub const PORT_REST: Duration = Duration::from_secs(10);
 /// A publisher counts as silent if it has sent for so many seconds and none of its packets has come.
 const SILENT_S: u64 = 2;
@@ -151,7 +151,7 @@ impl Stay<'_> {
     /// Waits until a phase has come.
     async fn phase(&self, phase: Phase) {
         let mut phases = self.shared.phase.clone();
-        // The sender lives until all participants have ended.
+        // This error cannot occur: the channel's sender lives until all participants have ended.
         if phases.wait_for(|it| *it >= phase).await.is_err() {
             pending::<()>().await;
         }
@@ -227,7 +227,7 @@ impl Stay<'_> {
     }
 
     /// Joins with the track or, if the participant publishes nothing, with as many subscriptions as a join may have.
-    /// Returns the leg.
+    /// Returns the leg, or `None` if the participant neither sends nor receives.
     async fn enter(
         &self,
         others: &[usize],

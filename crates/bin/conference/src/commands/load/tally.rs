@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// Times are kept in microseconds to three digits, up to ten minutes.
+/// The longest time that is kept: ten minutes. Times are kept in microseconds, to three significant digits.
 const TIME_US_MAX: u64 = 600_000_000;
 const DIGITS: u8 = 3;
 

@@ -87,11 +87,11 @@ pub struct Source {
     pub ssrc: u32,
     pub first_sequence: u16,
     pub last_sequence: u16,
-    /// Packets with different sequence numbers.
+    /// The number of packets, duplicates not counted.
     pub packets: u64,
     pub duplicated: u64,
     pub lost: u64,
-    /// The first and last number of each gap, the earliest gaps if there are very many.
+    /// The first and the last sequence number of each gap; if there are more than `RANGES_MAX`, only the earliest ones.
     pub lost_sequences: Vec<(u16, u16)>,
     /// How often the source's sequence numbers have started anew.
     pub restarts: u64,
@@ -175,7 +175,7 @@ struct SourceAccount {
     ssrc: u32,
     first: u16,
     sequence: Sequence,
-    /// Gaps that are listed: where each begins, and the number after it.
+    /// The gaps to list: the first missing number of each gap, and the number after its last missing number.
     gaps: BTreeMap<u64, u64>,
     restarts: u64,
     /// Totals of the sequences before the last restart: packets, duplicates, lost packets.
@@ -187,7 +187,7 @@ impl SourceAccount {
         SourceAccount {
             ssrc,
             first: number,
-            // Packets with numbers below the first one may still come.
+            // The offset leaves room for packets with earlier numbers, which may still come.
             sequence: Sequence::starting_at(0x1_0000 + u64::from(number)),
             gaps: BTreeMap::new(),
             restarts: 0,
@@ -217,8 +217,7 @@ impl SourceAccount {
     }
 
     /// Begins a new sequence, because the number is so far back that the sender must have begun its numbers anew. A
-    /// number that is far ahead begins no new sequence: the numbers before it that have not come count as lost, since
-    /// they may be lost.
+    /// number that is far ahead begins no new sequence: the numbers that it skips count as lost.
     fn restart(&mut self, number: u64) {
         let sequence = &self.sequence;
         self.before.0 += sequence.n_received();

@@ -142,7 +142,7 @@ impl Media {
                     "it does not listen",
                 ));
             }
-            // The track may end meanwhile; then the packets that wait are written all the same.
+            // If the track ends before ffmpeg listens, the packets in the queue are still written.
         }
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -233,8 +233,8 @@ impl Ffmpeg {
     /// Starts ffmpeg. The session description goes to its standard input through a pipe.
     fn start(sdp: &str, file: &Path, log: &Path) -> io::Result<Ffmpeg> {
         let mut command = match find("setpriv") {
-            // The system sends ffmpeg this signal when the recorder's thread ends, however it ends. Nobody sends
-            // packets any more then, and what is in the file can be played.
+            // The kernel sends ffmpeg SIGKILL when the recorder's thread ends, however it ends. Nobody sends packets
+            // any more then, and what is in the file can be played.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "KILL", "--", "ffmpeg"]);

@@ -55,7 +55,7 @@ pub async fn receive(mut track: Track) -> Result<(), NotSignedIn> {
                 track.drain(&mut socket, &mut buffer).await;
                 socket = Socket::open(&leg).await?;
             }
-            // The recorder has dropped the other end, to stop the recording of this track.
+            // The recorder has dropped the channel's sender, to stop the recording of this track.
             _ = &mut track.stop => break,
         }
         for _ in 0..BATCH {
@@ -135,8 +135,8 @@ impl Track {
             to: socket.to,
             packet,
         };
-        // If the disk is so slow that the queue is full, the packet is dropped and counted. This does not wait for
-        // room, since packets of other tracks come.
+        // If the disk is so slow that the queue is full, the packet is dropped and counted. This task does not wait for
+        // room, since it would then miss packets that come to the socket.
         if let Err(TrySendError::Full(_)) = self.files.try_send(message) {
             n_dropped += 1;
         }

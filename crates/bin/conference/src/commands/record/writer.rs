@@ -29,7 +29,7 @@ use crate::files;
 
 const CATALOG: &str = "recording.json";
 const EVENTS: &str = "events.jsonl";
-/// The longest recording.json that is read: some 10,000 tracks.
+/// The longest recording.json that is read, in bytes: enough for some 10,000 tracks.
 const CATALOG_MAX: u64 = 64 << 20;
 /// The new blocks of a file are written once a second, or earlier if they are longer than this, in bytes.
 const UNWRITTEN_MAX: usize = 256 << 10;
@@ -59,7 +59,7 @@ pub enum Message {
     /// A track has ended: the track's number, and the time now.
     Close(u32, u64),
     Event(Value),
-    /// A second is over, so the files are to be written. The number is the time now.
+    /// A second is over, so the files are to be written. The number is the time now, in milliseconds since 1970.
     Flush(u64),
     /// The recording ends: the time now, and why.
     End(u64, String),
@@ -262,7 +262,8 @@ impl Writer {
         }
     }
 
-    /// Notes what is known of a file that ffmpeg writes. ffmpeg may complete this file after the track has ended.
+    /// Keeps what is known of a file that ffmpeg writes, for recording.json. ffmpeg may complete this file after the
+    /// track has ended.
     fn media(&mut self, number: u32, part: usize, file: MediaFile) {
         if let Some((_, track)) = self.tracks.get_mut(&number) {
             track.account.media(part, file);
@@ -415,7 +416,7 @@ fn earlier(folder: &Path, conference: &Name) -> Result<Option<Recording>, Failur
     Ok(Some(earlier))
 }
 
-/// The blocks with which a file begins.
+/// Makes the blocks with which a track's pcapng file begins.
 fn first_blocks(entry: &RecordedTrack) -> Result<PcapNgWriter<Vec<u8>>, Failure> {
     let program = concat!("reprise record ", env!("CARGO_PKG_VERSION"));
     let section = SectionHeaderBlock {
@@ -527,7 +528,7 @@ mod tests {
         for message in messages {
             sender.try_send(message).expect("room");
         }
-        // As if the recorder was killed.
+        // The thread gets no message `End` before the channel closes, as if the recorder was killed.
         drop(sender);
         writer.run(receiver)
     }
