@@ -1,4 +1,4 @@
-"""Participants who act at random, and write down what they did and which packets came."""
+"""Participants who act at random, and record what they did and which packets they received."""
 
 import contextlib
 import random
@@ -13,6 +13,7 @@ from reprise_conference import Client, MediaSocket, NotSignedInError, ProblemErr
 from tests.service.history import History
 from tests.service.running import participant_token
 
+CONFERENCES = {"c": ["ann", "bob", "cid", "dan"], "d": ["eve", "fay", "gus"]}
 PACKETS_PER_S = 50.0
 PAUSE_S = (0.05, 0.4)
 PATIENCE_S = 120.0
@@ -46,13 +47,18 @@ class Somebody:
         self.is_muted = False
         self.watched: set[str] = set()
         self.n_requests = 0
+        self.acts, self.sends = threading.Lock(), threading.Lock()
+        """Held while the participant makes requests, and while it sends a packet. Whoever else
+        holds one keeps the participant from it."""
 
     def run(self, history: History, until: threading.Event) -> None:
         """Acts at random until `until` is set, and reports what went wrong."""
         try:
-            self._join(history)
+            with self.acts:
+                self._join(history)
             while not until.wait(self._random.uniform(*PAUSE_S)):
-                self._act(history)
+                with self.acts:
+                    self._act(history)
         except (OSError, ProblemError, NotSignedInError, GivenUpError) as error:
             history.say(f"{self.name}: {type(error).__name__}: {error}")
         finally:
@@ -66,6 +72,10 @@ class Somebody:
                 # Others may send for a while yet.
                 history.listens(self.name, other, False)
                 self._screens.pop(other).close()
+
+    def legs(self) -> dict[str, int]:
+        """For each participant who is watched: the number of the leg that receives the camera."""
+        return {other: screen.leg for other, screen in self._screens.items()}
 
     def _act(self, history: History) -> None:
         other = self._random.choice(self._others)
@@ -141,10 +151,11 @@ class Somebody:
         names = (self.conference.encode(), self.name.encode())
         due_s = time.monotonic()
         while not stop.is_set():
-            number = history.send(self.name)
-            # While the switch is down, nobody receives packets, and sending may fail.
-            with contextlib.suppress(OSError):
-                camera.send(RTP + CONTENT.pack(*names, number))
+            with self.sends:
+                number = history.send(self.name)
+                # While the switch is down, nobody receives packets, and sending may fail.
+                with contextlib.suppress(OSError):
+                    camera.send(RTP + CONTENT.pack(*names, number))
             due_s = max(due_s + 1 / PACKETS_PER_S, time.monotonic() - 0.1)
             time.sleep(max(0.0, due_s - time.monotonic()))
 
@@ -218,7 +229,7 @@ class Somebody:
             history.say(f"{self.name}: {wrong}")
 
     def difference(self, conference: dict[str, Any]) -> str:
-        """How the service's state differs from its answers to this participant; may be empty."""
+        """How the service's state differs from its answers to this participant; maybe empty."""
         there = conference["participants"].get(self.name)
         if there is None:
             return "the service has lost the participant"
@@ -237,6 +248,7 @@ class _Screen:
 
     def __init__(self, whose: Somebody, other: str, leg: dict[str, Any], history: History) -> None:
         self._names = (whose.name, other)
+        self.leg: int = leg["number"]
         self._conference = whose.conference
         self._history = history
         self._socket = MediaSocket(leg)

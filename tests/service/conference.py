@@ -70,15 +70,24 @@ class Host:
         self.conference.open.callback(child.kill)
         return child
 
-    def join(self, *, publish: dict[str, Path] | None = None, receive: Sequence[str] = ()) -> None:
+    def join(
+        self,
+        *,
+        publish: dict[str, Path] | None = None,
+        datagrams: str = "",
+        receive: Sequence[str] = (),
+    ) -> None:
         """Joins with `reprise join`; returns when all tracks of `publish` are published.
 
-        The host receives only the tracks in `receive`.
+        `datagrams` is the name of a track of datagrams to publish. The host receives only the
+        tracks in `receive`.
         """
         words: list[object] = [REPRISE, "join", self._service]
         words += ["--token", participant_token(CONFERENCE, self.name), "--sdp", self.folder]
         for track, sdp in (publish or {}).items():
             words += ["--publish", f"{track}={sdp}"]
+        if datagrams:
+            words += ["--datagrams", datagrams]
         for path in receive:
             words += ["--receive", path]
         self._join = self.start([*words, *([] if receive else ["--receive-nothing"])], "join")
@@ -88,6 +97,13 @@ class Host:
     def received(self, path: str) -> Path:
         """Waits until the host receives a track; returns the track's session description."""
         return Path(self.joins_line(f"receives {path} on").rpartition(": ")[2])
+
+    def datagrams_port(self, path: str) -> int:
+        """Waits until the host receives a track of datagrams; returns the port for its program.
+
+        The host publishes what is sent to the next port.
+        """
+        return int(self.joins_line(f"receives {path} on").split()[5])
 
     def joins_line(self, text: str) -> str:
         """Waits for a line of the host's `reprise join` that begins with this text; returns it."""
@@ -166,7 +182,7 @@ addresses = [{addresses}]
 
     @contextlib.contextmanager
     def service_away(self) -> Iterator[None]:
-        """The service is killed, and started again at the end of the block."""
+        """Kills the service, and starts it again at the end of the block."""
         self.service.kill()
         yield
         self._start_service()

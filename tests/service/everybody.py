@@ -1,8 +1,9 @@
-"""A conference of eight participants on hosts of all kinds, with ffmpeg and GStreamer."""
+"""A conference of eight participants on hosts of all kinds: ffmpeg, GStreamer and JackTrip."""
 
 from pathlib import Path
 
-from tests.service import films, gstreamer
+from lab.process import Child
+from tests.service import films, gstreamer, jacktrip
 from tests.service.conference import Conference, hosts
 from tests.service.films import Viewer
 from tests.service.gstreamer import Camera, GstViewer
@@ -11,9 +12,9 @@ from tests.service.network import Place
 RECEIVES = {
     "ann": ["bob/video", "dan/video"],
     "bob": ["ann/video", "cid/video"],
-    "cid": ["bob/video", "eve/video"],
+    "cid": ["bob/video", "eve/video", "eve/audio"],
     "dan": ["eve/video"],
-    "eve": ["dan/video", "bob/video"],
+    "eve": ["dan/video", "bob/video", "cid/audio"],
     "fay": ["ann/video", "gus/video"],
     "gus": ["fay/video", "ann/audio"],
     "hal": ["ann/video", "ann/audio", "cid/video"],
@@ -29,6 +30,8 @@ MOVED = {"dan", "fay"}
 # These patterns and colours distinguish the cameras and films.
 PATTERNS = {"bob": "ball", "cid": "pinwheel"}
 COLOURS = {"ann": "red", "dan": "blue", "eve": "green", "fay": "yellow", "gus": "purple"}
+MUSICIANS = ("cid", "eve")
+"""They play to each other with JackTrip."""
 WATCHED_BY_GSTREAMER = {("cid", "bob/video"), ("hal", "cid/video")}
 
 
@@ -42,9 +45,13 @@ class Everybody:
         }
         self.films["ann/audio"] = films.sound(self._hosts["ann"], 1)
         for name, host in self._hosts.items():
-            host.join(publish=self._published(name), receive=RECEIVES[name])
+            track = "audio" if name in MUSICIANS else ""
+            host.join(publish=self._published(name), datagrams=track, receive=RECEIVES[name])
         self.viewers = {
-            (name, path): self._viewer(name, path) for name in RECEIVES for path in RECEIVES[name]
+            (name, path): self._viewer(name, path)
+            for name in RECEIVES
+            for path in RECEIVES[name]
+            if not is_music(path)
         }
         for path, film in self.films.items():
             films.send(self._hosts[publisher(path)], film)
@@ -52,6 +59,15 @@ class Everybody:
             f"{name}/video": Camera(self._hosts[name], pattern)
             for name, pattern in PATTERNS.items()
         }
+
+    def start_music(self) -> list[Child]:
+        """Starts the musicians' JackTrips."""
+        trips = []
+        for name, other in zip(MUSICIANS, reversed(MUSICIANS), strict=True):
+            host = self._hosts[name]
+            port = host.datagrams_port(f"{other}/audio")
+            trips.append(host.start(jacktrip.client(name, port), "jacktrip"))
+        return trips
 
     def _published(self, name: str) -> dict[str, Path]:
         if name in PATTERNS:
@@ -69,6 +85,10 @@ class Everybody:
     def is_part(self, path: str, hashes: list[str]) -> bool:
         """Whether the publisher of a track has sent these frames, one after the other."""
         return (self.films.get(path) or self.cameras[path]).is_part(hashes)
+
+
+def is_music(path: str) -> bool:
+    return path in [f"{name}/audio" for name in MUSICIANS]
 
 
 def publisher(path: str) -> str:

@@ -26,7 +26,7 @@ _QUIET = [*FFMPEG, "-v", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Film:
-    """What a host sends again and again. `hashes` has a hash of each frame; all hashes differ.
+    """A film or sound that a host sends in a loop, and the frames' hashes, which all differ.
 
     For sound, a frame is an encoded packet of Opus, because what a decoder makes of a packet
     depends on the packets before.
@@ -111,8 +111,8 @@ class Viewer:
         sdp = host.received(path)
         self._hashes = sdp.with_suffix(".framemd5")
         [(kind, port)] = re.findall(r"(?m)^m=(\w+) (\d+)", sdp.read_text())
-        # ffmpeg must not sort packets, so that a wrong order shows. It must not end when nothing
-        # comes, either.
+        # ffmpeg must neither sort packets, so that a wrong order shows, nor end when nothing
+        # arrives.
         source = ["-protocol_whitelist", "file,udp,rtp", "-reorder_queue_size", "0"]
         source += ["-listen_timeout", str(int(LIMIT_S))]
         source += ["-buffer_size", str(1 << 20), "-analyzeduration", "1000000", "-threads", "1"]

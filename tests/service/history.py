@@ -1,4 +1,4 @@
-"""Records what participants asked for, sent and received, and judges whether that fits together.
+"""Records what participants asked for, sent and received, and judges whether it is consistent.
 
 Only a participant itself changes its own state, by one request after the other. So its state is
 known from an answer to the next request. Between a request and its answer, the old or the new state
@@ -55,13 +55,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, and until when it may cause losses of packets, if it may at all."""
+    """A fault, and the time until which the fault may cause losses of packets."""
 
     kind: str
     begin_s: float
     end_s: float
     loses_until_s: float | None = None
-    """None: no packet may be lost."""
+    """None if the fault may cause no loss."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Verdict:
 
     wrong: list[str] = field(default_factory=list)
     n_due: int = 0
-    """The number of copies that had to come."""
+    """The number of copies that had to arrive."""
     n_lost: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """The number of copies that were lost because of a fault, by the fault's kind."""
     outage_s: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -128,6 +128,13 @@ class History:
     def receive(self, receiver: str, publisher: str, number: int) -> None:
         self._received[receiver, publisher].append((number, time.monotonic()))
 
+    def n_sent(self) -> int:
+        """How many packets all publishers have sent."""
+        return sum(len(sent) for sent in self._sent.values())
+
+    def n_received(self, pair: Pair) -> int:
+        return len(self._received[pair])
+
     def say(self, wrong: str) -> None:
         """Records that something is wrong, whatever the conditions are."""
         with self._lock:
@@ -148,7 +155,7 @@ class History:
         return verdict
 
     def _holds(self, pair: Pair, begin_s: float, end_s: float) -> bool | None:
-        """Whether packets must come. False: no packet may come. None: packets may come or not."""
+        """Whether packets must arrive. False: none may arrive. None: packets may arrive or not."""
         _, publisher = pair
         wanted = self._subscribed[pair].over(begin_s, end_s)
         audible = self._audible[publisher].over(begin_s, end_s)

@@ -1,4 +1,4 @@
-"""A JACK client: plays known sounds, and records what comes, sample by sample.
+"""A JACK client: plays known sounds, and records the received sound, sample by sample.
 
     jack_sounds.py FOLDER N_BLOCKS NAME...
 

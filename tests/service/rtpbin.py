@@ -57,7 +57,7 @@ bin.send_rtcp_src_0 ! udpsink name=to host=127.0.0.1 port=9 sync=false async=fal
 udpsrc name=from ! bin.recv_rtcp_sink_0
 """
 PSFB_PLI = 1
-"""RFC 4585, section 6.3.1."""
+"""The format number of a PLI (RFC 4585, section 6.3.1)."""
 
 
 def say(**what: object) -> None:
@@ -103,7 +103,7 @@ class Program:
 
     def watch_reports(self) -> None:
         """For the camera: prints what receivers report."""
-        # Otherwise the payloader would take another SSRC, and the session would use both.
+        # Without this, the payloader would take another SSRC, and the session would use both.
         self._named("pay").set_property("ssrc", self._session.props.internal_ssrc)
         self._session.connect("on-feedback-rtcp", self._feedback)
         self._session.connect("on-ssrc-active", self._reported)
@@ -124,7 +124,7 @@ class Program:
             )
 
     def answer_reports(self) -> None:
-        """For the viewer: lets it send RTCP to where RTCP comes from."""
+        """For the viewer: makes it send RTCP to the address from which it receives RTCP."""
         self._named("from").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, self._came)
 
     def _came(self, _: object, info: "Gst.PadProbeInfo") -> "Gst.PadProbeReturn":

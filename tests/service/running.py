@@ -70,9 +70,9 @@ class Process:
             self._process = None
 
     def replace(self, *options: object) -> bool:
-        """Starts a second process with these options added, which ends this process.
+        """Starts a second process with these options added, which takes over and ends this process.
 
-        Returns False if the second process has failed and this one goes on.
+        Returns False if the second process failed, so that this process keeps running.
         """
         assert self._process is not None
         with self._log.open("ab") as log:
@@ -88,10 +88,10 @@ class Process:
         self._process = other
         return True
 
-    def wait(self) -> int:
+    def wait(self, limit_s: float = LIMIT_S) -> int:
         """Waits until the process ends by itself; returns its exit status."""
         assert self._process is not None
-        status = self._process.wait(LIMIT_S)
+        status = self._process.wait(limit_s)
         self._process = None
         return status
 
@@ -220,11 +220,11 @@ def opened(leg: dict[str, Any]) -> MediaSocket:
 
 
 class PlainSocket:
-    """A socket that is signed in to a leg, and from then on says no hello."""
+    """A socket that signs in to a leg and from then on sends no hellos."""
 
     def __init__(self, leg: dict[str, Any]) -> None:
         self._signed_in = opened(leg)
-        # A `MediaSocket` says hello when it receives. So another object reads the same socket.
+        # A `MediaSocket` sends hellos when it receives, so another object reads the same socket.
         self._reads = socket.socket(fileno=os.dup(self._signed_in.fileno()))
         self._reads.setblocking(False)
 
@@ -240,7 +240,7 @@ class PlainSocket:
         with contextlib.suppress(BlockingIOError):
             while True:
                 found.append(self._reads.recv(65_536))
-        # An early hello may have been answered twice.
+        # If a hello was repeated before its answer arrived, a second answer may follow.
         return [packet for packet in found if not is_hello(packet)]
 
     def __enter__(self) -> Self:

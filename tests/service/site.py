@@ -2,12 +2,14 @@
 
 import contextlib
 import http.client
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,12 @@ FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 With it, a file can move one process's wall clock ahead.
 """
+TABLES = (
+    "ConferenceIngress.verdict_count.verdicts",
+    "ConferenceIngress.signed_in.sockets",
+    "ConferenceEgress.receivers.receivers",
+)
+"""Tables of p4/conference.p4 whose entries' counters the switch's metrics have."""
 DISK_BYTES = 8 * 1024 * 1024
 Found = TypeVar("Found")
 
@@ -65,13 +73,15 @@ class Site:
         self._folder = folder
         self._open = contextlib.ExitStack()
         self.media_port = free_port(socket.SOCK_DGRAM)
-        [grpc] = free_ports(1)
+        grpc, metrics = free_ports(2)
         self.switch_address = f"127.0.0.1:{grpc}"
         port = f"1@udp:127.0.0.1:{self.media_port}"
         # Other programs may keep the switch from the processors for a while, so that packets get
         # old. With a maximum age of 0 the switch drops none of them.
         argv = [SWITCH, "--grpc", self.switch_address, "-i", port, *LOSE_NOTHING]
         argv += ["--state", folder / "state", "--takeover-socket", folder / "takeover"]
+        self.metrics_address = f"127.0.0.1:{metrics}"
+        argv += ["--metrics", self.metrics_address, "--metrics-entries", ",".join(TABLES)]
         self.switch = Process(argv, folder / "switch.log")
         (folder / "secret").write_text(SECRET)
         self.disk = folder / "disk"
@@ -151,6 +161,25 @@ addresses = [
     def urls(self) -> list[str]:
         return [service.url for service in self.services]
 
+    def etcd_leader(self) -> Process:
+        """Waits until a node leads the etcd nodes, and returns it."""
+
+        def leader() -> Process | None:
+            for node, port in zip(self.etcd, self._etcd_ports, strict=True):
+                request = urllib.request.Request(
+                    f"http://127.0.0.1:{port}/v3/maintenance/status", b"{}"
+                )
+                with (
+                    contextlib.suppress(OSError),
+                    urllib.request.urlopen(request, timeout=LIMIT_S) as answer,
+                ):
+                    status = json.load(answer)
+                    if status.get("leader") == status["header"]["member_id"]:
+                        return node
+            return None
+
+        return self.wait(leader)
+
     def leader(self) -> Service:
         """Waits until a service is ready, and returns it."""
         return self.wait(lambda: next((one for one in self.services if one.is_ready()), None))
@@ -169,7 +198,7 @@ addresses = [
         return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-2_000:]}" for log in logs)
 
     def ask(self, request: Callable[[Client], dict[str, Any]]) -> dict[str, Any]:
-        """Asks the service that leads, as an administrator."""
+        """Makes an administrator's request to the service that leads."""
 
         def answer() -> dict[str, Any] | None:
             for client in self.administrators:

@@ -23,9 +23,9 @@ from tests.service.running import (
 
 
 def doctor(*arguments: str, expected: int = 0) -> dict[str, Any]:
-    """Runs `reprise doctor`; returns its findings by what they are about.
+    """Runs `reprise doctor`; returns its findings by their subject.
 
-    Of several findings about the same thing, the last is returned.
+    Of several findings with the same subject, the last is returned.
     """
     done = subprocess.run(
         [REPRISE, "doctor", *arguments, "--json"],

@@ -149,8 +149,10 @@ def test_a_flood_of_bad_tokens_is_refused_and_a_good_one_joins(tmp_path: Path) -
 
 
 class Receiver:
-    """Receives webhooks. Lets `n_failures` requests fail, and keeps what it took from the
-    others."""
+    """Receives webhooks.
+
+    Answers the first `n_failures` requests with an error, and keeps the others in `taken`.
+    """
 
     def __init__(self, n_failures: int, tls: ssl.SSLContext | None = None) -> None:
         self.taken: list[tuple[dict[str, str], bytes]] = []
@@ -239,7 +241,7 @@ secret = "{tmp_path / "hook"}"
         running.client("ann").leave("c", "ann")
         running.client("bob")
         wait_until(lambda: len(receiver.taken) >= 2, running)
-        # The hook of the event `left` trusts only what browsers trust.
+        # The webhook for the event `left` trusts only public authorities, so its requests fail.
         wait_until(lambda: "certificate" in running.service.said, running)
     receiver.close()
     events = [json.loads(body) for _, body in receiver.taken]

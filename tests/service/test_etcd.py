@@ -153,7 +153,7 @@ def test_without_a_certificate_of_the_right_authority_a_service_never_leads_and_
 
     with site.open(), site.another_service(stranger if has_certificate else None) as (other, url):
         wait_until(lambda: "stands by" in other.said, lambda: other.said)
-        # Nobody else leads, and the other service goes on trying.
+        # No service leads now, and the other service keeps trying to reach etcd.
         site.running.service.stop()
         n_before = n_refused()
         wait_until(lambda: n_refused() >= n_before + 5, lambda: other.said + site.etcd.said)
@@ -163,7 +163,7 @@ def test_without_a_certificate_of_the_right_authority_a_service_never_leads_and_
         assert get(f"{url}/readyz")[0] == 503
         said = other.said
     assert "ready: " not in said
-    # What etcd does not like, each time; a busy machine may give other reasons.
+    # Each message must name the certificate as the reason. A busy machine may also get no answer.
     told = [line for line in said.splitlines() if "stands by" in line and "no answer" not in line]
     assert told
     assert [line for line in told if "certificate" not in line.lower()] == []

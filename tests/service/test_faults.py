@@ -20,14 +20,16 @@ import pytest
 from reprise_conference import Client
 
 from tests.needs import need
-from tests.service.actors import Somebody
+from tests.service.actors import CONFERENCES, Somebody
+from tests.service.crowd import Crowd, remove_all
 from tests.service.history import Fault, History, Verdict
+from tests.service.ledger import audit, get
 from tests.service.relay import Relay
+from tests.service.running import Process
 from tests.service.site import FAKETIME, Service, Site, lacks
 
 N_TIMES = int(os.environ.get("REPRISE_FAULTS", "1"))
 SECONDS = float(os.environ.get("REPRISE_FAULTS_S", "0"))
-CONFERENCES = {"c": ["ann", "bob", "cid", "dan"], "d": ["eve", "fay", "gus"]}
 SETTLE_S = 0.15
 """The most time that a packet takes from sender to receiver, on a machine that others use too."""
 RESTART_S = (0.0, 1.5)
@@ -36,12 +38,13 @@ BETWEEN_S = (0.3, 1.5)
 WAITS_FOR_SWITCH_S = 1.2
 JUMP_S = 1_800
 """By how many seconds a clock is moved: fewer than those for which tokens are valid."""
+AUDIT_EVERY_S = 60.0
 MEMORY_MIB = 64
 """By how much the memory of a process may grow in all, after its first minute."""
 
 
 class Faults:
-    """Makes faults, and notes them in the history when their effects have ended."""
+    """Makes faults; records each fault in the history when its effects have ended."""
 
     def __init__(self, site: Site, chance: random.Random) -> None:
         self._site = site
@@ -65,6 +68,7 @@ class Faults:
         if self._site.etcd:
             kinds["standby killed"] = self._standby_killed
             kinds["etcd node killed"] = self._etcd_node_killed
+            kinds["etcd leader killed"] = self._etcd_leader_killed
             kinds["etcd cut off"] = lambda: self._cut(lambda leader: list(leader.to_etcd))
         else:
             kinds["disk full"] = self._disk_full
@@ -132,7 +136,12 @@ class Faults:
         standby.process.start()
 
     def _etcd_node_killed(self) -> None:
-        node = self._random.choice(self._site.etcd)
+        self._kill_etcd(self._random.choice(self._site.etcd))
+
+    def _etcd_leader_killed(self) -> None:
+        self._kill_etcd(self._site.etcd_leader())
+
+    def _kill_etcd(self, node: Process) -> None:
         node.stop(signal.SIGKILL)
         self._sleep(CUT_S)
         node.start()
@@ -177,10 +186,13 @@ def test_who_stays_loses_nothing_but_what_a_killed_switch_costs(
         ]
         for thread in threads:
             thread.start()
+        crowd = Crowd(site, tmp_path / "secret")
+        crowd.start()
         began_s = time.monotonic()
         memory = Memory(site)
         todo = [kind for kind in faults.kinds() for _ in range(N_TIMES)]
         chance.shuffle(todo)
+        audits = Audits(site, crowd, everybody, history)
         try:
             time.sleep(2.0)
             while todo or time.monotonic() - began_s < SECONDS:
@@ -188,8 +200,10 @@ def test_who_stays_loses_nothing_but_what_a_killed_switch_costs(
                 faults.make(kind, history)
                 memory.look()
                 time.sleep(chance.uniform(*BETWEEN_S))
-            time.sleep(2.0)
+                audits.make_if_due()
+            audits.make()
         finally:
+            crowd.close()
             until.set()
             for thread in threads:
                 thread.join()
@@ -198,7 +212,8 @@ def test_who_stays_loses_nothing_but_what_a_killed_switch_costs(
         with capsys.disabled():
             what = f"store {store}, REPRISE_SEED={seed}"
             print(report(what, history, verdict, faults, everybody))
-        everything = [*verdict.wrong[:30], *wrong, *memory.wrong()]
+            print(f"the counters added up {audits.n_right} times of {audits.n}; {crowd.totals}")
+        everything = [*verdict.wrong[:30], *wrong, *memory.wrong(), *audits.wrong, *crowd.wrong()]
         assert not everything, "\n".join([*everything, *map(str, history.faults), site.said()])
     assert verdict.n_due > 1_000
 
@@ -218,10 +233,6 @@ def put(conference: str, client: Client) -> dict[str, Any]:
     return client.put_conference(conference)
 
 
-def get(conference: str, client: Client) -> dict[str, Any]:
-    return client.conference(conference)
-
-
 def at_the_end(site: Site, everybody: list[Somebody]) -> list[str]:
     """Returns how the service's state differs from its answers to the participants.
 
@@ -234,6 +245,31 @@ def at_the_end(site: Site, everybody: list[Somebody]) -> list[str]:
             if somebody.conference == conference and (differs := somebody.difference(there)):
                 wrong.append(f"at the end, {somebody.name}: {differs}")
     return wrong
+
+
+class Audits:
+    """Checks of the counters (tests/service/ledger.py), between faults."""
+
+    def __init__(
+        self, site: Site, crowd: Crowd, everybody: list[Somebody], history: History
+    ) -> None:
+        self._site, self._crowd, self._everybody, self._history = site, crowd, everybody, history
+        self._last_s = time.monotonic()
+        self.wrong: list[str] = []
+        self.n, self.n_right = 0, 0
+
+    def make_if_due(self) -> None:
+        if time.monotonic() - self._last_s > AUDIT_EVERY_S:
+            self.make()
+
+    def make(self) -> None:
+        with self._crowd.between:
+            remove_all(self._site)
+            wrong = audit(self._site, self._everybody, self._history)
+        self._last_s = time.monotonic()
+        self.n += 1
+        self.n_right += not wrong
+        self.wrong += wrong
 
 
 class Memory:

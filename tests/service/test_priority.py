@@ -13,17 +13,17 @@ from tests.service.monitored import get
 from tests.service.running import LIMIT_S, PlainSocket, Running, free_port, opened, rtp
 
 KBPS = 1_000_000
-"""So much that the switch polices nothing, however fast the test sends."""
+"""A bitrate so high that the switch polices no packet, however fast the test sends."""
 QUEUE_PACKETS = 300
 RATE_PPS = 25
-"""With it a full queue lasts for 12 seconds; the test sends the audio in milliseconds."""
+"""At this rate a full queue takes 12 seconds to drain; the test sends the audio in milliseconds."""
 CHUNK = 100
 """How many packets are sent before the switch has read all of them."""
 AUDIO = [b"audio %d" % number for number in range(10)]
 
 
 class SlowSwitch:
-    """The options of a switch that sends little, and what it says about itself."""
+    """The options of a switch with a low egress rate, and the counters that it reports."""
 
     def __init__(self) -> None:
         metrics = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
@@ -51,13 +51,13 @@ class SlowSwitch:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What has come to the receiver after its port's queue for video was full, in this order."""
+    """The packets that the receiver got, in order of arrival; how many were sent and dropped."""
 
     packets: list[bytes]
     n_video_sent: int
     n_dropped: int
     sent_audio_s: float
-    """How long it took to send the audio, after the video."""
+    """How long it took to send the audio, which is sent after the video."""
 
 
 def fill(switch: SlowSwitch, camera: MediaSocket) -> int:

@@ -9,17 +9,28 @@ from pathlib import Path
 import pytest
 
 from tests.needs import need
-from tests.service import films, gstreamer
+from tests.service import films, gstreamer, jacktrip
 from tests.service.conference import Conference, Host, hosts
-from tests.service.everybody import MOVED, MOVES, PLACES, RECEIVES, Everybody, publisher
+from tests.service.everybody import (
+    MOVED,
+    MOVES,
+    MUSICIANS,
+    PLACES,
+    RECEIVES,
+    Everybody,
+    publisher,
+)
 from tests.service.films import Viewer, longest_gaps_s
 from tests.service.gstreamer import Camera, GstViewer
 from tests.service.network import SWITCH_IPV6, Place
 
 SECOND = films.FRAMES_PER_S
 AWAY_S_MAX = 30.0
-"""It matters only if something hangs. The service keeps a leg (a socket's connection) at its old
-address until this address has been silent for 3 s, and the host's hellos are at most 2 s apart."""
+"""The longest time without frames after a move. It is generous, so that only a hang exceeds it: the
+service keeps a leg (a socket's connection) at its old address until this address has been silent
+for 3 s, and the host's hellos are at most 2 s apart."""
+N_BLOCKS = 1_000
+"""How many blocks of sound each musician must hear."""
 PLI_FRAMES_MAX = 3
 """How many frames a camera may already have begun to encode when a PLI comes."""
 
@@ -45,7 +56,7 @@ def test_who_loses_nothing_decodes_the_frames_of_the_file(tmp_path: Path) -> Non
         # begun again.
         assert seen.until(len(video.hashes) + SECOND)[: len(video.hashes)] == video.hashes
         assert heard.until(1)[0] == sound.hashes[0]
-        # Who comes later begins with the next key frame.
+        # A viewer that joins later begins with the next key frame.
         cid.join(receive=["ann/video"])
         late = Viewer(cid, "ann/video").until(5 * SECOND)
         assert video.begins_with_key_frame(late)
@@ -140,10 +151,21 @@ def test_media_goes_on_when_an_address_changes(
             assert films_of[of].is_part(viewer.hashes()[-2 * SECOND :])
 
 
-def test_eight_participants_get_what_they_subscribed_to(tmp_path: Path) -> None:
+def test_eight_participants_get_what_they_subscribed_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need(gstreamer.lacks())
-    with Conference(tmp_path, PLACES) as conference:
+    need(jacktrip.lacks())
+    with (
+        jacktrip.jack_server(tmp_path, monkeypatch) as jack,
+        Conference(tmp_path, PLACES) as conference,
+    ):
         everybody = Everybody(conference)
+        trips = everybody.start_music()
+        with jacktrip.Sounds(tmp_path, MUSICIANS, N_BLOCKS) as sounds:
+            sounds.check(
+                lambda: jack.said[-2_000:] + "".join(it.log_text()[-2_000:] for it in trips)
+            )
         for (name, path), viewer in everybody.viewers.items():
             hashes = viewer.until(2 * SECOND)
             assert everybody.is_part(path, hashes), (name, path, conference.drops())

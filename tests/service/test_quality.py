@@ -13,7 +13,7 @@ from tests.service.running import LIMIT_S, Running, opened, received, rtp
 
 HIGH, LOW = QUALITIES = ("high", "low")
 KBPS = 1_000_000
-"""So much that the switch polices nothing, however fast the test sends."""
+"""A bitrate so high that the switch polices no packet, however fast the test sends."""
 N_CHANGES = 20
 IN_FLIGHT = 16
 """How many packets of each quality may be on their way: every socket has room for them."""
@@ -24,10 +24,11 @@ def packet(quality: str, number: int) -> bytes:
 
 
 class Traffic:
-    """Sends the packets of both qualities in turn, and reads what the receivers get of them.
+    """Sends the packets of both qualities in turn, and reads the packets that the receivers get.
 
-    Two receivers stay with one quality each. A packet is sent only when the packet `IN_FLIGHT`
-    before it has come to its quality's constant receiver, so these two get every packet.
+    Two constant receivers stay with one quality each. A packet is sent only when the constant
+    receiver of its quality has got the packet that is `IN_FLIGHT` places earlier, so both get every
+    packet.
     """
 
     def __init__(
@@ -130,9 +131,10 @@ def test_a_quality_changes_between_two_packets_and_who_does_not_change_gets_ever
     for run in runs:
         first = run[0][1]
         assert [number for _, number in run] == list(range(first, first + len(run)))
-    # Bob gets the old quality of what was sent before some moment, and the new quality of what was
-    # sent after it. So between the last and the first packet nothing was sent, or two packets were:
-    # one of the new quality before that moment, and one of the old quality after it. This holds
-    # whatever is on its way.
+    # Bob gets the old quality of all packets that were sent before some moment, and the new quality
+    # of all packets that were sent after it. Between his last packet of the old quality and his
+    # first packet of the new quality nothing was sent, or two packets were: one of the new quality
+    # before that moment, and one of the old quality after it. This holds however many packets are
+    # on their way.
     for old, new in itertools.pairwise(runs):
         assert place(*new[0]) - place(*old[-1]) in (1, 3), (old[-1], new[0])

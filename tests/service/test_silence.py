@@ -1,4 +1,4 @@
-"""A socket that says nothing is signed out; one that sends media or says hello is not."""
+"""A socket that sends nothing is signed out; a socket that sends media or hellos is not."""
 
 import itertools
 import time
@@ -20,12 +20,12 @@ from tests.service.running import (
 )
 
 SILENCE_S = 5
-"""The shortest time that the service's configuration may have."""
+"""The shortest value that the service's configuration may have for `silence_s`."""
 BEAT_S = 0.02
 
 
 class Room:
-    """Dan, who only sends media, Eve, who only says hello and receives, and the events."""
+    """Dan, who only sends media, Eve, who only sends hellos and receives, and the events."""
 
     def __init__(self, dan: PlainSocket, eve: MediaSocket, events: Events) -> None:
         self._dan = dan
@@ -34,7 +34,7 @@ class Room:
         self._numbers = itertools.count()
 
     def forward(self) -> bytes:
-        """Dan sends a packet; checks that it is the next one that Eve gets."""
+        """Lets Dan send a packet; checks that it is the next packet that Eve gets."""
         packet = rtp(next(self._numbers) % 65_536, b"of dan")
         self._dan.send(packet)
         self.eve_gets(packet)
@@ -44,9 +44,9 @@ class Room:
         assert received(self._eve, 1) == [packet]
 
     def signed_out(self, n: int, reading: PlainSocket) -> set[tuple[str, str]]:
-        """Dan goes on until `n` sockets are signed out; returns their participants and legs.
+        """Lets Dan send until `n` sockets are signed out; returns their participants and legs.
 
-        Meanwhile `reading` is read, so that it has room for what comes.
+        Also reads the socket `reading`, so that its buffer does not overflow.
         """
         out: list[tuple[str, str]] = []
         until = time.monotonic() + LIMIT_S
@@ -62,8 +62,9 @@ class Room:
 
 def wait_for_switch(running: Running) -> None:
     """Waits until the switch has all changes of which there were events."""
-    # An answer to a change that concerns the switch comes when the switch has it and all changes
-    # before, but not later than a second. After that, the service says that it is not ready.
+    # The service answers this change when the switch has the change and all changes before it, or
+    # after a second at the latest. If the switch does not have them by then, the service is not
+    # ready.
     for muted in (True, False):
         running.administrator.mute("c", "dan", "cam", muted=muted)
     until = time.monotonic() + LIMIT_S
@@ -94,7 +95,8 @@ def test_only_a_socket_that_sends_neither_media_nor_hellos_is_signed_out(tmp_pat
             Events(running.administrator, "c") as events,
         ):
             room = Room(sends_media, says_hello, events)
-            # The second time, it is longer than the limit ago that Dan has said hello.
+            # In the second round, Dan's last hello is older than the limit, so only his media
+            # counts.
             for _ in range(2):
                 with PlainSocket(of_ann) as sender, PlainSocket(of_bob) as receiver:
                     packets = [room.forward() for _ in range(2)]
@@ -103,7 +105,8 @@ def test_only_a_socket_that_sends_neither_media_nor_hellos_is_signed_out(tmp_pat
                     began = time.monotonic()
                     sender.send(rtp(0, b"of ann"))
                     room.eve_gets(rtp(0, b"of ann"))
-                    # Bob publishes nothing, so nobody gets this, but it is no silence.
+                    # Bob publishes nothing, so nobody gets this packet, but Bob's socket is not
+                    # silent.
                     receiver.send(rtp(0, b"of bob"))
                     out = room.signed_out(2, receiver)
                     assert out == {("ann", "cam"), ("bob", "of-dan")}

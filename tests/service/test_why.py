@@ -227,7 +227,7 @@ def samples(text: str) -> Samples:
 
 
 def metrics(running: Running) -> Samples:
-    """Reads the service's metrics; they name nobody."""
+    """Reads the service's metrics, in which no participant is named."""
     text = metrics_text(running)
     assert "ann" not in text
     return samples(text)
@@ -262,7 +262,7 @@ def test_metrics_count_what_happens(running: Running) -> None:
 
 
 NAMES = ("weekly-7", "annabel-7", "robert-7", "stage-7", "front-7", "wide-7")
-"""Of a conference, its participants, their track, and their legs."""
+"""The names of a conference, its two participants, their track, and their legs."""
 
 
 def of_leg(what: str, participant: str, leg: str) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -304,7 +304,7 @@ def test_metrics_name_conferences_and_participants_only_if_the_configuration_say
         assert named[of_leg("sent", annabel, front)] == 0
         # Hellos count, too.
         assert named[of_leg("received", annabel, front)] >= 20
-        # Who has left is not named any more.
+        # A participant who has left is no longer named.
         receiver.leave(weekly, robert)
         until = time.monotonic() + LIMIT_S
         while robert in (text := metrics_text(running)):
